@@ -1,7 +1,7 @@
-"""The composition root: `build(settings, clock, policy)` puts everything together and starts
-nothing.
+"""The composition root: `build(settings, clock, policy)` creates all parts and starts none.
 
-The only file that imports all the parts. `App.start` connects, `App.stop` ends in an orderly way.
+The only file that imports all the parts. `App.start` connects to Slack, `App.stop` ends in an
+orderly way.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ GRACE = 4.0  # seconds that runs, then loop and outbox, have to end their step a
 
 @dataclass(slots=True)
 class App:
-    """Everything, put together. `start` once, `stop` once."""
+    """All parts of a running bot. Call `start` once, then `stop` once."""
 
     core: Core
     bolt: BoltApp
@@ -104,7 +104,7 @@ class App:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self, *, connect: bool = True) -> None:
-        """Start the loop and the outbox, pick up what an earlier life left, connect to Slack."""
+        """Start the threads, take up what the last process left open, and connect to Slack."""
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
@@ -127,7 +127,7 @@ class App:
         )
 
     def _record(self) -> None:
-        """Have the audit say which program writes from now on."""
+        """Record in the audit which version, commit and policy are at work from now on."""
         core = self.core
         data = {
             "version": bot.__version__,
@@ -138,7 +138,7 @@ class App:
             trail.record(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
 
     def inspect(self) -> None:
-        """From now on say in the log and the metrics what is wrong with the setup."""
+        """Begin to report in the log and the metrics what is wrong with the setup."""
         core = self.core
         parts = (core.settings, core.policy, core.tools, core.store, core.clock, core.signals)
         self.inspection = Inspection(*parts)
@@ -149,7 +149,7 @@ class App:
         self._ended.wait()
 
     def stop(self) -> None:
-        """Stop taking in, let what runs come to the end of its step, close everything."""
+        """Refuse new input, let running work finish its current step, and close everything."""
         self._ended.set()
         if self.inspection is not None:
             self.inspection.stop()
@@ -178,12 +178,12 @@ class App:
         self.core.signals.tracer.close()
 
     def is_quiet(self) -> bool:
-        """Return whether all that is under way waits for people, time or the network."""
+        """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
         return self.replicas.is_idle() and is_idle and self.loop.is_idle()
 
     def settle(self, timeout: float = 30.0) -> None:
-        """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
+        """Wait until nothing is under way; raise TimeoutError after `timeout` seconds."""
         if not self.core.signals.rest.wait_for(self.is_quiet, timeout):
             raise TimeoutError("Countersign did not come to rest")
 
@@ -196,7 +196,7 @@ def build(
     *,
     exclusive: bool = True,
 ) -> App:
-    """Put everything together. `tools` come beside those the settings name.
+    """Create all parts and return the app. `tools` are added to those the settings name.
 
     Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError,
     StartupError for a key or a policy that cannot be used, and ValueError for tools that cannot be
@@ -238,7 +238,7 @@ def build(
 def _assemble(
     core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
 ) -> App:
-    """Put the edges to Slack and the model around the core."""
+    """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
     naming, hurried = directory.within(NAMING), directory.within(LOOK_UP)
     store, clock, me = core.store, core.clock, core.identity
@@ -288,25 +288,25 @@ def _assemble(
 
 
 def _thread_of(core: Core, directory: SlackDirectory, reading: SlackClient) -> SlackThread:
-    """Make what reads a run's thread, and the files in it."""
+    """Return the reader of a run's Slack thread and of the files in it."""
     me, files, stopping = core.identity.user, core.settings.attached_files, core.signals.stopping
     known = (core.store, core.clock, directory, me, reading)
     return SlackThread(*known, files=files, stopping=stopping)
 
 
 def _outbox(core: Core, posting: SlackClient, naming: Directory, channels: Channels) -> Outbox:
-    """Make what tells Slack, in those `channels` that are this process's; `naming` knows names."""
+    """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
     renderer = Renderer(store, clock, core.tools, naming)
     search = PostSearch(store, clock, core.identity.user, posting)
     return Outbox(store, clock, core.signals, renderer, Posting(store, posting), search, channels)
 
 
-# Whoever watches the work, as the settings say.
+# The tracer, with the exporters that the settings name.
 
 
 def make_tracer(settings: Settings, clock: Clock) -> Tracer:
-    """Make where work is reported; raises StartupError for what is asked for and not installed."""
+    """Return the tracer; raise StartupError if an exporter that is wanted is not installed."""
     counts = settings.http is not None or settings.transport is Transport.HTTP
     try:
         made = make_exporters(clock.now, counts=counts, traces=settings.traces)
@@ -315,11 +315,11 @@ def make_tracer(settings: Settings, clock: Clock) -> Tracer:
     return Tracer(made, clock.now)
 
 
-# The edge to Slack: what hears it, and what answers questions about approvals.
+# The edge to Slack: the listeners, and the answers to questions about approvals.
 
 
 def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
-    """Make what answers questions about approvals."""
+    """Return the handler of slash commands and typed questions about approvals."""
     grounds = ExplanationSources(core.sources(), core.authority, core.limits())
     forms = RequestDialogs(core.store, core.over(hurried).forms())
     doors = RequestOpeners(forms, posting, core.identity.team)
@@ -331,7 +331,7 @@ def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Comma
 def make_listeners(
     core: Core, bolt: BoltApp, commands: Commands, client: WebClient, hurried: Directory
 ) -> Listeners:
-    """Hang what hears Slack on the Bolt app; `hurried` looks people up for dialogs."""
+    """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.over(hurried)
     may, edits = asking.permissions(), asking.edits()
@@ -355,8 +355,7 @@ def make_listeners(
     )
 
 
-# The ways by which Slack's deliveries and the questions of machines come in, as the settings
-# say.
+# How Slack's deliveries and programs' requests come in: by Socket Mode, by HTTP, or by both.
 
 NOT_INSTALLED = (
     "COUNTERSIGN_HTTP and `countersign serve` need {0}: pip install 'countersign-bot[serve]'"
@@ -364,7 +363,7 @@ NOT_INSTALLED = (
 
 
 class Endpoints:
-    """One per process; opened once, shut, then closed."""
+    """The ways in for deliveries and requests; one per process: `open`, `shut`, then `close`."""
 
     def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
         """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""
@@ -373,9 +372,10 @@ class Endpoints:
         self.web: Web | None = None
 
     def open(self, ended: threading.Event) -> None:
-        """Let in what comes; `ended` says that the process is to stop.
+        """Begin to receive deliveries and requests; `ended` is set when the process is to stop.
 
-        Raises StartupError where Slack or the address is not to be had.
+        Raises StartupError if Slack cannot be connected to as the settings say, or the address
+        cannot be listened to.
         """
         core, settings = self._core, self._core.settings
         own = {core.identity.user, core.identity.bot} - {""}
@@ -392,7 +392,7 @@ class Endpoints:
             self.web.start()
 
     def _listening(self) -> Web:
-        """Return the HTTP side, which listens already."""
+        """Return the HTTP side, which listens already; raise StartupError if it cannot."""
         try:
             from bot.http.http_side import Web
             from bot.http.server import NotListeningError
@@ -407,7 +407,7 @@ class Endpoints:
             raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
 
     def shut(self) -> None:
-        """Take nothing more in; returns when what has arrived is acknowledged."""
+        """Refuse new input, and wait for a limited time until deliveries are acknowledged."""
         if self.web is not None:
             self.web.shut()
             self._core.signals.arrivals.wait(ACKNOWLEDGED)
@@ -415,6 +415,6 @@ class Endpoints:
             self.socket.close()
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Close the HTTP side, which answers nothing from then on."""
         if self.web is not None:
             self.web.close()

@@ -1,4 +1,4 @@
-"""Clocks: everything that asks what time it is asks a Clock that it was given."""
+"""Clocks: code that needs the current time asks a Clock that was passed to it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux has it
 
 
 def elapsed_seconds() -> float:
-    """Return seconds since some moment that stays the same while the process lives.
+    """Return the seconds since a fixed moment, to measure how much time passes.
 
-    Whatever the machine's clock says, and though the machine slept meanwhile.
+    Setting the machine's clock does not change it. Time asleep counts where the system has
+    CLOCK_BOOTTIME (Linux).
     """
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)  # noqa: TID251  # not of day
 
 
 class Clock(Protocol):
-    """What the time is, in UTC."""
+    """A source of the current time, in UTC."""
 
     def now(self) -> datetime:
-        """The current time, timezone-aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         ...
 
 
@@ -34,18 +35,19 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """The machine's time in UTC."""
+        """Return the machine's time in UTC."""
         return datetime.now(UTC)  # noqa: TID251  # it is the clock
 
 
 class RecordClock:
-    """The record's time: that of the machine, which goes on as time passes when it is set back.
+    """The time used in the record: the machine's time, except that it never goes back.
 
-    So what has expired stays so. Any thread.
+    If the machine's clock is set back, this clock goes on from its last time, so what has expired
+    stays expired. Thread-safe.
     """
 
     def __init__(self, own: Clock) -> None:
-        """`own`: the machine's."""
+        """`own`: the machine's clock."""
         self._own = own
         self._stepping = threading.Lock()
         # what was said last, and when that was as time passes
@@ -54,21 +56,21 @@ class RecordClock:
 
     @property
     def on_shift(self) -> list[Callable[[], None]]:
-        """What is called where a test moves the clock."""
+        """Return the callbacks that a test's clock calls when moved; empty for a real clock."""
         found: list[Callable[[], None]] = getattr(self._own, "on_shift", [])
         return found
 
     def wall(self) -> datetime:
-        """What the clock says that this goes by, though it was set back: the world's time."""
+        """Return the time of the machine's clock as it is, even if that was set back."""
         return self._own.now()
 
     def now(self) -> datetime:
-        """The record's time, in UTC; never before what was said earlier."""
+        """Return the record's time in UTC; never earlier than a time returned before."""
         with self._stepping:
             return self._next()
 
     def advance_past(self, moment: datetime) -> None:
-        """Have it be that moment at least: the newest that the record holds."""
+        """Move this clock forward to `moment`, the newest time on record, if it is behind."""
         with self._stepping:
             behind = moment - self._next()
             if behind > timedelta():
@@ -81,7 +83,7 @@ class RecordClock:
             )
 
     def _passed(self) -> timedelta:
-        """How much time has passed, and by how much a test has moved its clock."""
+        """Return the time that has passed, plus the shift by which a test has moved its clock."""
         shift: timedelta = getattr(self._own, "shift", timedelta())
         return timedelta(seconds=elapsed_seconds()) + shift
 
@@ -101,10 +103,13 @@ class RecordClock:
 
 
 def world_time(clock: Clock) -> datetime:
-    """What time it is for others, as Slack: where the clock was set back, the record is ahead."""
+    """Return the machine's time, for comparison with the clocks of others such as Slack.
+
+    The record's time is ahead of it if the machine's clock was set back.
+    """
     return clock.wall() if isinstance(clock, RecordClock) else clock.now()
 
 
 def lead_over_world_time(clock: Clock) -> timedelta:
-    """How far the record's time is ahead of that; nothing where it is not."""
+    """Return how far the record's time is ahead of `world_time`; zero if it is not."""
     return max(clock.now() - world_time(clock), timedelta())

@@ -1,7 +1,7 @@
-"""The core, put together: what decides, runs and waits, without the edges to Slack and the model.
+"""Builds the core: the parts that decide on calls and run them, without Slack and the model.
 
-For the composition root, the tests and the benchmarks only: each part is handed what it uses, and
-none of them knows this file.
+For the composition root, the tests and the benchmarks only: each part is passed what it uses, and
+none of them imports this file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from storage.transcripts import Transcripts
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The parts from which the others are made."""
+    """The settings, store, policy and other shared parts, with methods that build the rest."""
 
     settings: Settings
     store: Store
@@ -78,24 +78,24 @@ class Core:
     previews: Previews = field(default_factory=Previews)
 
     def over(self, directory: Directory) -> Core:
-        """Return the same core with other look-ups: for threads that wait for them less long."""
+        """Return a copy with another directory, for threads that wait less long for look-ups."""
         authority = Authority(directory, self.identity.team, self.authority.stand_ins)
         return replace(self, directory=directory, authority=authority)
 
     def sources(self) -> Sources:
-        """Return what it takes to ask the policy."""
+        """Return the policy with the directory, store and clock that it takes to evaluate it."""
         return Sources(self.policy, self.directory, self.store, self.clock)
 
     def limits(self) -> Allowance:
-        """Return the limits of the settings."""
+        """Return the limits on calls that the settings name."""
         return Allowance(self.settings, self.clock)
 
     def permissions(self) -> Permissions:
-        """Return what says who may."""
+        """Return the checks of who may do what to a call."""
         return Permissions(self.store, self.clock, self.authority)
 
     def edits(self) -> Edits:
-        """Return what checks and stores edits."""
+        """Return the object that checks and stores edits of a call's arguments."""
         return Edits(
             self.sources(),
             self.authority,
@@ -107,7 +107,7 @@ class Core:
         )
 
     def clicks(self, ended: Callable[[Run], None] = ports.show_no_end) -> Clicks:
-        """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
+        """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
         permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
         acts = {**answers.acts(), **self.desk().delegations().acts()}
         return Clicks(
@@ -126,16 +126,16 @@ class Core:
         return ports.broadcast_end(ended, self.signals.live)
 
     def forms(self) -> FormParts:
-        """Return what people ask with without the agent."""
+        """Return the parts for requests made with a form, without the agent."""
         wake, me = self.signals.work.give, self.identity
         return FormParts(self.sources(), self.authority, self.tools, me, self.previews, wake)
 
     def grants(self) -> GrantList:
-        """Return what lists and ends remembered approvals."""
+        """Return the object that lists and ends grants (saved approvals)."""
         return GrantList(self.store, self.clock, self.tools, self.identity.team)
 
     def desk(self) -> PersonViews:
-        """Return what makes what people see of what is theirs."""
+        """Return the object that builds one person's lists, Home tab and delegations."""
         return PersonViews(
             self.identity, self.authority, self.permissions(), self.policy, self.grants()
         )
@@ -148,10 +148,11 @@ class Core:
         home: Callable[[str], None] = ports.publish_no_home,
         questions: Questions = ports.answer_no_question,
     ) -> Intake:
-        """Return what takes in messages and events.
+        """Return the object that takes in messages and events.
 
-        `ended` is told of cancelled runs, `home` of people who open the Home tab; `questions`
-        answers what asks about approvals.
+        `prompts` shows suggested prompts in a direct message, `ended` is called with each cancelled
+        run, `home` with each person who opens the Home tab; `questions` answers questions about
+        approvals.
         """
         return Intake(
             self.store,
@@ -169,7 +170,7 @@ class Core:
         )
 
     def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
-        """Return what runs approved calls: sync tools on `pool`, async ones on `portal`."""
+        """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
         return CallExecutor(
             self.sources(),
             self.authority,
@@ -191,7 +192,7 @@ class Core:
         answer: Callable[[Run], Answer],
         presence: Presence,
     ) -> Worker:
-        """Return what advances runs; `answer` opens the way for one turn's words."""
+        """Return the worker that advances runs; `answer` returns where a turn's text is written."""
         presence = ports.BroadcastPresence(presence, self.signals.live)
         limits, sources, tools = self.limits(), self.sources(), self.tools
         proposals = Proposals(sources, self.authority, tools, limits, self.key, self.previews)
@@ -222,9 +223,10 @@ class Core:
         )
 
     def upkeep(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Upkeep:
-        """Return what goes on beside the requests; raises SurfacesError.
+        """Return the background work: surfaces beside Slack and the purge; raises SurfacesError.
 
-        `keep` stores a delivery and wakes the loop; `named` writes names into a text's mentions.
+        `keep` stores a delivery and wakes the loop; `named` adds people's names to the mentions in
+        a text.
         """
         host = Host(
             self.settings,
@@ -243,7 +245,10 @@ class Core:
         return Upkeep(made(host), DailyPurge(self.store, self.clock, self.settings.keep_days))
 
     def restored(self, ended: Callable[[Run], None] = ports.show_no_end) -> Restoration:
-        """Return what takes up a record older than its last life; `ended` hears of what it ends."""
+        """Return the object that settles open work if the record was put back from a backup.
+
+        `ended` is called with each run that ends by this, except those of sub-agents.
+        """
         return Restoration(self.store, self.clock, self.tools, self.key, self._over(ended))
 
     def loop(
@@ -254,9 +259,9 @@ class Core:
         ended: Callable[[Run], None] = ports.show_no_end,
         others: OtherProcesses | None = None,
     ) -> Loop:
-        """Return the loop; `look_ahead` begins to look people up, `ended` hears of cancelled runs.
+        """Return the loop; `look_ahead` starts looking people up, `ended` gets each cancelled run.
 
-        `others`: the processes on this database, if it is not for this one alone.
+        `others`: the other processes on this database; None if this process has it alone.
         """
         acts = TickActions(
             intake=intake,

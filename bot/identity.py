@@ -1,4 +1,4 @@
-"""Who the bot is in its workspace."""
+"""The ids that the bot has in its workspace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the bot is in the installing workspace."""
+    """The ids of the workspace and of the bot in it, and the workspace's address."""
 
     team: str
     user: str
@@ -18,6 +18,6 @@ class Identity:
 
     @classmethod
     def told(cls, said: Callable[[str], Any]) -> Identity:
-        """Return who the bot is, by the fields of what Slack's `auth.test` said."""
+        """Return the identity; `said` returns a field of what Slack's `auth.test` answered."""
         fields = ("team_id", "user_id", "bot_id", "url")
         return cls(*(str(said(name) or "") for name in fields))

@@ -1,6 +1,6 @@
-"""Signals between threads: there is something to do, nothing is left, or time has passed.
+"""Signals between threads: there may be work, all work has ended, or time has passed.
 
-They are made first and handed to whoever gives or awaits them.
+They are created first and passed to the threads that give them or wait for them.
 """
 
 from __future__ import annotations
@@ -27,93 +27,93 @@ FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack deli
 
 
 class Signal:
-    """Says that there may be something to do; whoever waits for it then looks. Never lost."""
+    """A flag that there may be work; a thread that waits for it then looks. It is never lost."""
 
     def __init__(self) -> None:
-        """Not given yet."""
+        """Begin as not given."""
         self._event = threading.Event()
         self._others: list[Signal] = []
         self.looked_at: float | None = None  # when somebody last began to look, time.monotonic()
 
     def give(self) -> None:
-        """Wake whoever waits, now or next."""
+        """Set the flag, and wake the thread that waits for it now or that waits next."""
         self._event.set()
         for other in self._others:
             other.give()
 
     def forward(self, other: Signal) -> None:
-        """Give `other` as well whenever this one is given."""
+        """Have `other` given as well whenever this signal is given."""
         self._others.append(other)
 
     def clear(self) -> None:
-        """Take it back, before looking."""
+        """Reset the flag and note the time; a thread calls this before it looks for work."""
         self.looked_at = time.monotonic()
         self._event.clear()
 
     def is_given(self) -> bool:
-        """Return whether nobody has looked since it was given."""
+        """Return whether no thread has looked since the signal was given."""
         return self._event.is_set()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Return once it is given, or after so many seconds."""
+        """Return once the signal is given, or after `seconds`; None waits without limit."""
         self._event.wait(seconds)
 
 
 class IdleWait:
-    """Where one waits until nothing is under way; whatever comes to its end says `changed`."""
+    """A condition to wait on until no work is under way; work that ends calls `changed`."""
 
     def __init__(self) -> None:
-        """Nobody waits yet."""
+        """Begin with no waiting thread."""
         self._condition = threading.Condition()
 
     def changed(self) -> None:
-        """Have whoever waits look again."""
+        """Have every waiting thread check its condition again."""
         with self._condition:
             self._condition.notify_all()
 
     def wait_for(self, is_quiet: Callable[[], bool], seconds: float) -> bool:
-        """Return whether it became quiet within so many seconds."""
+        """Wait until `is_quiet` returns true; return whether it did within `seconds`."""
         with self._condition:
             return self._condition.wait_for(is_quiet, seconds)
 
 
 class Precedence:
-    """Lets decisions go first: what can wait does, for a moment, while clicks are undecided."""
+    """A latch that puts decisions first: other work waits briefly while clicks are undecided."""
 
     def __init__(self) -> None:
-        """Nothing is undecided."""
+        """Begin with no undecided click."""
         self._free = threading.Event()
         self._free.set()
 
     def claim(self) -> None:
-        """Have others wait: a click was stored, or is being decided."""
+        """Make other work wait: a click was stored or is being decided."""
         self._free.clear()
 
     def release(self) -> None:
-        """Let others go on: no click is undecided."""
+        """Let other work go on: no click is undecided."""
         self._free.set()
 
     def wait(self, seconds: float = 0.5) -> None:
-        """Return once no click is undecided, or after so many seconds: nobody waits for ever.
+        """Return once no click is undecided, or after `seconds`, so that nothing waits for ever.
 
-        A wait that was in vain ends the claim, so that what has to be sent is not paced by it.
+        A wait that times out ends the claim, so that later messages are not each delayed by it.
         """
         if not self._free.wait(seconds):
             self._free.set()
 
 
 class Arrivals:
-    """Deliveries that have arrived and are not acknowledged yet."""
+    """A count of the deliveries that have arrived and are not acknowledged yet."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
-        """None has arrived."""
+        """Begin with no delivery."""
         self._tracer = tracer or Tracer()
         self._condition = threading.Condition()
         self._open = 0
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """One delivery, up to its acknowledgement."""
+        """Count one delivery as arrived until the block ends, when it has been acknowledged."""
         with self._condition:
             self._open += 1
         try:
@@ -125,24 +125,24 @@ class Arrivals:
                 self._condition.notify_all()
 
     def wait(self, seconds: float = FIRST) -> None:
-        """Return once all are acknowledged, or after so many seconds."""
+        """Return once all deliveries are acknowledged, or after `seconds`."""
         with self._condition:
             self._condition.wait_for(lambda: not self._open, seconds)
 
 
 class PendingAnswers:
-    """What waits for answers, each by itself; used by one thread only."""
+    """The look-ups (futures) that each waiting item still needs; used by one thread only."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Begin with nothing waiting."""
         self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
 
     def put(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
-        """Have `who` wait until all of these are there."""
+        """Make `who` wait until all of `answers` are done."""
         self._answers[who] = answers
 
     def holds(self, who: Hashable) -> bool:
-        """Return whether one of its answers is not there yet."""
+        """Return whether one of the answers that `who` waits for is not done yet."""
         waits = not all(each.done() for each in self._answers.get(who, ()))
         if not waits:
             self._answers.pop(who, None)
@@ -166,22 +166,22 @@ class Signals:
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        """What arrives is watched."""
+        """Create `arrivals`, which reports to the tracer."""
         object.__setattr__(self, "arrivals", Arrivals(self.tracer))
 
     def give_way(self) -> None:
-        """Let acknowledgements and then decisions go first, for a bounded time each."""
+        """Wait, for a limited time each, until deliveries are acknowledged and clicks decided."""
         self.arrivals.wait()
         self.decisions.wait()
 
 
-# What wakes a thread when time has passed: at an interval, and at moments that it is told.
+# The alarm, which wakes a thread when time has passed: at an interval and at requested moments.
 
 LONGEST = timedelta(days=1)
 
 
 class Alarm:
-    """One per loop; silent until it is started, and after it was stopped."""
+    """A timer that wakes one loop; it is silent before `start` and after `stop`."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         """`wake` is called on a thread of the alarm's own."""
@@ -193,21 +193,21 @@ class Alarm:
         )
 
     def start(self, interval: float) -> None:
-        """Wake every so many seconds from now on, unless it was stopped by then."""
+        """Call `wake` every `interval` seconds from now on, unless the alarm was stopped before."""
         with self._lock:
             if not self._is_over:
                 self._scheduler.start()
                 self._scheduler.add_job(self._wake, IntervalTrigger(seconds=interval))
 
     def after(self, wait: timedelta, name: str) -> None:
-        """Wake once after `wait`, in place of what was told under that name before."""
+        """Call `wake` once after `wait`, a day at most; replaces an earlier call of that `name`."""
         at = SystemClock().now() + min(wait, LONGEST)
         with self._lock:
             if self._scheduler.state == STATE_RUNNING:
                 self._scheduler.add_job(self._wake, DateTrigger(at), id=name, replace_existing=True)
 
     def stop(self) -> None:
-        """Wake no more."""
+        """Stop calling `wake`."""
         with self._lock:
             self._is_over = True
             if self._scheduler.running:

@@ -1,9 +1,8 @@
-"""The key behind the fingerprints at the start: which one it is, and whether it made what still
-waits.
+"""Opens the record with its signing key, and checks that this key made the waiting calls.
 
-A call that was shown under another key could never run, so a start under one stops. Nothing is let
-through silently: the old key comes back, or is said to be lost, and then what was shown under it is
-closed.
+A call that was shown under another key could never run, so the bot does not start while one waits.
+No call is dropped silently: the operator puts the old key back, or declares it lost, and then the
+calls that were shown under it are closed without running.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ def open_store(
     *,
     exclusive: bool = True,
 ) -> Store:
-    """Open the record with its key; `policy` tells the digest of the one in force, the audit its
-    beginning.
+    """Open the record with its signing key, and check which keys made the waiting calls.
 
-    `told` is told of each row of it.
+    `policy` returns the digest of the policy in force; the audit keeps its first digits. `told` is
+    called with the audit's rows once they are committed.
 
-    Raises StartupError where the key cannot be used or others made what still waits, and what
-    `Store.open` raises.
+    Raises StartupError where the key cannot be used or an unknown key made calls that still wait,
+    and what `Store.open` raises.
     """
     key = settings.signing_key
 
@@ -67,7 +66,7 @@ def open_store(
 
 
 def _look(settings: Settings, store: Store, now: datetime) -> None:
-    """Raise StartupError where another key made what still waits; close what a lost one made."""
+    """Raise StartupError if an unknown key made waiting calls; close those that a lost key made."""
     with store.read() as tx:
         open_under = calls.open_by_key(tx)
     if wrong := unknown_key_sentences(
@@ -81,8 +80,10 @@ def _look(settings: Settings, store: Store, now: datetime) -> None:
 def unknown_key_sentences(
     open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path
 ) -> list[str]:
-    """A sentence for each key (by id) that made calls that wait, and is neither `key`, nor one of
-    the older ones beside it, nor the `lost` one. `key` may be empty: there is none.
+    """Return a sentence for each unknown key (by id) that made calls that still wait.
+
+    Known are `key`, the older keys beside it, and the `lost` one. An empty `key` means that there
+    is none.
     """
     known = key_ids(key) if key else set()
     return [
@@ -104,7 +105,10 @@ def _sentence(other: str, many: int, mine: str, path: Path) -> str:
 
 
 def _close(store: Store, lost: str, now: datetime) -> None:
-    """Close, undone, what was shown under a lost key; the model is told, and its runs go on."""
+    """Close the calls shown under a lost key without running them.
+
+    The model gets an output for each, and their runs go on.
+    """
     output = outputs.invalidated(LOST)
     with store.write() as tx:
         for call in calls.open_under(tx, lost):

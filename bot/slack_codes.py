@@ -1,6 +1,7 @@
-"""What each error code of Slack's Web API means for whoever asked.
+"""What each error code of Slack's Web API means for the code that made the request.
 
-From Slack's reference of the methods that are used here. A code that nobody listed is no refusal.
+From Slack's reference of the methods that are used here. An unlisted code does not count as a
+refusal.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from slack_sdk.errors import SlackApiError
 
 
 class Meaning(StrEnum):
-    """What an error answer says about the call that it answers."""
+    """What an error answer of Slack's says about the request that it answers."""
 
     FINAL = "final"  # it was not done, and will not be: the same call gets the same answer
     PASSING = "passing"  # it was not done now; the same call may go well later
-    TOKEN = "token"  # noqa: S105 - no secret: it was not done: the bot is not let in, whatever it asks
+    TOKEN = "token"  # noqa: S105 - no secret; not done: the bot is not let in, whatever it asks
     UNKNOWN = "unknown"  # nobody knows whether it was done
 
 
@@ -63,7 +64,7 @@ UNKNOWN = frozenset(
     ]
 )
 MISSING_SCOPE = "missing_scope"
-# Without these nothing is said at all, so they wait until the app is granted the scope.
+# Without these methods the bot can post nothing, so they wait until the app has the scope.
 SAYING = frozenset({"chat.postEphemeral", "chat.postMessage", "chat.stopStream", "chat.update"})
 FINAL = frozenset(
     [
@@ -259,9 +260,9 @@ FINAL = frozenset(
 
 
 def meaning_of(code: str, *, status: int = 200, method: str = "") -> Meaning:
-    """Return what an error means by its code, its HTTP status and the method that was called.
+    """Return what an error means, given its code, its HTTP status and the method called.
 
-    What has no code of Slack's, or one that is not listed, leaves open whether it was done.
+    An unlisted code, or none of Slack's, leaves it unknown whether Slack did what was asked.
     """
     if status == TOO_MANY:
         return Meaning.PASSING
@@ -274,7 +275,7 @@ def meaning_of(code: str, *, status: int = 200, method: str = "") -> Meaning:
 
 
 def code_of(error: SlackApiError) -> str:
-    """Return Slack's code; "" where it gave none."""
+    """Return the error code in Slack's answer; "" if there is none."""
     told = getattr(error.response, "data", error.response)
     found = told.get("error") if isinstance(told, dict) else None
     return found if isinstance(found, str) else ""

@@ -1,4 +1,4 @@
-"""TOML files that people write, and what is wrong with them, told with file, line and key. PURE.
+"""Reads TOML files that people write, and reports errors with file, line and key. PURE.
 
 The policy and the lists of databases and of MCP servers are such files.
 """
@@ -30,7 +30,7 @@ _AT_LINE = re.compile(r"\(at line (\d+)")
 
 
 def unreadable_sentence(source: str, error: OSError | UnicodeDecodeError) -> str:
-    """Return why there is no text in a file of that name, as a sentence for its author."""
+    """Return a sentence for the author of file `source`: why it cannot be read as text."""
     if isinstance(error, IsADirectoryError):
         return f"{source}: it is a folder; name a file in it"
     reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
@@ -38,10 +38,10 @@ def unreadable_sentence(source: str, error: OSError | UnicodeDecodeError) -> str
 
 
 class FileProblems:
-    """The problems of one file, each at its line."""
+    """The problems found in one file, each with its line."""
 
     def __init__(self, source: str, text: str) -> None:
-        """`source` is what the file is called in messages."""
+        """`source` is the file's name in messages."""
         self._source = source
         self._text = text
         self._places = LinePlaces(text)
@@ -51,33 +51,33 @@ class FileProblems:
         return bool(self._found)
 
     def add(self, loc: Loc, sentence: str) -> None:
-        """Note what is wrong with the key at `loc`."""
+        """Add a problem with the key at `loc`."""
         self.add_at(self.line(loc), f"{key_name(loc)}: {sentence}")
 
     def line(self, loc: Loc) -> int:
-        """Return the line (from 1) where the key at `loc` stands."""
+        """Return the line (from 1) of the key at `loc`."""
         return self._places.line(loc)
 
     def place(self, loc: Loc) -> str:
-        """Return where the key at `loc` stands, for a message: file, line, key."""
+        """Return where the key at `loc` is, for a message: file, line, key."""
         return f"{self._source}:{self._places.line(loc)}: {key_name(loc)}"
 
     def add_at(self, line: int, sentence: str) -> None:
-        """Note what is wrong with a line (from 1)."""
+        """Add a problem with a line (from 1)."""
         self._found.append((line, f"{self._source}:{line}: {sentence}"))
 
     def add_syntax(self, error: tomllib.TOMLDecodeError, sentence: str) -> None:
-        """Note that the text is not TOML, at the line that `error` names, else at the last."""
+        """Add that the text is not TOML, at the line that `error` names, else at the last."""
         found = _AT_LINE.search(str(error))
         self.add_at(int(found[1]) if found else self._text.rstrip().count("\n") + 1, sentence)
 
     def sentences(self) -> list[str]:
-        """Return them all in the order of the lines: file, line, key, what is wrong, what to do."""
+        """Return all problems by line: file, line, key, what is wrong, what to do."""
         return [sentence for _, sentence in sorted(self._found)]
 
 
 def read_entries(text: str, heading: str, problems: FileProblems) -> list[dict[str, Any]]:
-    """Return the tables headed [[heading]], of which the whole of the text is to consist.
+    """Return the tables headed [[heading]]; the text may hold nothing else.
 
     What is wrong is added to `problems`.
     """
@@ -98,8 +98,8 @@ def read_entries(text: str, heading: str, problems: FileProblems) -> list[dict[s
 class LinePlaces:
     """The lines of a TOML text, each with the table it is in and the key that begins there.
 
-    tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or
-    line 1 serves.
+    tomllib does not report lines, so the text is searched for them; for a key that is not found,
+    the nearest heading or line 1 is used.
     """
 
     def __init__(self, text: str) -> None:
@@ -121,7 +121,7 @@ class LinePlaces:
             self._lines.append(here)
 
     def line(self, loc: Loc) -> int:
-        """Return the line (from 1) where `loc` begins.
+        """Return the line (from 1) where the table or key at `loc` begins.
 
         ("rule", 2, "deadline") is that key in the third [[rule]].
         """
@@ -133,26 +133,26 @@ class LinePlaces:
 
 
 def key_name(loc: Loc) -> str:
-    """Return a place as the file's author would name it, such as "rule 2 deadline"."""
+    """Return the path of a key as the file's author would name it, such as "rule 2 deadline"."""
     if len(loc) > 1 and isinstance(loc[1], int):
         return " ".join([str(loc[0]), str(loc[1] + 1), *(str(each) for each in loc[2:3])])
     return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])
 
 
 def nearest_name(wrong: Iterable[str], there: Collection[str]) -> str:
-    """Return the nearest name there is, as the end of a sentence; "" for none."""
+    """Return " (is X meant?)", where X in `there` is close to a wrong name; "" if none is close."""
     close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
     return f" (is {close[0]} meant?)" if close else ""
 
 
 def unknown_key_sentence(loc: Loc, model: type[BaseModel]) -> str:
-    """Return what to say of a key that this model has no place for, with the one that is meant."""
+    """Return the message for a key that `model` does not have, with the nearest that it has."""
     near = nearest_name([str(loc[-1])], _keys_at(loc[:-1], model))
     return f"unknown key{near}; correct or remove it"
 
 
 def _keys_at(loc: Loc, model: type[BaseModel]) -> list[str]:
-    """The keys that may stand in the table at `loc`; none where that is no table with a model."""
+    """Return the keys allowed in the table at `loc`; none if no model describes that table."""
     for part in loc:
         if isinstance(part, int):
             continue
@@ -165,14 +165,14 @@ def _keys_at(loc: Loc, model: type[BaseModel]) -> list[str]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation is of, also in a list or beside None."""
+    """Return the model in an annotation, also inside a list or beside None; None for none."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 def to_json(text: str) -> str:
-    """Return a TOML text as JSON, dates and times as ISO 8601 has them.
+    """Return a TOML text as JSON, with dates and times in ISO 8601.
 
     Raises tomllib.TOMLDecodeError.
     """
@@ -180,9 +180,9 @@ def to_json(text: str) -> str:
 
 
 def from_json(text: str) -> dict[str, Any]:
-    """Read a JSON object that says what a TOML file could.
+    """Return the JSON object that a text holds, as strict as TOML is about repeated keys.
 
-    Raises ValueError, also for a key that stands twice and for what is no object.
+    Raises ValueError, also for a repeated key, for NaN or Infinity, and for what is not an object.
     """
 
     def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes the tools that the settings turn on, for the bot and for commands that only look."""
+"""Creates the tools that the settings turn on, for the bot and for commands that only read."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from bot.tools.slack_tools import slack_tools
 
 
 class ToolsError(ValueError):
-    """The tools cannot be used; says why, for who set them up."""
+    """Raised when the tools cannot be used; its message tells the operator why."""
 
     def __init__(self, why: str, see: str = "; see COUNTERSIGN_TOOLS") -> None:
         super().__init__(f"the tools cannot be used: {why}{see}")
 
 
 class LeftOutError(Exception):
-    """The settings leave out tools that are not there; names them."""
+    """Raised when the settings leave out tools that do not exist; its message names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What a family of tools is made with."""
+    """The settings, Slack client and directory that a family of tools is created with."""
 
     settings: Settings
     slack: WebClient  # for the tools' calls; where nothing is to be called it refuses
     directory: CachedDirectory  # who and what there is in Slack
 
 
-# what an entry point of the group names; called once, when the bot is put together
+# the function that an entry point of the group names; called once, when the bot is built
 Family = Callable[[Kit], Iterable[Tool[Any]]]
 GROUP = "countersign.tools"
 LAST = ("slack", "people")  # their tools come behind all others
@@ -48,10 +48,10 @@ OWN = tuple((name, f"bot.toolbox:{name}") for name in (*_FIRST, *LAST))
 
 
 class _NoClient:
-    """What stands in the place of Slack's client where nothing is to be called."""
+    """A stand-in for Slack's client that refuses every call."""
 
     def __getattr__(self, method: str) -> NoReturn:
-        """Refuse the call in the tool's own way."""
+        """Raise ToolError for any method of Slack's client."""
         raise ToolError(f"Slack is not configured, so there is no {method}.")
 
 
@@ -61,12 +61,12 @@ def make_tools(
     directory: CachedDirectory,
     extra: Iterable[Tool[Any]] = (),
 ) -> Registry:
-    """Return every tool that is on, `extra` among them; calls none.
+    """Return a registry of every tool that is turned on and of `extra`; runs none of them.
 
-    Without a client in `posting` the Slack tools are there to be described, and refuse to run.
-    Raises ToolsError for a module of the operator's own that cannot be imported or defines none,
-    for an entry point that cannot be used, for tools that cannot be registered, and for one that is
-    to be left out and is not there.
+    Without a client in `posting` the Slack tools can be described, and refuse to run. Raises
+    ToolsError for a module of the operator's that cannot be imported or defines no tool, for an
+    entry point that cannot be used, for tools that cannot be registered, and for a tool to be left
+    out that does not exist.
     """
     registry = Registry(described=load_action_tool)
     try:
@@ -102,7 +102,7 @@ def _fill(
 
 
 def _leave_out(registry: Registry, names: Iterable[str]) -> None:
-    """Take out the tools that the settings do without; raises LeftOutError for one not there."""
+    """Remove the tools that the settings leave out; raise LeftOutError for unknown names."""
     unknown = sorted(set(names) - set(registry.tools))
     if unknown:
         raise LeftOutError(", ".join(unknown))
@@ -111,7 +111,7 @@ def _leave_out(registry: Registry, names: Iterable[str]) -> None:
 
 
 def load_families() -> list[LoadedEntryPoint]:
-    """Return what makes tools: the bot's own, then those of other packages.
+    """Return the entry points that create tools: the bot's own, then those of other packages.
 
     Raises EntryPointError for one that cannot be loaded.
     """
@@ -119,7 +119,7 @@ def load_families() -> list[LoadedEntryPoint]:
 
 
 def _made(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
-    """The tools of one family; those of another package may fail in any way."""
+    """Return the tools of one family; EntryPointError if another package's family fails."""
     if family.source == OURS:
         return list(family.value(kit))
     try:
@@ -134,7 +134,7 @@ def _made(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
 
 
 def shop(kit: Kit) -> list[Tool[Any]]:
-    """The demo shop's, where the settings name its file."""
+    """Return the demo shop's tools if the settings name its file, else none."""
     path = kit.settings.shop_path
     if path is None:
         return []
@@ -146,7 +146,7 @@ def shop(kit: Kit) -> list[Tool[Any]]:
 
 
 def databases(kit: Kit) -> list[Tool[Any]]:
-    """Those of the databases that the settings name."""
+    """Return the tools for the databases that the settings name."""
     if not kit.settings.databases:
         return []
     # only now: its parser and driver take memory and a moment
@@ -156,12 +156,12 @@ def databases(kit: Kit) -> list[Tool[Any]]:
 
 
 def modules(kit: Kit) -> list[Tool[Any]]:
-    """Those of the operator's own modules, in the order they are named."""
+    """Return the tools of the operator's own modules, in the order the settings name them."""
     return [each for name in kit.settings.tool_modules for each in _own(name)]
 
 
 def servers(kit: Kit) -> list[Tool[Any]]:
-    """Those of the MCP servers that the settings name, as they were accepted."""
+    """Return the accepted tools of the MCP servers that the settings name."""
     if kit.settings.servers is None:
         return []
     # only now: what checks arguments against their schemas takes a moment
@@ -171,17 +171,17 @@ def servers(kit: Kit) -> list[Tool[Any]]:
 
 
 def slack(kit: Kit) -> list[Tool[Any]]:
-    """Slack's, unless the settings turn them off."""
+    """Return the Slack tools, or none if the settings turn them off."""
     return slack_tools(kit.slack, kit.directory) if kit.settings.slack_tools else []
 
 
 def people(_kit: Kit) -> list[Tool[Any]]:
-    """What asks a person."""
+    """Return the tool that asks a person for information."""
     return [ASK_PERSON]
 
 
 def _own(name: str) -> list[Tool[Any]]:
-    """The tools that a module of the operator's own defines."""
+    """Return the tools that a module of the operator's defines; ValueError if there are none."""
     try:
         module = importlib.import_module(name)
     except Exception as error:  # whatever a module does when it is imported

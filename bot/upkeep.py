@@ -1,4 +1,4 @@
-"""Background work beside the requests: purging old ones and watching the surfaces."""
+"""Background work: the daily purge of old requests, and the surfaces beside Slack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from countersign.durations import DAY
 from storage import purge
 from storage.store import BREATH, Store
 
-# The daily purge of what was said in old requests, and the disk that it gives back.
+# The daily purge of the texts in old requests, which also frees disk space.
 
 log = logging.getLogger("countersign.purge")
 SOON = timedelta(minutes=1)  # after the start, which has other things to do
@@ -23,7 +23,7 @@ SPARE = 0.1  # the part of a file that may lie free: the next requests fill it
 
 
 class DailyPurge:
-    """Once a day empties what was said in requests older than so many days."""
+    """A daily job that empties the texts of requests older than a number of days."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class DailyPurge:
         soon: timedelta = SOON,
         done: Callable[[], None] = lambda: None,
     ) -> None:
-        """`keep_days` None: nothing ever.
+        """`keep_days`: the age in days after which requests are purged; None purges nothing.
 
-        `soon`: how long after the start it begins. `done` is called after each purge.
+        `soon`: how long after the start the first purge begins. `done` is called after each purge.
         """
         self._store = store
         self._clock = clock
@@ -47,18 +47,18 @@ class DailyPurge:
         self._alarm = Alarm(self._purge_quietly)
 
     def start(self) -> None:
-        """Begin soon, and go on every day."""
+        """Have a purge begin soon and then every day, unless `keep_days` is None."""
         if self._keep_days is not None:
             self._alarm.start(DAY)
             self._alarm.after(self._soon, "purge")
 
     def stop(self) -> None:
-        """Begin no other purge; one that goes on ends with its next transaction."""
+        """Begin no further purge; one that is under way ends after its current transaction."""
         self._stopping = True
         self._alarm.stop()
 
     def purge(self) -> int:
-        """Purge all that is due now, and give back the disk; returns how many requests."""
+        """Purge all requests that are due, free disk space, and return how many there were."""
         if self._keep_days is None:
             return 0
         older_than = timedelta(days=self._keep_days)
@@ -85,9 +85,9 @@ def purge_all(
     older_than: timedelta,
     is_over: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Purge every request older than that; returns how many.
+    """Purge every request older than `older_than`, and return how many there were.
 
-    A hundred at a time, each time in a transaction of its own, until `is_over`.
+    A hundred at a time, each time in a transaction of its own, until `is_over` returns true.
     """
     now, done, after = clock.now(), 0, ""
     before = now - older_than
@@ -105,7 +105,7 @@ def purge_all(
 
 
 def _purge_clicks(store: Store, before: datetime, is_over: Callable[[], bool]) -> None:
-    """Empty what began no request, some thousands of deliveries at a time."""
+    """Purge old delegations, then clicks and other deliveries, some thousands at a time."""
     with store.read() as tx:
         last = purge.last_delivery(tx)
     with store.write() as tx:
@@ -120,13 +120,13 @@ def _purge_clicks(store: Store, before: datetime, is_over: Callable[[], bool]) -
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """All of it. `start` once, `stop` once."""
+    """The surfaces beside Slack and the daily purge. Call `start` once, then `stop` once."""
 
     surfaces: tuple[NamedSurface, ...]
     purging: DailyPurge
 
     def start(self) -> None:
-        """Hear people at every surface beside Slack, and purge every day, as the settings want it.
+        """Start every surface beside Slack and the daily purge.
 
         Raises SurfacesError for a surface that does not start.
         """
@@ -134,6 +134,6 @@ class Upkeep:
         self.purging.start()
 
     def stop(self) -> None:
-        """End both."""
+        """Stop the surfaces and the daily purge."""
         stop(self.surfaces)
         self.purging.stop()

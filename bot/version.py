@@ -1,7 +1,7 @@
-"""Which version this is, and which commit it was made from.
+"""The bot's version, and the commit that it was built from.
 
-In a checkout git's own files say so, in an installed wheel a file that was written as it was made
-(setup.py). It runs no program, and reads nothing until it is asked.
+In a checkout git's own files name the commit, in an installed wheel a file that setup.py wrote at
+the build. No program is run, and no file is read before the version is asked for.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _REFERENCE = "ref: "
 
 @cache
 def commit_id() -> str:
-    """Return the commit's id; `unknown` where nothing here says it."""
+    """Return the id of the commit this code was built from; `unknown` if no file names it."""
     here = Path(__file__).parent
     return commit_in_folder(here.parent) or _checked(_text(here / FILE)) or UNKNOWN
 
 
 def describe_version() -> str:
-    """Return the version with its commit, for people and for the log."""
+    """Return the version with its commit in short, for people and for the log."""
     from bot import __version__
 
     found = commit_id()
@@ -33,7 +33,7 @@ def describe_version() -> str:
 
 
 def commit_in_folder(folder: Path) -> str:
-    """Return the commit that is checked out in this folder; "" where it is no checkout's top."""
+    """Return the commit checked out in this folder; "" if it is not the top of a checkout."""
     git = folder / ".git"
     if said := _text(git):  # of a worktree: a file that names the folder
         git = folder / said.removeprefix("gitdir: ")
@@ -48,13 +48,13 @@ def commit_in_folder(folder: Path) -> str:
 
 
 def _packed(git: Path, name: str) -> str:
-    """Return what a reference points to, where git has put many into one file."""
+    """Return the commit of a reference that git keeps in the file `packed-refs`; "" for none."""
     found = (line.split(" ", 1) for line in _text(git / "packed-refs").splitlines() if " " in line)
     return next((_checked(commit_id) for commit_id, each in found if each == name), "")
 
 
 def _text(path: Path) -> str:
-    """Return what a small file says, "" where there is none."""
+    """Return the text of a small file without outer blanks; "" if it cannot be read."""
     try:
         return path.read_text("utf-8").strip()
     except (OSError, ValueError):

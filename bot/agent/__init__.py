@@ -1,1 +1,1 @@
-"""The model edge: transcript in, Reply or Proposal out. Knows no Slack client."""
+"""The connection to the model: transcript in, Reply or Proposal out. Knows no Slack client."""

@@ -1,8 +1,8 @@
-"""Chat Completions: a transcript as chat messages. Pure.
+"""The Chat Completions dialect: writes a transcript as chat messages and reads the answer. Pure.
 
-A server of that API takes less than it gives out: the outputs of an assistant's calls follow it at
-once, roles take turns, and only the first message is the system's. What is kept of a transcript
-stays as it is; a model's sealed thoughts and items of other kinds have no place in a chat.
+Such a server accepts less than a transcript has: the outputs of an assistant's calls follow them at
+once, roles alternate, and only the first message is the system's. The stored transcript is not
+changed; encrypted reasoning and items of other kinds are left out of the chat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from bot.agent.model_errors import raise_failed
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
-# Chat Completions: an answer, as items of the form in which transcripts are kept.
+# Reading an answer into items of the form in which transcripts are stored.
 
 # why an answer is not whole, as a chat names it and as the Responses API does
 CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -26,7 +26,7 @@ CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 @dataclass(slots=True)
 class _Call:
-    """A call that is being put together."""
+    """A function call that is being assembled from the pieces of a stream."""
 
     index: int | None
     call_id: str = ""
@@ -51,17 +51,17 @@ class _Call:
 
 
 class ChatReader:
-    """One answer, streamed or whole."""
+    """Reads one answer, streamed or whole, into transcript items."""
 
     def __init__(self, sink: AnswerSink) -> None:
-        """Words go to `sink` as they come."""
+        """`sink` receives the text as it arrives."""
         self._sink = sink
         self._gathered = GatheredAnswer()
         self._said: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_Call] = []
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take in a chunk; raises as `raise_failed` does for a failure in the place of one."""
+        """Process one chunk; raises like `raise_failed` if it is an error."""
         if error := _object(event.get("error")):
             raise_failed(error)
         usage = _object(event.get("usage"))
@@ -72,7 +72,7 @@ class ChatReader:
             self._take_choice(_object(choice))
 
     def gathered(self) -> GatheredAnswer:
-        """Return what has come of it so far."""
+        """Return what has been read of the answer so far."""
         calls = (each.item(whole=not self._gathered.cut) for each in self._calls)
         self._gathered.items = [*self._message(), *calls]
         return self._gathered
@@ -115,10 +115,10 @@ class ChatReader:
 
 
 def _begins(piece: dict[str, Any], before: _Call) -> bool:
-    """Whether a piece begins another call than the one before at its place.
+    """Return whether a piece begins another call than the one before it at the same index.
 
-    Some servers give all calls one place, or none; others give every piece an id of its own, or
-    say the name again with each.
+    Some servers give all calls one index, or none; others give every piece an id of its own, or
+    repeat the name in each.
     """
     if not _object(piece.get("function")).get("name") or not before.name:
         return False
@@ -127,7 +127,7 @@ def _begins(piece: dict[str, Any], before: _Call) -> bool:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """The value, where it is a JSON object; else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -139,10 +139,10 @@ LONGEST_ID, LONGEST_NAME = 40, 64  # characters
 
 
 def request_of(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
-    """The request for one turn.
+    """Return the body of the request for one turn.
 
-    `at_openai`: it goes to OpenAI's own server, which is told to store nothing; others know no such
-    parameter, and some refuse what they do not know.
+    `at_openai`: the server is OpenAI's, which is asked to store nothing; other servers do not have
+    that parameter, and some refuse unknown ones.
     """
     request: dict[str, Any] = {
         "model": asked.model,
@@ -164,9 +164,9 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def messages(instructions: str, transcript: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a transcript, in which each call has an output, as the messages of a chat.
+    """Return the messages of a chat for a transcript in which each call has an output.
 
-    All of it keeps its order, but for an output that came late: it stands behind its call.
+    The order is kept, except that an output that came late stands directly after its call.
     """
     items = list(transcript)
     outputs = {
@@ -196,10 +196,10 @@ def _say(chat: _Chat, item: Mapping[str, Any]) -> None:
 
 
 class _Chat:
-    """The messages, one after the other."""
+    """Builds the list of messages, one item after the other."""
 
     def __init__(self, instructions: str, outputs: Mapping[str, str]) -> None:
-        """`outputs`: what became of each call, by its id."""
+        """`outputs` has the output of each call, by call id."""
         self.messages: list[dict[str, Any]] = []
         self._outputs = outputs
         self._called: list[str] = []  # by the last message, and not answered yet
@@ -207,7 +207,7 @@ class _Chat:
             self.messages.append({"role": "system", "content": instructions})
 
     def say(self, role: str, said: Said) -> None:
-        """Somebody says something, in one message with what they have just said."""
+        """Add content of this role, to the last message if that has the same role."""
         self.answer()
         last = self._last(role)
         if isinstance(said, str) and not said.strip():
@@ -218,7 +218,7 @@ class _Chat:
             last["content"] = _joined(last["content"], said)
 
     def call(self, item: Mapping[str, Any]) -> None:
-        """The model proposes a call, beside those of the same turn."""
+        """Add a function call to the assistant's last message."""
         last = self._last("assistant")
         if last is None:
             # "" says as much as null to those that take both, and some take no null
@@ -231,33 +231,34 @@ class _Chat:
         self._called.append(str(item["call_id"]))
 
     def answer(self) -> None:
-        """Tell what became of the calls that were proposed last."""
+        """Add the outputs of the calls in the last assistant message."""
         for each in self._called:
             told = self._outputs.get(each, "")
             self.messages.append({"role": "tool", "tool_call_id": _id(each), "content": told})
         self._called = []
 
     def _last(self, role: str) -> dict[str, Any] | None:
-        """The last message, where it is of that role."""
+        """Return the last message if it has that role, else None."""
         found = self.messages[-1] if self.messages else {}
         return found if found.get("role") == role else None
 
 
 def _id(call_id: str) -> str:
-    """The id of a call, or what stands for it where it is longer than a chat takes."""
+    """Return the id of a call, or a hash of it if it is longer than the API accepts."""
     if len(call_id) <= LONGEST_ID:
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
 
 
 def _named(name: str) -> str:
-    """The name of a tool as a chat takes it, whatever the model had made up."""
+    """Return a tool's name with the characters and length that the API accepts."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
 
 
 def _arguments(text: str) -> str:
-    """A call's arguments as they are, or what stands for them where a server could not read them:
-    some do, before the model sees them.
+    """Return a call's arguments, or {"unreadable": text} if they are no JSON object.
+
+    Some servers parse them before the model sees them.
     """
     try:
         is_object = isinstance(json.loads(text), dict)
@@ -267,7 +268,7 @@ def _arguments(text: str) -> str:
 
 
 def _said(content: Any) -> Said:
-    """What an item's content says: in words alone, or with pictures and files as parts."""
+    """Return an item's content: a text, or a list of parts if it has pictures or files."""
     parts = content if isinstance(content, list) else []
     if not any(each.get("type") in _SHOWN for each in parts if isinstance(each, dict)):
         return _text(content)
@@ -279,7 +280,7 @@ def _said(content: Any) -> Said:
 
 
 def _joined(before: Said, more: Said) -> Said:
-    """What was said, and then more of it; words that follow words are one text."""
+    """Return two contents as one; a text that follows a text is joined with it."""
     if isinstance(before, str) and isinstance(more, str):
         return f"{before}{GAP}{more}"
     first, second = _listed(before), _listed(more)
@@ -306,7 +307,7 @@ _SHOWN = {"input_image": _image, "input_file": _file}  # parts that are no words
 
 
 def _text(content: Any) -> str:
-    """What an item's content says in words."""
+    """Return the text in an item's content."""
     if isinstance(content, str):
         return content
     parts = [each for each in content or () if isinstance(each, dict)]

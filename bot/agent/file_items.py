@@ -1,7 +1,6 @@
-"""Files in a transcript: items carry references to them, and their bytes take their place when the
-model is asked. Pure.
+"""Files in a transcript: items have references, filled in when the model is asked. Pure.
 
-So a transcript stays as short as its words, and a file that was deleted is sent no more.
+So a transcript stays as short as its text, and a file that was deleted is no longer sent.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from typing import Any
 
 from bot.agent.prompt import clean_name
 
-# Every word the model is told of files that people attach. Pure.
+# The texts for the model about files that people attach. Pure.
 
-# What is in a file, by its bytes alone: a picture, a PDF, a text, or nothing that is read.
-# Pure.
+# Recognising the type of a file by its bytes: a picture, a PDF, a text, or unreadable. Pure.
 
 PDF, TEXT = "application/pdf", "text/plain"
 _BEGINS = (
@@ -38,7 +36,7 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What a file holds."""
+    """The recognised content of a file."""
 
     media: str  # one of the pictures', PDF or TEXT
     text: str = ""  # of a text, all of it
@@ -46,19 +44,19 @@ class FileContent:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a text."""
+        """Return whether the file is a text."""
         return self.media == TEXT
 
     @property
     def is_picture(self) -> bool:
-        """Whether it is a picture."""
+        """Return whether the file is a picture."""
         return self.media.startswith("image/")
 
 
 def recognise_content(data: bytes, *, said_to_be_text: bool) -> FileContent | None:
-    """Return what the bytes are, None where it is nothing that the model reads.
+    """Return the recognised content of a file; None if the model cannot read such a file.
 
-    `said_to_be_text`: whoever keeps the file says so; then a text of no known encoding is guessed.
+    `said_to_be_text`: whether Slack says it is a text; then an unknown encoding is guessed.
     """
     for media, begins in _BEGINS:
         if begins.match(data):
@@ -70,7 +68,7 @@ def recognise_content(data: bytes, *, said_to_be_text: bool) -> FileContent | No
 
 
 def _decoded(data: bytes, *, guess: bool) -> tuple[str, bool]:
-    """The bytes as a text and whether that was guessed; "" where they are none."""
+    """Return the bytes as text, and whether its encoding was guessed; "" if they are no text."""
     encoding = next((name for mark, name in _MARKED if data.startswith(mark)), "utf-8")
     try:
         return data.decode(encoding), False
@@ -105,14 +103,14 @@ REFUSED = "(You cannot read this file: your server did not take it. Say so where
 
 
 def too_large(size: int) -> str:
-    """Say that a file of so many bytes is not read."""
+    """Return the reason why a file of `size` bytes is not read."""
     return f"it is {size_in_words(size)} large, and at most {size_in_words(MOST_BYTES)} are read"
 
 
 def head(author: str, name: str, *, before: bool) -> str:
-    """Return what stands above the files of one message: whose they are, and that they are data.
+    """Return the text above the files of one message: who posted them, and that they are data.
 
-    `before`: it is an earlier message of the thread, not the one that follows.
+    `before`: they belong to an earlier message of the thread, not to the one that follows.
     """
     where = "posted in this thread before" if before else "attached to the message that follows"
     return (
@@ -122,31 +120,31 @@ def head(author: str, name: str, *, before: bool) -> str:
 
 
 def file_label(name: str, size: int, content: FileContent) -> str:
-    """Return what stands above one file that is given."""
+    """Return the line above one file: its name, kind and size."""
     kind = "picture" if content.is_picture else "text" if content.is_text else "PDF"
     unsure = "; its encoding is not known, so letters may be wrong" if content.guessed else ""
     return f"{name} ({kind}, {size_in_words(size)}{unsure}):"
 
 
 def omission_note(name: str, why: str) -> str:
-    """Return what stands in the place of a file that is not given."""
+    """Return the line in place of a file that is not given to the model, with the reason."""
     return f"{name}: not read, because {why}."
 
 
 def cut_text(text: str) -> str:
-    """Return as much of a text as is given, and how much is left out."""
+    """Return the text cut to the maximum length, with a note of how much is left out."""
     if len(text) <= MOST_TEXT:
         return text
     return f"{text[:MOST_TEXT]}\n[… {len(text) - MOST_TEXT} more characters were left out]"
 
 
 def quote_lines(text: str) -> str:
-    """Return a text as it is given, each line quoted."""
+    """Return the text with "> " before each line."""
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
 def size_in_words(size: int) -> str:
-    """Return a number of bytes as people say it."""
+    """Return a number of bytes as text, such as "1.2 MB"."""
     for unit, name in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -159,9 +157,9 @@ _PLACES = {"input_image": "image_url", "input_file": "file_data"}  # where a par
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """A file as it is kept: its bytes in base64, or a text as it is.
+    """A stored file: its bytes in base64, or plain text.
 
-    `instead`: what is said where it is given no more.
+    `instead`: what the model gets if the file is no longer given; "" if it is.
     """
 
     media: str
@@ -170,24 +168,24 @@ class EncodedFile:
 
 
 def item(head: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the files of one message as an input item; `head` says whose they are."""
+    """Return the input item for the files of one message; `head` is the text above them."""
     return {"role": "user", "content": [text_part(head), *parts]}
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """Return a part in words."""
+    """Return a text as a part of an input item."""
     return {"type": "input_text", "text": text}
 
 
 def file_reference(file_id: str, name: str, content: FileContent) -> dict[str, Any]:
-    """Return the part that stands for a file, by the id under which it is kept."""
+    """Return the part that refers to a file, by the id under which the file is stored."""
     if content.is_picture:
         return {"type": "input_image", "image_url": f"{_REFERENCE}{file_id}", "detail": "auto"}
     return {"type": "input_file", "filename": name, "file_data": f"{_REFERENCE}{file_id}"}
 
 
 def file_references(transcript: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the files in a transcript, in order."""
+    """Return the ids of the files that a transcript refers to, in order."""
     found = (_id(part) for item in transcript for part in _parts(item))
     return [each for each in found if each]
 
@@ -195,7 +193,7 @@ def file_references(transcript: Iterable[Mapping[str, Any]]) -> list[str]:
 def fill_in_files(
     transcript: Iterable[dict[str, Any]], files: Mapping[str, EncodedFile]
 ) -> list[dict[str, Any]]:
-    """Return the transcript with each file in the place of its reference."""
+    """Return the transcript with each file in place of its reference."""
     return [_filled(each, files) if any(map(_id, _parts(each))) else each for each in transcript]
 
 
@@ -222,7 +220,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _id(part: Mapping[str, Any]) -> str:
-    """The id of the file that a part stands for; "" where it stands for none."""
+    """Return the id of the file that a part refers to; "" if it refers to none."""
     place = _PLACES.get(part.get("type", ""))
     found = str(part.get(place) or "") if place else ""
     return found.removeprefix(_REFERENCE) if found.startswith(_REFERENCE) else ""

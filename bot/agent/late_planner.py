@@ -1,4 +1,4 @@
-"""The edge to the model: the planner that the settings name."""
+"""Makes the planner that the settings name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from bot.agent.turn import Dialect
 
 
-# A planner that is made when it is first needed, together with the library it takes.
+# A planner that is made, and its library imported, when it is first needed.
 
 log = logging.getLogger("countersign.planner")
 
 
 class NoModel:
-    """Stands where there is no model: no turn can be taken."""
+    """The planner of a bot without a model: every turn fails."""
 
     def __init__(self) -> None:
-        """Say so, once."""
+        """Log once that there is no model."""
         log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
 
     def turn(
@@ -37,30 +37,30 @@ class NoModel:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """Raises PlannerError."""
+        """Raise PlannerError, as there is no model."""
         raise PlannerError("There is no model here to go on with this.")
 
     seal = ""
 
     def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> None:
-        """Nobody is there to do it."""
+        """Return None, as there is no model."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class LatePlanner:
-    """Takes turns with the planner that `make` returns; thread-safe."""
+    """Makes a planner when it is first needed, and forwards to it; thread-safe."""
 
     def __init__(self, make: Callable[[], ModelTurns]) -> None:
-        """`make` is called once, by whichever thread needs it first."""
+        """`make` is called once, by the first thread that needs the planner."""
         self._make = make
         self._made: ModelTurns | None = None
         self._closed = False
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Make the planner now, so that the first turn need not wait; what fails is logged."""
+        """Make the planner now, so that the first turn does not wait for it; log errors."""
         try:
             self._planner()
         except PlannerError as error:
@@ -73,29 +73,29 @@ class LatePlanner:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
+        """Take one model turn. Raises PlannerError; whatever `sink` raises passes through."""
         return self._planner().turn(transcript, tools, instructions, sink)
 
     @property
     def seal(self) -> str:
-        """Where what `compacted` gives can be read again. Raises PlannerError."""
+        """Return the id of the server that can read compactions, or "". Raises PlannerError."""
         return self._planner().seal
 
     def compacted(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
-        """Have the model's server say these items in fewer. Raises PlannerError."""
+        """Have the model's server compact these items; None if it does not. Raises PlannerError."""
         return self._planner().compacted(items, instructions)
 
     def close(self) -> None:
-        """Close the planner where there is one; a turn under way fails, and none begins."""
+        """Close the planner if it was made; a turn under way fails, and no new one begins."""
         self._closed = True  # who is making one just now, which takes long, closes it
         made = self._made
         if made is not None:
             made.close()
 
     def _planner(self) -> ModelTurns:
-        """Return the planner, made by now."""
+        """Return the planner, after making it if needed; raises PlannerError if that fails."""
         with self._lock:
             if self._closed:
                 raise PlannerError("Countersign is stopping.")
@@ -115,7 +115,7 @@ OPENAI = "https://api.openai.com/v1"  # where the model is unless a setting says
 
 
 def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
-    """Make the planner that the settings name; without a key it is none."""
+    """Make the planner that the settings name; without an API key, one that has no model."""
     if not settings.has_model:
         return NoModel()
     # here: the library takes a third of the start, and only a turn needs it
@@ -143,14 +143,14 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
 
 @functools.cache
 def _usual_context() -> ssl.SSLContext:
-    """The context that the library makes for each client, made once: it reads all certificates."""
+    """Return the library's usual TLS context, made once, as that reads all certificates."""
     import httpx2  # here, as above: the library brings it
 
     return httpx2.create_ssl_context()
 
 
 def dialects(settings: Settings) -> tuple[Dialect, ...]:
-    """Return what the model's server may speak, in the order in which it is tried."""
+    """Return the dialects that the model's server may speak, in the order of trying them."""
     from bot.agent.chat_completions import CHAT, CHAT_AT_OPENAI
     from bot.agent.responses import RESPONSES
 

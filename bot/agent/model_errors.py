@@ -1,6 +1,4 @@
-"""What can go wrong with a request to the model: whether it passes, what it is called, what people
-are told.
-"""
+"""Errors of requests to the model: whether a retry may help, their kind, the text for people."""
 
 from __future__ import annotations
 
@@ -62,11 +60,11 @@ THREAD_TOO_LONG = "This thread has become longer than the model can read. Ask an
 
 
 class CutStreamError(Exception):
-    """The stream ended before the response was complete."""
+    """Raised if a stream ended before the response was complete."""
 
 
 class UnstreamedError(CutStreamError):
-    """Nothing was streamed, or not to the end; the server may answer when it need not stream."""
+    """Raised if a stream gave no complete answer, but the server may answer without streaming."""
 
 
 TRANSIENT = (
@@ -78,7 +76,7 @@ TRANSIENT = (
 
 
 class ModelErrorKind(StrEnum):
-    """What can go wrong with a request to the model, for who counts it."""
+    """The kinds of errors of requests to the model, for metrics."""
 
     KEY = "key"  # it was refused
     CREDIT = "credit"  # the account has none left
@@ -90,7 +88,7 @@ class ModelErrorKind(StrEnum):
 
 
 def error_kind(error: Exception) -> ModelErrorKind:
-    """Return which of them it is."""
+    """Return the kind of an error."""
     if getattr(error, "code", None) == "insufficient_quota":
         return ModelErrorKind.CREDIT
     match error:
@@ -109,22 +107,23 @@ def error_kind(error: Exception) -> ModelErrorKind:
 
 
 def may_pass(error: BaseException) -> bool:
-    """A 429 for an empty account never passes by waiting, and no model learns to call tools, or to
-    see.
+    """Return whether a retry may help: not for an empty account, nor for what the model lacks.
+
+    The model may lack the ability to call tools, or to see pictures.
     """
     lacks = lacks_tools(error) or _lacks_sight(error)
     return getattr(error, "code", None) != "insufficient_quota" and not lacks
 
 
 def lacks_api(error: BaseException) -> bool:
-    """Whether the server says that it has no such API, rather than no such model."""
+    """Return whether the server says that it has no such API, rather than no such model."""
     if not isinstance(error, openai.APIStatusError) or lacks_tools(error):
         return False
     return error.status_code in NO_SUCH_API and error.code != "model_not_found"
 
 
 def lacks_tools(error: BaseException) -> bool:
-    """Whether the server says that the model cannot call tools."""
+    """Return whether the server says that the model cannot call tools."""
     if not isinstance(error, openai.APIStatusError):
         return False
     about = re.split(r"[.\[]", str(error.param or ""))[0] in ("tools", "tool_choice")
@@ -133,32 +132,34 @@ def lacks_tools(error: BaseException) -> bool:
 
 
 def lacks_streams(error: openai.APIStatusError) -> bool:
-    """Whether the server says that it does not stream, or not what was asked of it."""
+    """Return whether the server says that it cannot stream this answer."""
     return error.param == "stream" or bool(_NO_STREAM.search(reason_of(error)))
 
 
 def is_refused_request(error: BaseException) -> bool:
-    """Whether the server does not take what it was sent: some of it may be what it cannot read."""
+    """Return whether the server refuses the request's content, such as a file it cannot read."""
     if not isinstance(error, openai.APIStatusError):
         return False
     return error.status_code in NOT_TAKEN or _lacks_sight(error)
 
 
 def _lacks_sight(error: BaseException) -> bool:
-    """Whether the server says that the model sees no pictures."""
+    """Return whether the server says that the model cannot see pictures."""
     if not isinstance(error, openai.APIStatusError):
         return False
     return bool(_NO_SIGHT.search(reason_of(error) or str(error)))
 
 
 def no_tools_sentence(model: str) -> str:
-    """What people are told of a model that cannot call tools."""
+    """Return the sentence for people that the model cannot call tools."""
     return f"The model {model} cannot call tools, and without them there is nothing it could do."
 
 
 def raise_failed(error: Mapping[str, Any]) -> NoReturn:
-    """Raise CutStreamError for a failure told in a stream that may pass, TooLongError for what does
-    not fit, else RequestRefusedError.
+    """Raise the exception for an error that is reported inside a stream.
+
+    CutStreamError if a retry may help, TooLongError if the request is too long, else
+    RequestRefusedError.
     """
     code, why = error.get("code"), error.get("message", "no reason given")
     if code == TOO_LONG:
@@ -170,13 +171,13 @@ def raise_failed(error: Mapping[str, Any]) -> NoReturn:
 
 
 def reason_of(error: openai.APIStatusError) -> str:
-    """What the service gave as its reason, on one line; "" where it gave none."""
+    """Return the reason in the service's error response, on one line; "" if there is none."""
     body = error.body if isinstance(error.body, dict) else {}
     return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
 
 
 def is_too_long(error: BaseException) -> bool:
-    """Whether the server says that the model cannot read as much at once."""
+    """Return whether the server says that the request is longer than the model can read."""
     if getattr(error, "code", None) == TOO_LONG:
         return True
     if not isinstance(error, openai.APIStatusError) or error.status_code not in TOO_LARGE:
@@ -185,13 +186,13 @@ def is_too_long(error: BaseException) -> bool:
 
 
 def window_in_error(why: str) -> int:
-    """Return how many tokens the model can read at once, as a server says in its refusal; or 0."""
+    """Return how many tokens the model can read, as the server's error text says, else 0."""
     found = _WINDOW.search(why.replace(",", ""))
     return int(found[1] or found[2]) if found else 0
 
 
 def planner_error(error: Exception, model: str) -> PlannerError:
-    """Return what is raised of it, with what people are told."""
+    """Return the PlannerError to raise for an error, with a sentence for people."""
     if is_too_long(error):
         return TooLongError(THREAD_TOO_LONG, window_in_error(str(error)))
     if lacks_tools(error):
@@ -202,7 +203,7 @@ def planner_error(error: Exception, model: str) -> PlannerError:
 
 
 def error_sentence(error: Exception) -> str:
-    """What people are told of it."""
+    """Return the sentence for people about an error."""
     if is_too_long(error):
         return THREAD_TOO_LONG
     if getattr(error, "code", None) == "insufficient_quota":

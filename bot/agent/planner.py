@@ -1,10 +1,10 @@
-"""The OpenAI edge: a thread's transcript goes in, a Reply or a Proposal comes out.
+"""The client of the model's server: a thread's transcript goes in, a Reply or a Proposal comes out.
 
-Knows no Slack and no database. Requests and events are plain JSON on both ways: the client does
-its address, key, time-outs and errors, not its types.
+Knows no Slack and no database. Requests and events are plain JSON: of OpenAI's client, the address,
+key, time-outs and errors are used, not its types.
 
-PlannerError            the turn could not be had; says in one sentence why
-  └ (from openai)       429, 5xx, connection, time-out and cut streams, once no try is left
+PlannerError            the turn failed; says in one sentence why
+  └ (from openai)       429, 5xx, connection, time-out and cut streams, after the last try
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ log = logging.getLogger("countersign.planner")
 
 
 class Planner:
-    """One model behind an API of OpenAI's, streamed, nothing stored at the provider."""
+    """One model behind an API of OpenAI's, streamed, with nothing stored at the provider."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Planner:
         stopping: threading.Event | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        """`dialects`: what the server may speak; the first that it has is kept to.
+        """`dialects` are tried in order; the first that the server speaks is used from then on.
 
-        `retries` more tries after the first, `backoff` seconds before the first of them, doubling,
+        A failed request is repeated up to `retries` times, first after `backoff` seconds, doubling,
         with jitter.
         """
         self._client = client.with_options(max_retries=0)
@@ -93,7 +93,7 @@ class Planner:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
+        """Take one model turn. Raises PlannerError; whatever `sink` raises passes through."""
 
         def again(state: tenacity.RetryCallState) -> None:
             log.warning(
@@ -118,13 +118,13 @@ class Planner:
 
     @property
     def seal(self) -> str:
-        """Where what `compacted` gives can be read again: the server, if it can do such a thing."""
+        """Return the server's address, as only it can read its compactions; "" if it makes none."""
         return str(self._client.base_url) if self._dialects[0].compacts else ""
 
     def compacted(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
-        """Have the server say these items in fewer, once; None where it cannot or does not."""
+        """Have the server compact these items, with one try; None if it cannot or does not."""
         path = self._dialects[0].compacts
         if not path or not self._compacts:
             return None
@@ -189,7 +189,7 @@ class Planner:
         return gathered
 
     def _ask(self, asked: ModelRequest, sink: AnswerSink, *, whole: bool = False) -> GatheredAnswer:
-        """One request to the server, for an answer that comes as it is made, or `whole`."""
+        """Send one request, for an answer that is streamed, or `whole`."""
         reading: AnswerReader | None = None
         with self._tracer.start_span(Work.MODEL) as span:
             try:
@@ -218,7 +218,7 @@ class Planner:
         return gathered
 
     def _open(self, asked: ModelRequest, *, whole: bool) -> tuple[Dialect, object]:
-        """Open an answer in the first dialect that the server has, and keep to it."""
+        """Send the request in the first dialect that the server speaks, and use only that later."""
         dialects = self._dialects
         for dialect in dialects:
             try:
@@ -236,10 +236,10 @@ class Planner:
         raise ValueError("a planner needs a dialect")
 
     def _post(self, dialect: Dialect, asked: ModelRequest, *, whole: bool) -> object:
-        """Open the stream of an answer, or get it whole, as the plain JSON it is.
+        """Open the stream of an answer, or get it whole, as plain JSON.
 
-        The library's own methods post the same with the same options, but transform each item on
-        its way out and build a typed object of each event, of which a turn needs next to nothing.
+        The library's own methods post the same with the same options, but convert each item and
+        build a typed object of each event, most of which a turn does not need.
         """
         body = dialect.request_of(asked)
         options: openai.RequestOptions = {"security": {"bearer_auth": True}}
@@ -256,9 +256,9 @@ class Planner:
 
 
 def _events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
-    """What an answer consists of: the events of a stream, or all of it as one.
+    """Yield the events of a streamed answer, or a whole answer as one event.
 
-    Raises UnstreamedError for a stream of nothing, where the answer may also be had whole.
+    Raises UnstreamedError for an empty stream if the answer may also be had whole.
     """
     if not isinstance(answer, openai.Stream):
         if isinstance(answer, dict):
@@ -284,9 +284,10 @@ _END = object()
 
 
 def _next(stream: openai.Stream[Any]) -> object:
-    """The next event, or _END; whatever breaks on the way is a cut stream.
+    """Return the next event, or _END; any other error on the way becomes CutStreamError.
 
-    A failure that the stream tells is CutStreamError where it may pass, else PlannerError.
+    A failure reported in the stream is CutStreamError if a retry may help, else PlannerError.
+    Errors of the client pass through.
     """
     try:
         return next(stream, _END)
@@ -300,7 +301,7 @@ def _next(stream: openai.Stream[Any]) -> object:
         raise CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
-# How long an answer of the model may become: one that repeats itself comes to no end.
+# The maximum length of an answer: a model that repeats itself might never end.
 
 MOST = 200_000  # characters of one answer, with its calls and what it thinks aloud
 TIMES = 5.0  # the time without a sign of it that one answer may take in all
@@ -311,17 +312,17 @@ ENDLESS = (
 
 
 class AnswerBounds:
-    """Those of one answer."""
+    """The limits of length and time for one answer."""
 
     def __init__(self, client: openai.OpenAI) -> None:
-        """It begins now. `client` knows how long it waits for a sign."""
+        """Start the time now; `client` has the time-out that the limit of time derives from."""
         timeout = client.timeout
         quiet = timeout if isinstance(timeout, int | float) or timeout is None else timeout.read
         self._until = None if quiet is None else time.monotonic() + TIMES * quiet
         self._left = MOST
 
     def take(self, event: dict[str, Any]) -> None:
-        """Count what came; raises PlannerError where that is too much, or took too long."""
+        """Count one event; raises PlannerError if the answer is too long, or took too long."""
         self._left -= _length(event.get("delta")) + _length(event.get("choices"))
         is_late = self._until is not None and time.monotonic() > self._until
         if self._left < 0 or is_late:
@@ -329,7 +330,7 @@ class AnswerBounds:
 
 
 def _length(part: Any) -> int:
-    """How many characters stand in it."""
+    """Return the number of characters in all strings of a JSON value."""
     if isinstance(part, str):
         return len(part)
     if isinstance(part, dict):
@@ -341,12 +342,13 @@ def _length(part: Any) -> int:
 
 
 class ModelClient(openai.OpenAI):
-    """Encodes a long transcript in a third of the time that the library's own way takes."""
+    """OpenAI's client, encoding long transcripts in a third of the library's usual time."""
 
     def _prepare_options(self, options: FinalRequestOptions) -> FinalRequestOptions:
-        """Return the options with their body as bytes, which the library sends as they are.
+        """Return the options with their body encoded to bytes, which the library sends unchanged.
 
-        The library calls this before each attempt. What cannot be encoded is left to it.
+        The library calls this before each attempt. A body that cannot be encoded is left to the
+        library.
         """
         options = super()._prepare_options(options)
         body: Any = options.json_data

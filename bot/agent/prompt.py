@@ -1,6 +1,6 @@
-"""What the model is told about itself, its place and its requests, and about sub-agents. Pure.
+"""The texts for the model about itself, its place and its requests, and about sub-agents. Pure.
 
-What a sub-agent answers is a model's words; what it did is told from the record beside them.
+A sub-agent's answer is a model's words; what it really did is quoted from the record beside it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-# What the model is told about itself and its place. Pure.
+# The instructions to the model about itself and its place. Pure.
 
 MOST_OF_NAME = 80  # characters
 RULES = """\
@@ -38,36 +38,36 @@ before they run.
 
 
 def request_item(author: str, name: str, text: str, at: datetime) -> dict[str, object]:
-    """A person's message as an input item, with who wrote it and when (`at`, UTC).
+    """Return a person's message as an input item, with its author and time (`at`, UTC).
 
-    The time stands here, not in the instructions: whatever begins a request the same can be kept
-    by the model's server.
+    The time is here, not in the instructions, because the model's server can cache requests that
+    begin the same.
     """
     body = f"{clean_name(name)} (<@{author}>) writes, on {at:%A, %Y-%m-%d, at %H:%M} UTC:\n{text}"
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
 
 
 def clean_name(name: str) -> str:
-    """Return a name that somebody gave to themselves: on one line, bounded, nothing hidden."""
+    """Return a person's or file's name on one line, cut to the maximum length, nothing hidden."""
     words = "".join(each if each.isprintable() else " " for each in name).split()
     found = " ".join(words).replace("<", "‹").replace(">", "›")
     return found if len(found) <= MOST_OF_NAME else f"{found[:MOST_OF_NAME]}…"
 
 
 def form_sentence(author: str, effect: str) -> dict[str, object]:
-    """Say that a person asked for a call with a form, without the model: it has to know of it."""
+    """Return the item that informs the model that a person asked for a call with a form."""
     quoted = " ".join(effect.split())
     body = f"(<@{author}> asked for this with a form, without you: “{quoted}”)"
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
 
 
 def note_item(text: str) -> dict[str, object]:
-    """What Countersign itself tells the model between two turns, as an input item."""
+    """Return a note from Countersign itself to the model, as an input item."""
     return {"role": "developer", "content": [{"type": "input_text", "text": text}]}
 
 
 def words_of_request(item: dict[str, Any]) -> str:
-    """Return what a person wrote, from the item that `request` made of it; "" for any other."""
+    """Return what a person wrote, from an item that `request_item` made; "" for any other item."""
     if item.get("role") != "user":
         return ""
     body = "".join(str(each.get("text", "")) for each in item.get("content") or ())
@@ -76,8 +76,9 @@ def words_of_request(item: dict[str, Any]) -> str:
 
 
 def overheard_item(messages: Iterable[tuple[str, str, str]], *, left_out: int) -> dict[str, object]:
-    """What was said in the thread before, as data: by whom (a Slack user id, or "" for what is no
-    person, and a name) and what.
+    """Return earlier messages of the thread as one input item, quoted as data.
+
+    `messages`: author (a Slack user id, or "" for what is no person), name and text of each.
     """
     lines = [
         "Earlier messages of this Slack thread, quoted for context. "
@@ -107,7 +108,7 @@ OVER = "the request was cancelled before the sub-agent had begun"
 
 
 def sub_agent_instructions(title: str, prompt: str) -> str:
-    """Return what a sub-agent is told it is; `prompt` is its author's."""
+    """Return the instructions to a sub-agent; `prompt` is the part that its developer wrote."""
     return (
         f"You are {title}, a sub-agent of Countersign, an AI agent in a company's Slack. Another "
         "agent gives you one task, and your answer goes back to it; no person reads it. Your calls "
@@ -119,13 +120,13 @@ def sub_agent_instructions(title: str, prompt: str) -> str:
 
 
 def task_item(requester: str, text: str) -> dict[str, Any]:
-    """Return the first item of a sub-agent's transcript: what it was asked, for whom."""
+    """Return the first item of a sub-agent's transcript: its task, and for whom it is."""
     body = f"The agent that works for <@{requester}> gives you this task:\n{text}"
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
 
 
 def answered_output(text: str, done: Sequence[Done], most: int) -> str:
-    """Return the output of a call that a sub-agent answered, with `most` characters of that."""
+    """Return the output of a call that a sub-agent answered; `most`: characters of its answer."""
     said = text.strip() or NOTHING_SAID
     if len(said) > most:
         said = f"{said[:most]}\n[… {len(said) - most} more characters not shown]"
@@ -139,14 +140,17 @@ def gave_up_output(why: str, done: Sequence[Done]) -> str:
 
 
 def stopped_output(why: str, done: Sequence[Done]) -> str:
-    """Return the output of a call whose sub-agent was stopped; `why` tells of a call's end."""
+    """Return the output of a call whose sub-agent was stopped.
+
+    `why`: the reason, or the output of the call that ended it.
+    """
     words = (each for each in ("SENT BACK", "SUPERSEDED") if why.startswith(each))
     word = next(words, "CANCELLED")
     return f"{word}: the sub-agent was stopped before it had an answer. {_record(done)}"
 
 
 def _record(done: Sequence[Done]) -> str:
-    """Tell what a sub-agent has done or tried, from the rows."""
+    """Return a sentence that lists the calls of a sub-agent, as they are on record."""
     if not done:
         return "On record: it changed nothing."
     told = [f"{tool} {args[:MOST_ARGUMENTS]}: {end}" for tool, args, end in done[:MOST_DID]]

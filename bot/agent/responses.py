@@ -1,6 +1,6 @@
-"""The Responses API: its requests, and how its answers are read. Items are kept verbatim.
+"""The Responses API dialect: writes requests and reads answers. Items are kept verbatim.
 
-Requests and events are plain JSON on both ways: typed objects would cost more than a turn needs.
+Requests and events are plain JSON, because typed objects would cost more than a turn needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 
 def request_of(asked: ModelRequest) -> dict[str, Any]:
-    """The request for one turn; nothing is stored at the provider."""
+    """Return the body of the request for one turn; nothing is stored at the provider."""
     request: dict[str, Any] = {
         "model": asked.model,
         "instructions": asked.instructions,
@@ -28,19 +28,19 @@ def request_of(asked: ModelRequest) -> dict[str, Any]:
 
 
 class ResponseReader:
-    """The stream of one response."""
+    """Reads the stream of one response."""
 
     def __init__(self, sink: AnswerSink) -> None:
-        """Words go to `sink` as they come."""
+        """`sink` receives the text as it arrives."""
         self._sink = sink
         self._gathered = GatheredAnswer()
 
     def gathered(self) -> GatheredAnswer:
-        """Return what has come of it so far."""
+        """Return what has been read of the answer so far."""
         return self._gathered
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take in what an event says."""
+        """Process one event of the stream; raises like `raise_failed`, or CutStreamError."""
         gathered = self._gathered
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":

@@ -1,7 +1,7 @@
-"""One turn of the model: what it is asked, what it answers, and how a dialect (a way of talking to
-the model's server) writes and reads that. Plain types, without the model's library.
+"""One turn of the model: its request, its result, and the interface of dialects. Plain types.
 
-Whatever the server speaks, a transcript is kept in one form, the items of the Responses API.
+A dialect is a way of talking to the model's server. With any dialect, a transcript is stored in one
+form, the items of the Responses API.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-# What a turn of the model gives: a Reply or a Proposal. Plain types, without its library.
+# The result of a model turn: a Reply or a Proposal. Plain types, without the model's library.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model answered; the request is done. `cut`: why the answer is not whole, "" where it is.
+    """The model's answer in words. `cut`: why it is incomplete, "" if it is complete.
 
-    The reason as the Responses API names it: "max_output_tokens", "content_filter".
+    The reason is as in the Responses API: "max_output_tokens", "content_filter".
     """
 
     text: str
@@ -40,7 +40,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The model proposes calls, perhaps after some words."""
+    """The calls that the model proposes, perhaps after some words."""
 
     text: str
     calls: list[FunctionCall]
@@ -51,20 +51,20 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class CompactedItems:
-    """What the model's server made of items: others that stand for them, to be sent as they are."""
+    """Items by which the model's server replaces others, to be sent to it unchanged."""
 
     items: list[dict[str, Any]]
     tokens: int
 
 
 class PlannerError(Exception):
-    """The model could not be had; the text is a sentence for people."""
+    """Raised if a model turn failed; the text is a sentence for people."""
 
 
 class TooLongError(PlannerError):
-    """The model cannot read as much at once. `window`: how many tokens it can, 0 if nobody says.
+    """Raised if a request is too long. `window`: how many tokens the model can read; 0 if unknown.
 
-    `without_files`: takes the same turn without files that are new, where there are such.
+    `without_files`: takes the same turn without new files; None if there are none.
     """
 
     def __init__(
@@ -78,23 +78,23 @@ class TooLongError(PlannerError):
 
 
 class RequestRefusedError(PlannerError):
-    """The model's server did not take what it was sent, and will not take it."""
+    """Raised if the model's server refuses a request's content, so that a retry cannot help."""
 
 
 class AnswerSink(Protocol):
-    """Where the words go while they come."""
+    """Receives the text of an answer as it arrives."""
 
     def write(self, text: str) -> None:
-        """More text; may raise to stop the turn."""
+        """Add text; may raise to stop the turn."""
         ...
 
     def restart(self) -> None:
-        """What was written so far is void; the turn is tried again."""
+        """Discard what was written so far; the turn is tried again."""
         ...
 
 
 class ModelTurns(Protocol):
-    """Whatever takes turns as the model does."""
+    """The interface of a planner, which takes model turns."""
 
     def turn(
         self,
@@ -103,24 +103,26 @@ class ModelTurns(Protocol):
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError, of it TooLongError for what does not fit; whatever
-        `sink` raises passes through.
+        """Take one model turn.
+
+        Raises PlannerError, or TooLongError if the request is too long; whatever `sink` raises
+        passes through.
         """
         ...
 
     @property
     def seal(self) -> str:
-        """Where what `compacted` gives can be read again; "" where there is no such thing."""
+        """Return the id of the server that can read compactions; "" if there is none."""
         ...
 
     def compacted(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
-        """Have the model's server say these items in fewer; None where it cannot or does not."""
+        """Have the model's server compact these items; None if it cannot or does not."""
         ...
 
     def close(self) -> None:
-        """Close what it holds; a turn under way fails."""
+        """Close the planner's connections; a turn under way fails."""
         ...
 
 
@@ -129,7 +131,7 @@ CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What one turn asks the model, in the form in which it is kept."""
+    """The request for one turn, in the form in which transcripts are stored."""
 
     model: str
     effort: str | None  # how long it is to think; None: its own default
@@ -140,7 +142,7 @@ class ModelRequest:
 
 @dataclass(slots=True)
 class GatheredAnswer:
-    """What has come of an answer."""
+    """What has been read of an answer so far."""
 
     text: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -151,17 +153,17 @@ class GatheredAnswer:
 
 
 class AnswerReader(Protocol):
-    """An answer that is being read, event by event."""
+    """Reads an answer, event by event."""
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take in what an event says; kinds that are not known carry nothing it needs.
+        """Process one event; unknown kinds are ignored.
 
-        Raises CutStreamError for a failure that may pass, else PlannerError.
+        Raises CutStreamError for a failure that a retry may help, else PlannerError.
         """
         ...
 
     def gathered(self) -> GatheredAnswer:
-        """Return what has come of it so far."""
+        """Return what has been read of the answer so far."""
         ...
 
 
@@ -183,7 +185,7 @@ class Dialect:
 
 
 def reckon_usage(asked: ModelRequest, gathered: GatheredAnswer) -> None:
-    """Reckon what a turn took where the server has not counted: limits are kept to all the same."""
+    """Estimate the tokens of a turn if the server did not count them; the limits need them."""
     read, said = (
         len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
         for each in ([asked.instructions, asked.tools, asked.transcript], gathered.items)
@@ -192,7 +194,7 @@ def reckon_usage(asked: ModelRequest, gathered: GatheredAnswer) -> None:
 
 
 def turn_result(gathered: GatheredAnswer) -> Reply | Proposal:
-    """Return what an answer comes to: a reply, or a proposal where it calls anything."""
+    """Return the result of an answer: a Proposal if it has function calls, else a Reply."""
     text = "".join(gathered.text)
     calls = [
         FunctionCall(

@@ -1,6 +1,7 @@
-"""Human approvals: clicks become decisions, the clock reminds and expires.
+"""Human approvals: policy is applied to calls, people decide about them, and the clock reminds and
+expires.
 
-`terms` says under what terms a call runs (the policy's word, sums, grants, limits, repeats, the
-fingerprint); `cards` says where people are asked and what a card shows; the modules here are the
-acts on top: votes, edits, a request's own buttons, expiry and reminders.
+`call_checks`, `call_gates`, `call_state` and `facts` say under what terms a call runs;
+`card_routing` and `card_views` where people are asked and what a card shows; the other modules are
+the acts: votes, edits, a request's own buttons, saved approvals, expiry and reminders.
 """

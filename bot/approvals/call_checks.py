@@ -1,4 +1,4 @@
-"""Calls that are refused before anybody is asked: why, in words for the model and for people."""
+"""Checks on proposed calls before people are asked: bad arguments, repeats, and limits of use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from storage.transaction import Transaction
 
 
 class RefusedError(Exception):
-    """The call is refused before anyone is asked; `output` is for the model, `note` for people."""
+    """Raised when a call is refused before anyone is asked.
+
+    `output` is for the model, `note` for people.
+    """
 
     def __init__(self, output: str, note: str = "", *, tell: bool = False) -> None:
         super().__init__(output)
@@ -39,9 +42,9 @@ class RefusedError(Exception):
 
 
 def parse(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, str]:
-    """Return the model's argument text as validated arguments, and the reason it gives.
+    """Return the model's argument text as validated arguments, and the reason the model gives.
 
-    Looks `names` up. Raises RefusedError.
+    Names of people and channels are looked up. Raises RefusedError.
     """
     try:
         found = parse_object(text)
@@ -63,8 +66,7 @@ def parse(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, s
     return args, reason
 
 
-# The one check, where calls are proposed and where they are edited, that what people are shown
-# is all of what would run.
+# The one check, for proposed and for edited calls, that people are shown all of what would run.
 
 TOO_MUCH = (
     "It is too long to show its approvers in full, and nothing runs that they cannot see. Make it "
@@ -81,10 +83,11 @@ def lacking(
     reason: str = "",
     before: str | None = None,
 ) -> str:
-    """Return why those who decide could not be shown all of a call, in a sentence; "" if they can.
+    """Return why approvers could not be shown all of a call, in a sentence; "" if they can.
 
-    `arguments`: the JSON that would run, exactly as it is digested; `before`: the same until an
-    edit. `names`: of the ids in it. `preview`, `reason`: what else has to be seen.
+    `arguments`: the JSON that would run, exactly as it is digested; `before`: the JSON before an
+    edit. `names`: the names of the ids in the arguments. `preview`, `reason`: further text to be
+    shown.
     """
     as_read = readable_arguments(tool, arguments, names)
     old = readable_arguments(tool, before, names) if before is not None else None
@@ -124,7 +127,7 @@ SAME_CALL = "same as an earlier call, so it got that result"
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """An earlier call that was the same."""
+    """An earlier call with the same tool and arguments."""
 
     note: str  # for the card, should people be asked
     stands: Call | None = None  # its result stands for this call as well
@@ -137,7 +140,7 @@ def find_repeat(
     arguments: str,
     siblings: Sequence[tuple[Call, str]],
 ) -> Repeat | None:
-    """Return what this call repeats, if anything.
+    """Return the earlier call of this request that this call repeats; None if there is none.
 
     `earlier`: the request's calls of this tool with the same arguments, none refused. `siblings`:
     the earlier calls of its plan with their canonical arguments.
@@ -154,9 +157,10 @@ def find_repeat(
 def find_recent_repeat(
     tx: Transaction, run: Run, tool: Tool[Any], arguments: str, now: datetime
 ) -> Repeat | None:
-    """Return what a program repeats that it asked for minutes ago, in another request.
+    """Return the same call by this program in the last ten minutes; None if there is none.
 
-    It may not have heard how that ended, or want it twice: only people can say.
+    The program may not know how the earlier call ended, or may want the call twice: only people can
+    say.
     """
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
@@ -175,7 +179,7 @@ def find_recent_repeat(
 def _stands(
     tx: Transaction, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
 ) -> bool:
-    """Return whether the result of `done` is still what running it again would come to."""
+    """Return whether running `done` again would still give the result that is stored."""
     if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
         return False
     ran = [call for call in calls.after(tx, done) if call.status in STARTED]
@@ -191,7 +195,7 @@ def _stands(
 
 
 def _told(call: Call) -> str:
-    """Return what became of the earlier call, in words that follow "Why this is asked:"."""
+    """Return the outcome of the earlier call, in words that follow "Why this is asked:"."""
     match call.status:
         case C.SUCCEEDED:
             at = in_utc(call.finished_at or call.created_at)
@@ -206,14 +210,17 @@ def _told(call: Call) -> str:
             return "the same was asked already in this request, and not done"
 
 
-# How much one request and one person may use: turns, tokens, cards, calls put before people.
+# How much one request and one person may use: turns, tokens, cards, calls asked about.
 
 MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a request ends
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
 
 
 def _refused_lately(proposed: Sequence[Call]) -> bool:
-    """Whether of the last plans every call was refused; `proposed` in the order of proposal."""
+    """Return whether every call of the last MOST_REFUSED plans was refused.
+
+    `proposed` is in the order of proposal.
+    """
     plans = list(dict.fromkeys(each.plan_id for each in proposed))[-MOST_REFUSED:]
     lately = [each for each in proposed if each.plan_id in plans]
     return len(plans) == MOST_REFUSED and all(each.status is CallStatus.REFUSED for each in lately)
@@ -221,7 +228,7 @@ def _refused_lately(proposed: Sequence[Call]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReachedLimit:
-    """Nobody is asked any more for now: the output for the model, a note for the requester."""
+    """A reached limit, because of which nobody is asked: texts for the model and the requester."""
 
     output: str
     note: str
@@ -229,15 +236,15 @@ class ReachedLimit:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The limits of the settings, held against the rows."""
+    """The limits from the settings, checked against what is stored."""
 
     settings: Settings
     clock: Clock
 
     def on_asking(self, tx: Transaction, run: Run, beside: int) -> ReachedLimit | None:
-        """Return the limit that keeps one more call of this run from people.
+        """Return the limit that forbids asking about one more call of this run; None if none does.
 
-        `beside`: calls asked in the same plan already.
+        `beside`: calls of the same plan that are asked already.
         """
         settings = self.settings
         if sub_agents.root_run(tx, run).cards >= settings.max_cards:
@@ -264,9 +271,9 @@ class Allowance:
         return None
 
     def _until_room(self, tx: Transaction, run: Run, most: int) -> int:
-        """Return in how many whole minutes people may be asked again; 0 for now.
+        """Return in how many whole minutes people may be asked again; 0 if they may be now.
 
-        `most`: calls that they may be asked about within the hour.
+        `most`: the number of calls they may be asked about within the hour.
         """
         now = self.clock.now()
         if most <= 0:
@@ -275,7 +282,7 @@ class Allowance:
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
     def on_going_on(self, tx: Transaction, run: Run) -> str:
-        """Return why the model is not asked again in this run, for its thread; "" if it may be."""
+        """Return why this run may take no further model turn, for its thread; "" if it may."""
         settings, request = self.settings, sub_agents.root_run(tx, run)  # with all its sub-agents
         taken = request.turns
         # each of the others that run may be amid a turn, which counts once it is over; there are

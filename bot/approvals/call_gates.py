@@ -1,4 +1,6 @@
-"""Whether everybody who sees a card may read all of what a tool says of a call beforehand."""
+"""The gate of a call as policy, channel mode and earlier rejections give it now; and the reasons to
+ask about a call again.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,7 @@ from storage.models import Call, Run
 from storage.states import Mode
 from storage.transaction import Transaction
 
-# A call to be asked again, as it would stand on its new card.
-
-# The policy's word on one call, looked up live; nothing is written.
+# The gate of one call, with people and groups looked up live; nothing is written.
 
 AFTER_REJECTION = (
     "something in this request was rejected, so even what policy allows needs approval"
@@ -38,7 +38,7 @@ def gate_of(
     call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Allow | Deny | Ask:
-    """Return what policy says now; outside any transaction.
+    """Return the gate that policy gives a call now; to be called outside any transaction.
 
     `call`, `siblings`: see bot.approvals.facts.with_sums.
     """
@@ -57,7 +57,7 @@ def gate_within(
     call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Allow | Deny | Ask:
-    """Return what policy says of these facts, their sums read in this transaction.
+    """Return the gate that policy gives for these facts, with sums read in this transaction.
 
     `call`, `siblings`: see bot.approvals.facts.with_sums.
     """
@@ -72,15 +72,17 @@ def gate_within(
 def in_mode(
     tx: Transaction, sources: Sources, run: Run, facts: Facts, gate: Allow | Deny | Ask
 ) -> tuple[Allow | Deny | Ask, Mode]:
-    """Return what the request's mode makes of the policy's word on a call, and that mode."""
+    """Return the gate as the mode of the request's channel changes it, and that mode."""
     mode = strictest(channel_modes.modes_of_run(tx, run))
     default = sources.policy.policy.fallback(facts) if mode is Mode.STRICT else None
     return narrowed(gate, mode, default, reads=facts.effect == Effect.READ), mode
 
 
 def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> Allow | Deny | Ask:
-    """Once people have rejected something in a request, they are asked about what changes something
-    in it: who could have rejected it then. Nothing runs there on a remembered approval.
+    """Return the gate, made stricter if people have rejected a call of this request.
+
+    An allowed call is then asked of the people who could have rejected that call, unless its rule
+    says otherwise; and saved approvals do not apply.
     """
     if isinstance(gate, Deny) or (isinstance(gate, Allow) and gate.after_rejection == "allow"):
         return gate
@@ -106,9 +108,9 @@ class Renewal:
 
 
 def stricter(call: Call, gate: Ask) -> Renewal:
-    """Return the renewal of a call of which policy asks something else than the gate it met.
+    """Return the renewal of a call whose gate by policy now differs from the gate it met.
 
-    What would happen is as it was shown.
+    The preview stays as it was shown.
     """
     shown = load_gate(call.gate)
     if isinstance(shown, Ask):
@@ -120,13 +122,13 @@ def stricter(call: Call, gate: Ask) -> Renewal:
 
 
 def aged(call: Call) -> str:
-    """Say why a call whose approval is too old is asked again."""
+    """Return the reason for asking again about a call whose approval is too old."""
     age = in_words(round(good_for(call).total_seconds()))
     return f"it was approved more than {age} ago and had not started."
 
 
 def too_old_to_repeat(call: Call) -> str:
-    """Say why a call that policy allows, and somebody had run again, is not run after all."""
+    """Return why an allowed call is not run again as somebody wanted: too much time has passed."""
     age = in_words(round(good_for(call).total_seconds()))
     return (
         f"it was to be run again, which was said more than {age} ago, and had not started; "
@@ -135,18 +137,18 @@ def too_old_to_repeat(call: Call) -> str:
 
 
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
-    """Return the renewal of a call whose remembered approval no longer holds."""
+    """Return the renewal of a call whose saved approval no longer holds."""
     why = "the saved approval for this no longer holds, so it is asked"
     return Renewal(gate, said_of(call), why, "policy")
 
 
 def as_it_was(call: Call, gate: Ask, why: str) -> Renewal:
-    """Return the renewal of a call under the gate and with the preview that it had."""
+    """Return the renewal of a call under this gate, with the preview it had."""
     return Renewal(gate, said_of(call), why, "system")
 
 
 def for_thread(sources: Sources, run: Run, seen: Preview) -> Preview:
-    """Return the preview, told in full in the thread where the requester could read it unasked."""
+    """Return the preview, in full for the thread if policy lets the requester read it unasked."""
     if seen.in_thread is None or seen.as_read is None:
         return seen
     allowed = isinstance(gate_of(sources, run, *seen.as_read), Allow)

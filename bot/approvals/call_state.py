@@ -1,6 +1,6 @@
 """How far a call has come: its votes against its gate, how long it has waited, what is due next.
 
-It reads what is stored; it looks nobody up.
+Only stored data is read; nobody is looked up.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from storage.transaction import Transaction
 
 
 def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
-    """Return the sentence that says what the call would do now; secrets masked."""
+    """Return the sentence that says what the call would do now; secrets are masked."""
     current = calls.revision(tx, call.id, call.revision)
     return effect_at(tools, call, current) if current else call.tool
 
 
 def effect_at(tools: Registry, call: Call, revision: Revision) -> str:
-    """Return what this revision of the call would do; what looks like a secret is masked."""
+    """Return the sentence that says what this revision of the call would do; secrets are masked."""
     return mask_secrets(effect_in_full(tools, call, revision))
 
 
 def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
-    """Return the same for those who decide: only fields declared secret are masked."""
+    """Return what this revision would do, for approvers: only fields declared secret are masked."""
     tool = tools.of(call)
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
@@ -75,7 +75,10 @@ def fingerprint(
 
 
 def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry) -> str:
-    """Return the digest of the call's next revision, of the same arguments; "" for no tool."""
+    """Return the digest of the call's next revision with the same arguments.
+
+    "" if the tool or the current revision no longer exists.
+    """
     tool, current = tools.of(call), calls.revision(tx, call.id, call.revision)
     if tool is None or current is None:
         return ""
@@ -90,11 +93,11 @@ def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Reg
     )
 
 
-# What a tool is told of a call, and how what it says of it beforehand is kept.
+# The context a tool gets with a call, and how the tool's preview is stored.
 
 
 def context_of(run: Run, call: Call, now: datetime, *, expects: str = "") -> ToolContext:
-    """Return the context of a call of this run; `expects`: what its preview said must hold."""
+    """Return the ToolContext of a call; `expects` is what its preview said must hold."""
     return ToolContext(
         call.id,
         run.id,
@@ -108,7 +111,7 @@ def context_of(run: Run, call: Call, now: datetime, *, expects: str = "") -> Too
 
 
 def kept(seen: Preview) -> dict[str, Any]:
-    """Return the columns of a call that hold what its tool said."""
+    """Return a preview as the columns of a call that store it."""
     rows = ""
     if seen.rows is not None:
         found = tables.json_table(seen.rows)
@@ -122,12 +125,12 @@ def kept(seen: Preview) -> dict[str, Any]:
 
 
 def said_of(call: Call) -> Preview:
-    """Return what its tool said of the call, as everybody's part of it was settled then."""
+    """Return the preview stored with the call, including which part of it everybody may read."""
     return Preview(call.preview, call.expects, call.preview_in_thread, rows=all_rows(call))
 
 
 def all_rows(call: Call) -> Table | None:
-    """Return all rows of which the call's preview shows a part; None where it shows all."""
+    """Return all rows of a table that the call's preview shows only in part; None otherwise."""
     if not call.preview_rows:
         return None
     title, names, rows, more = json.loads(call.preview_rows)
@@ -135,12 +138,12 @@ def all_rows(call: Call) -> Table | None:
 
 
 def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
-    """Return how far these votes of one revision have come."""
+    """Return the tally of these votes, all of one revision, against the gate."""
     return tally(gate, ballots_of(votes))
 
 
 def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
-    """Return stored votes as the tally counts them."""
+    """Return stored votes in the form that `tally` counts."""
     return [
         Ballot(
             each.counts_for,
@@ -154,13 +157,13 @@ def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
 
 
 def approving(votes: Sequence[Vote]) -> list[Vote]:
-    """Return the approvals of those who have not rejected since."""
+    """Return the approvals of people who have not rejected."""
     against = {each.counts_for for each in votes if each.verb is Verb.REJECT}
     return [each for each in votes if each.verb is Verb.APPROVE and each.counts_for not in against]
 
 
 def approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
-    """Return what a call's votes were given for; None where they do not approve it."""
+    """Return the digests that a call's votes were given for; None if they do not approve it."""
     call, gate = shown.call, load_gate(shown.call.gate)
     # whether a remembered approval still holds is settled when the call starts
     if call.grant_id and isinstance(gate, Ask):
@@ -173,7 +176,10 @@ def approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
 
 
 def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
-    """Return who approves, and how long the call had waited then, as the gate counts time."""
+    """Return each approver, with how long the call had waited when they approved.
+
+    Time is counted as the gate counts it.
+    """
     return [(each.counts_for, waited(gate, call, each.created_at)) for each in approving(votes)]
 
 
@@ -183,7 +189,7 @@ def weigher(gate: Ask) -> TallyVotes:
 
 
 def still_needed(tx: Transaction, call: Call) -> int:
-    """Return how many more people have to approve a pending call; 0 for any other."""
+    """Return how many more people have to approve a pending call; 0 for any other call."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return 0
@@ -193,7 +199,7 @@ def still_needed(tx: Transaction, call: Call) -> int:
 
 
 def opens_next(tx: Transaction, call: Call) -> bool:
-    """Return whether its votes have opened a step whose people have not been called yet."""
+    """Return whether the call's votes have opened a stage whose people are not notified yet."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return False
@@ -201,7 +207,7 @@ def opens_next(tx: Transaction, call: Call) -> bool:
 
 
 def stand_ins(votes: Sequence[Vote]) -> dict[str, str]:
-    """Return who has voted by somebody else's right, by that one."""
+    """Return the people who voted as delegates: the id of each by the person they voted for."""
     return {each.for_person: each.person for each in votes if each.for_person}
 
 
@@ -211,27 +217,30 @@ def waited(gate: Ask, call: Call, at: datetime) -> timedelta:
 
 
 def good_until(call: Call) -> datetime | None:
-    """Return when people's approval of a call ends, whatever it waits for; None where none does.
+    """Return when people's approval of a call expires; None if nobody has approved it.
 
-    What policy allows is asked of it again when it starts, and what was remembered has its own end;
-    but not where somebody has had such a call run again, which is a yes like any other.
+    A call that policy allows is judged again when it starts, and a saved approval has its own end.
+    But an allowed call that somebody had run again has an approval like any other.
     """
     return None if call.decided_at is None else call.decided_at + good_for(call)
 
 
 def good_for(call: Call) -> timedelta:
-    """Return how long people's approval of a call is good."""
+    """Return how long people's approval of a call is valid."""
     gate = load_gate(call.gate)
     return timedelta(seconds=gate.good_for if isinstance(gate, Ask) else GOOD_FOR)
 
 
 def has_aged(call: Call, now: datetime) -> bool:
-    """Return whether people have approved it, and too long ago for it to start now."""
+    """Return whether people approved the call, but too long ago for it to start now."""
     end = good_until(call)
     return end is not None and now > end
 
 
 def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
-    """Return when a reminder or an escalation is due next; None when none is left."""
+    """Return when the next reminder or escalation is due; None if none is left.
+
+    `dealt_with` is how many were due before.
+    """
     moments = gate.moments()[dealt_with:]
     return gate.after(asked_at, moments[0]) if moments else None

@@ -1,4 +1,6 @@
-"""Which cards a plan needs: one a place and approver list, five calls each, a copy a recipient."""
+"""Which cards a plan needs and where: one per place and approver list, at most five calls on each,
+one copy per recipient.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,17 @@ from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
 
-# Where a card goes, so that its approvers see it. Looks people and channels up.
-
-# Who of those that decide or answer is away by their status in Slack. Looks people up.
+# Who of the people that decide or answer is away by their status in Slack. Looks people up.
 
 FEW = 6  # people whose statuses are looked at; who of a crowd is away helps nobody
 Away = tuple[tuple[str, str], ...]  # user ids, and until when: ISO 8601, "" where it does not say
 
 
 def away_of(authority: Authority, people: Collection[str]) -> Away:
-    """Return who of a few people is away, sorted, also whose time is over by now: see `still_away`.
+    """Return who of a few people has an "away" status, with its end; sorted by id.
 
-    Nobody where Slack cannot be asked.
+    Statuses that have ended are included: see `still_away`. Empty for more than FEW people, or if
+    Slack cannot be asked.
     """
     if len(people) > FEW:
         return ()
@@ -46,7 +47,7 @@ def away_of(authority: Authority, people: Collection[str]) -> Away:
 
 
 def still_away(noted: Mapping[str, str] | Away, now: datetime) -> list[tuple[str, datetime | None]]:
-    """Return those who were noted as away and are so at that moment, and until when."""
+    """Return who of the people noted as away is still away at that moment, and until when."""
     each = noted.items() if isinstance(noted, Mapping) else noted
     found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
     return [(user, until) for user, until in found if until is None or now < until]
@@ -58,7 +59,7 @@ MOST_MESSAGES = 50
 
 
 class PlaceKind(StrEnum):
-    """What kind of place a card goes to."""
+    """The kind of place that a card is posted to."""
 
     THREAD = "thread"  # of the request
     CHANNEL = "channel"
@@ -67,7 +68,7 @@ class PlaceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a card goes: the request's thread, a channel, or the approvers' direct messages."""
+    """A place for a card: the request's thread, a channel, or the approvers' direct messages."""
 
     kind: PlaceKind
     targets: tuple[str, ...]  # channel id, or user ids
@@ -79,7 +80,7 @@ class Place:
 def find_place(
     authority: Authority, run: Run, gate: Ask, editors: frozenset[str] = frozenset()
 ) -> Place:
-    """Return where the first approvers will see the card; `editors` have edited it.
+    """Return where the first approvers will see the card; `editors` have edited the call.
 
     Raises RefusedError when too few people could approve it, or Slack cannot be asked.
     """
@@ -124,10 +125,11 @@ def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
 
 
 def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -> Place:
-    """Return where the colleagues among these people will see the card, and in direct messages
-    whoever decides for one of them.
+    """Return where these people will see the card; raises LookupFailedError.
 
-    Of a crowd only those are looked up whom it takes to know. Raises LookupFailedError.
+    That is the place the gate names if one of them is a member there; otherwise their direct
+    messages, with those of the people who decide for them. No more people are looked up than
+    needed.
     """
     kind, channel = PlaceKind.PEOPLE, None
     if gate.post_to == "thread":
@@ -146,7 +148,7 @@ CALLS_PER_CARD = 5
 
 @dataclass(frozen=True, slots=True)
 class RoutedCall:
-    """A pending call, the gate that asks, and the place where it is asked."""
+    """A pending call with its gate and the place where it is asked."""
 
     call: Call
     gate: Ask
@@ -154,9 +156,9 @@ class RoutedCall:
 
 
 def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCall]) -> None:
-    """Put the cards of these calls in the outbox; the thread is told when they go elsewhere.
+    """Put the cards of these calls in the outbox, and say in the thread if they are elsewhere.
 
-    Calls that stand on cards already are withdrawn from them before.
+    Calls that are on cards already have to be withdrawn from them first.
     """
     routes: dict[str, list[RoutedCall]] = {}
     for each in asked:
@@ -175,9 +177,10 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCal
 def _tell_where(
     tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[RoutedCall]], *, among: int
 ) -> None:
-    """Tell the request's thread where people decide; `among`: in so many places about the plan.
+    """Say in the request's thread where people decide; `among` is the number of places of the plan.
 
-    In a direct message, where only who asked reads along, by the card itself, without its buttons.
+    In a direct message, which only the requester reads, the card itself is copied without its
+    buttons.
     """
     first = parts[0][0]
     channel = first.place.kind is PlaceKind.CHANNEL
@@ -196,7 +199,7 @@ def _tell_where(
 
 
 def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
-    """Take these calls off their cards, which name people who no longer decide about them."""
+    """Take these calls off their cards, because other people decide about them now."""
     for card in (*outbox.cards(tx, plan_id), *outbox.card_copies(tx, plan_id)):
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
@@ -208,12 +211,12 @@ def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
 def card_row(
     run: Run, plan_id: str, part: Sequence[RoutedCall], target: str, number: int = 1, parts: int = 1
 ) -> Message:
-    """Make one copy of a card, for a channel or a person."""
+    """Return one copy of a card, as a message to a channel or a person."""
     return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
 
 
 def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
-    """Make the card of an unasked call, in the request's thread, where its requester sees it."""
+    """Return the card of a call that needs no approval, for the request's thread."""
     return _row(run, plan_id, [call], Place(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1))
 
 
@@ -241,20 +244,20 @@ def _row(
 
 
 def route(gate: Gate) -> object:
-    """Return what decides who sees a card, and where."""
+    """Return the parts of a gate that decide who sees a card and where; None if nobody is asked."""
     fields = {"stages", "any_order", "escalation", "self_approval", "post_to", "veto"}
     return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None
 
 
 def note_away(tx: Transaction, call: Call, away: Away) -> None:
-    """Have the call's messages say who of those that may decide, or answer, is away by now."""
+    """Update the call's messages with who of the people asked is away now."""
     for card in outbox.cards(tx, call.plan_id):
         body = outbox.body(card)
         if call.id in body["calls"] and body.get("away", {}) != dict(away):
             outbox.update_message(tx, card, body=outbox.dump_body({**body, "away": dict(away)}))
 
 
-# The mark on the request's own message: one emoji that says how its approvals stand.
+# The mark on the request's own message: one emoji that shows the state of its approvals.
 
 WAITING_EMOJI = "hourglass_flowing_sand"
 HANDED_ON_EMOJI = "outbox_tray"
@@ -268,7 +271,7 @@ END_EMOJIS = {  # the first of these that a call ended with is the request's
 
 
 def mark_of(found: Iterable[Call]) -> str:
-    """Return the emoji's name for a run's calls; "" where people decided about none of them."""
+    """Return the emoji name that marks a run with these calls; "" if people decided about none."""
     found = [call for call in found if call.asked_at]
     asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
     status = {call.status for call in asked}
@@ -280,7 +283,7 @@ def mark_of(found: Iterable[Call]) -> str:
 
 
 def begins_with(tx: Transaction, run: Run) -> str:
-    """Return the Slack ts of the message that the request begins with, or ""."""
+    """Return the Slack ts of the message that the request begins with; "" if there is none."""
     asked_here = not run.channel.startswith("D") or not outbox.has_root(tx, run)
     if run.source is RunSource.MESSAGE and asked_here:
         return inbox.request_of(tx, run.id)
@@ -288,7 +291,7 @@ def begins_with(tx: Transaction, run: Run) -> str:
 
 
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
-    """Have the request marked as this plan of it changes, besides those before it."""
+    """Have an emoji mark the request's first message, updated whenever this plan changes."""
     run = sub_agents.root_run(tx, run)
     ts = begins_with(tx, run)
     mark = Message(

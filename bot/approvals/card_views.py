@@ -1,4 +1,4 @@
-"""What the message of a question shows, made of rows; drawn by `bot.cards.question_message`."""
+"""Views of cards and question messages, made from stored rows; `bot.cards` draws them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from storage.models import Call, Message, Plan, Revision, Run, Vote
 from storage.states import MODELLED, CallStatus, Mode, RunSource, Verb
 from storage.transaction import Transaction
 
-# Rows become what a card shows.
+# Views of cards and calls, made from stored rows.
 
 DECIDED = (
     CallStatus.APPROVED,
@@ -61,14 +61,17 @@ _ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
 
 
 def approved_on_its_card(tools: Registry, tx: Transaction, call: Call, now: datetime) -> bool:
-    """Return whether its card shows all of the call, so that Approve stands there, not Review."""
+    """Return whether the call can be approved on its card, as the card shows all of it.
+
+    Otherwise the card has a Review button instead.
+    """
     rows = [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
     views = [card_view(tools, tx, row, now) for row in rows]
     return bool(rows) and all(view and call.id in approved_on(view, now) for view in views)
 
 
 def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
-    """One call as everybody who sees its card may read it; None when it is not there."""
+    """Return a call as everybody who sees its card may read it; None if it does not exist."""
     shown = calls.shown(tx, call_id)
     if shown is None:
         return None
@@ -78,9 +81,9 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
 
 
 def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
-    """One call as those who decide may read it: only what was declared secret is masked.
+    """Return a call as its approvers may read it: only fields declared secret are masked.
 
-    It names what of it is covered for everybody else.
+    `covered` names what is hidden from everybody else.
     """
     whole = _view(tools, tx, shown)
     seen = mask_for_viewers(whole, shown.call.preview_in_thread)
@@ -125,7 +128,7 @@ def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
 
 
 def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
-    """Return who proposed it: a sub-agent by its title and its errand, a program by its name."""
+    """Return who proposed the call: a sub-agent with its delegated tasks, or a program by name."""
     run = runs.get(tx, call.run_id)
     errands = delegated_tasks_of(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
@@ -139,7 +142,7 @@ def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
 
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
-    """Return what came of a call that ran, and what its approvers said."""
+    """Return the outcome of a call that ran, and what its approvers wrote."""
     said = [(each.person, mask_secrets(each.reason)) for each in approving(votes)]
     remarks = tuple((who, text) for who, text in said if text.strip())
     if call.status is not CallStatus.SUCCEEDED:
@@ -176,7 +179,7 @@ def _is_editable(tool: Tool[Any], call: Call) -> bool:
 
 
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
-    """Those whose votes have decided it."""
+    """Return the people whose votes decided the call; empty if it is not decided by votes."""
     if call.status not in DECIDED:
         return ()
     if call.status is CallStatus.REJECTED:
@@ -185,12 +188,12 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
 
 
 def _good_until(call: Call) -> datetime | None:
-    """Until when what people have approved may start without being asked again."""
+    """Return until when an approved call may start without being asked again; None for others."""
     return good_until(call) if call.status is CallStatus.APPROVED else None
 
 
 def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
-    """Return what an approver has to say, and may choose."""
+    """Return what an approver of a pending call has to write, and what they may choose."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return {}
@@ -226,7 +229,7 @@ def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
 
 
 def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]) -> CallView:
-    """The call with whom it still lacks, where its steps have no order."""
+    """Return the view with the votes each stage still lacks, for a gate without an order."""
     call = calls.get(tx, view.id) if view.progress else None
     gate = load_gate(call.gate) if call else None
     if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:
@@ -248,7 +251,10 @@ def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, s
 def _approvers(
     tx: Transaction, now: datetime, run: Run, waiting: CallView, body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Who may decide about a call that waits; `body`: of the card's row."""
+    """Return who may decide about a pending call, as fields of a card's view.
+
+    `body` is that of the card's row.
+    """
     call, ids = calls.get(tx, waiting.id), body["groups"]
     gate = load_gate(call.gate) if call else None
     if call is None or not isinstance(gate, Ask):
@@ -268,14 +274,14 @@ def _approvers(
 
 
 def _undecided(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:
-    """Return whether an approved call among these waits for the decision about another."""
+    """Return whether an approved call among these waits for the decision about another one."""
     if all(view.status is not CallStatus.APPROVED for view in views):
         return False
     return any(each.status is CallStatus.PENDING for each in calls.of_plan(tx, plan.id))
 
 
 def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
-    """A card's row as its readers see it; None when its plan or calls are not there."""
+    """Return a card as its readers see it; None if its plan, run or calls do not exist."""
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
     found = [call_view(tools, tx, call_id) for call_id in body["calls"]]
     views = [_with_missing(tx, run, view, body["groups"]) for view in found if view and run]
@@ -303,14 +309,15 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
     )
 
 
-# What a card says in its small print beside who asked and who decides. Only reads.
+# The small print of a card, beside who asked and who decides. Only reads.
 
 
 def notes_of(
     tx: Transaction, run: Run, plan_id: str, away: Mapping[str, str], now: datetime
 ) -> tuple[str, ...]:
-    """Return the mode of the channel, where that matters, who of the approvers is away, and whether
-    a question waits beside. `away`: as it was noted with the card.
+    """Return the small print of a card: channel mode, absent approvers, waiting questions.
+
+    The mode is left out if it is the usual one. `away`: the absent people noted with the card.
     """
     mode = strictest(channel_modes.modes_of_run(tx, run))
     notes = [mode_note(mode)] if mode is not Mode.ASK else []
@@ -320,7 +327,7 @@ def notes_of(
 
 
 def questions_waiting(tx: Transaction, plan_id: str) -> int:
-    """Return how many questions of a plan wait for their answers."""
+    """Return how many questions of a plan wait for answers."""
     asking = (each for each in calls.of_plan(tx, plan_id) if each.tool == ASK_PERSON.name)
     return sum(each.status is CallStatus.PENDING for each in asking)
 
@@ -329,7 +336,7 @@ def questions_waiting(tx: Transaction, plan_id: str) -> int:
 
 
 def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[str, Any]:
-    """Return what a card that asks says of where its calls come from, as fields of its view."""
+    """Return where the calls of a card come from, as fields of its view."""
     request = sub_agents.root_run(tx, run)
     return {
         "asked": _asked(tx, request, plan),
@@ -339,7 +346,7 @@ def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[st
 
 
 def delegated_tasks_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
-    """Return who asked whom for what between the requester's agent and this run, in order."""
+    """Return the delegated tasks between the requester's agent and this run, outermost first."""
     found: list[DelegatedTask] = []
     for call in sub_agents.calling_chain(tx, run):
         tool = tools.of(call)
@@ -351,7 +358,7 @@ def delegated_tasks_of(tools: Registry, tx: Transaction, run: Run) -> tuple[Dele
 
 
 def _asked(tx: Transaction, request: Run, plan: Plan) -> tuple[str, ...]:
-    """Return the words that began the request, and the last ones before the plan was made."""
+    """Return the first and the last words of the request before the plan was made."""
     written = [
         prompt.words_of_request(item)
         for item in runs.read_messages(tx, request.id, plan.created_at)
@@ -361,7 +368,7 @@ def _asked(tx: Transaction, request: Run, plan: Plan) -> tuple[str, ...]:
 
 
 def _reworded(request: Run) -> tuple[str, ...]:
-    """Return what messages of the request were edited to after they were read, the latest last."""
+    """Return the new texts of the last two edited messages of the request, the latest last."""
     texts: list[str] = list(json.loads(request.reworded).values())
     return tuple(" ".join(mask_secrets(text).split()) for text in texts[-2:])
 
@@ -369,7 +376,7 @@ def _reworded(request: Run) -> tuple[str, ...]:
 def question_view(
     tools: Registry, tx: Transaction, row: Message, now: datetime
 ) -> QuestionView | None:
-    """Return what the message of a question shows now; None where it cannot be read."""
+    """Return what the message of a question shows now; None if the question cannot be read."""
     body = outbox.body(row)
     found = read(tx, body["calls"][0]) if body["calls"] else None
     if found is None:

@@ -1,8 +1,8 @@
-"""Switches a channel's mode: anyone may tighten, whom the policy names may loosen. These may switch
-all conversations as well.
+"""Switches a channel's mode: anyone may tighten it, only people named by the policy may loosen it.
+The latter may also switch all conversations at once.
 
-A channel and not a thread: Slack takes no slash command in a thread, and what is to be stopped is
-seldom one request. Looks people up.
+Modes are of channels, not threads: Slack takes no slash command in a thread, and what has to be
+stopped is seldom one request. Looks people up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from storage.states import MessageKind, Mode
 from storage.store import Store
 from storage.transaction import Transaction
 
-# What a channel's mode makes of a gate: never more than the policy lets through. PURE.
+# How a channel's mode changes a gate: it never allows more than the policy. PURE.
 
 STRICTNESS: Mapping[Mode, int] = {Mode.ASK: 0, Mode.STRICT: 1, Mode.OBSERVE: 2}
 OBSERVED = "observe mode holds here, in which only look-ups run"
@@ -35,9 +35,9 @@ BY_MODE = "strict mode"  # the rule that asks where the policy would not
 def narrowed(
     gate: Allow | Deny | Ask, mode: Mode, default: Ask | None, *, reads: bool
 ) -> Allow | Deny | Ask:
-    """Return what holds in a channel of that mode.
+    """Return the gate as a channel in that mode changes it.
 
-    `default`: whom the policy asks about what no rule fits. What `reads` keeps to the policy.
+    `default`: the policy's default gate. A call that only `reads` keeps its gate.
     """
     if reads or isinstance(gate, Deny):
         return gate
@@ -56,18 +56,18 @@ def narrowed(
 
 
 def strictest(modes: Iterable[Mode]) -> Mode:
-    """Return the mode that lets through the least."""
+    """Return the mode that allows the least."""
     return max(modes, key=STRICTNESS.__getitem__)
 
 
 def is_tighter(now: Mode, before: Mode) -> bool:
-    """Return whether a channel lets through less by the one mode than by the other."""
+    """Return whether mode `now` allows less than mode `before`."""
     return STRICTNESS[now] > STRICTNESS[before]
 
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """One per process; any thread."""
+    """The channel modes: shows and switches them. One per process; any thread."""
 
     store: Store
     clock: Clock
@@ -76,9 +76,9 @@ class Modes:
     post: Signal
 
     def shown(self, channel: str) -> str:
-        """Return which mode the channel is in and who may loosen it, as mrkdwn.
+        """Return the channel's mode and who may loosen it, as mrkdwn.
 
-        Beside it that of all conversations, where that is another one than the usual.
+        The mode of all conversations is added if it is not the usual one.
         """
         with self.store.read() as tx:
             own = channel_modes.newest_mode_switch(tx, self.authority.team, channel)
@@ -91,10 +91,10 @@ class Modes:
         return "\n".join(said)
 
     def switch(self, channel: str, wanted: Mode, person: str) -> str:
-        """Switch the channel for a colleague, and tell it; return what to tell them, as mrkdwn.
+        """Switch the channel's mode for a colleague, and say so there; return the reply, as mrkdwn.
 
-        modes.EVERYWHERE stands for all conversations, which only those switch who may loosen.
-        Raises LookupFailedError.
+        `channel` may be channel_modes.EVERYWHERE, for all conversations, which only people who may
+        loosen can switch. Raises LookupFailedError.
         """
         team, now, every = (
             self.authority.team,
@@ -119,7 +119,7 @@ class Modes:
         return sentences.mode_set(wanted, everywhere=every)
 
     def _tell(self, tx: Transaction, channel: str, mode: Mode, person: str) -> None:
-        """Tell the channel in a line."""
+        """Post the new mode to the channel, in one line."""
         found = channel_modes.newest_mode_switch(tx, self.authority.team, channel)
         assert found is not None
         row = Message(
@@ -131,7 +131,7 @@ class Modes:
         outbox.put_message(tx, row)
 
     def _redraw(self, tx: Transaction, channel: str) -> None:
-        """Have the cards of the channel's requests say the new mode."""
+        """Redraw the cards of the channel's requests, so that they say the new mode."""
         for run in runs.unfinished(tx):
             here = channel in (run.channel, run.asked_in, channel_modes.EVERYWHERE)
             plan = calls.open_plan(tx, run.id) if here else None
@@ -139,7 +139,7 @@ class Modes:
                 outbox.redraw(tx, plan.id)
 
     def _who(self) -> Approvers | None:
-        """Return whom the policy names for loosening, else whom it asks by default."""
+        """Return who may loosen by the policy, else its default approvers; None without either."""
         policy = self.policy.policy
         return policy.loosen or (policy.default.approvers if policy.default else None)
 
@@ -150,7 +150,7 @@ class Modes:
         return self.authority.named(who, requester="", channel=channel) if who else frozenset()
 
     def _named(self, *, members: bool = True) -> str:
-        """Those who may loosen, as mrkdwn; `members`: of the channel, too, where they may."""
+        """Return who may loosen, as mrkdwn; without `members`, not the channel's members."""
         who = self._who()
         if who is None:
             return ""

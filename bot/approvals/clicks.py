@@ -1,4 +1,6 @@
-"""Clicks and submitted dialogs, each handed to the act it asks for. Runs on the loop."""
+"""Clicks and submitted dialogs: each is decoded and passed to the code that handles it. Runs on the
+loop.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ RESOLVE = {
 
 
 class Clicks:
-    """One per process; `take` is called by the loop only."""
+    """Dispatcher of clicks and submitted dialogs.
+
+    One per process; `take` is called by the loop only.
+    """
 
     def __init__(
         self,
@@ -59,9 +64,10 @@ class Clicks:
         replies: Replies,
         acts: Mapping[Action | Dialog, Act],
     ) -> None:
-        """`authority` says from which workspaces people are heard; each act knows who may do it.
+        """Store the handlers; `authority` says from which workspaces clicks are accepted.
 
-        `acts` deal with what is about anything else than the decision on a call.
+        Each handler checks who may use it. `acts` handle what does not decide a call, by button or
+        dialog.
         """
         self._authority = authority
         self._votes = votes
@@ -74,10 +80,10 @@ class Clicks:
         self._acts = acts
 
     def take(self, delivery: Delivery) -> None:
-        """Deal with one click or submitted dialog, and settle it.
+        """Handle one click or submitted dialog, and settle its delivery.
 
         Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
-        it has to be taken again in a moment.
+        the delivery has to be taken again in a moment.
         """
         payload = json.loads(delivery.body)
         wanted = (
@@ -132,7 +138,7 @@ class Clicks:
                 self._odd(delivery, MalformedValue(f"{action} is not for the loop"))
 
     def _revoke(self, delivery: Delivery, target: CallTarget) -> None:
-        """End what was remembered when this call was approved; Home shows that it is gone."""
+        """End the saved approval given with this call; Home then shows that it is gone."""
         with self._grants.store.write() as tx:
             person, at = delivery.user, delivery.received_at
             ended = self._grants.end(tx, target.call, person, at)
@@ -160,7 +166,10 @@ class Clicks:
                 self._odd(delivery, MalformedValue(f"{name} is about something else", name))
 
     def _odd(self, delivery: Delivery, malformed: MalformedValue) -> None:
-        """Refuse what the bot never gave out; who used an odd button of ours is told so."""
+        """Refuse a click with values the bot never sent.
+
+        If the button is one of the bot's, the person is told that the card is out of date.
+        """
         log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
         if malformed.name is None:
             self._replies.settle(delivery, "unknown action refused")

@@ -1,7 +1,7 @@
-"""What the clock does while a call waits: next stages, reminders, escalations, and expiry. Runs on
-the loop.
+"""The clock's work on waiting calls: next stages, reminders, escalations and expiry. Runs on the
+loop.
 
-What is due stands in the call's row (`next_at`), so a restart loses none of it and repeats none.
+The next due time is in the call's row (`next_at`), so a restart loses none and repeats none.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus,
 from storage.store import Store
 from storage.transaction import Transaction
 
-# Deadlines fall: what nobody decided in time is denied by the clock, and the thread is told.
+# Expiry: the clock denies the calls that nobody decided in time, and tells the thread.
 
 log = logging.getLogger("countersign.reminders")
 
 
 class Expiry:
-    """One per process; `expire` is called by the loop only."""
+    """Ends calls after their deadline. One per process; `expire` is called by the loop only."""
 
     def __init__(self, store: Store, clock: Clock, tools: Registry) -> None:
-        """`tools` word what has expired."""
+        """Store the dependencies; `tools` word what has expired."""
         self._store = store
         self._clock = clock
         self._tools = tools
 
     def expire(self) -> bool:
-        """Let deadlines fall, but never one of what an undecided click in time is about.
+        """End the calls whose deadline has passed, unless an unhandled click in time is about them.
 
-        Returns whether any was due. Raises what the database could not: it is tried again.
+        Returns whether any was due. Raises temporary database errors: the loop tries again.
         """
         now = self._clock.now()
         with self._store.read() as tx:
@@ -88,9 +88,9 @@ class Expiry:
         return bool(due)
 
     def _fall(self, ids: list[str], now: datetime) -> None:
-        """Let the deadlines of one plan's calls fall, and say so in its thread: one transaction.
+        """End these calls of one plan, and say so in its thread, in one transaction.
 
-        Where one of them cannot be dealt with, each is dealt with by itself.
+        If one of the calls fails, each is handled in a transaction of its own.
         """
         try:
             with self._store.write() as tx:
@@ -118,7 +118,7 @@ class Expiry:
                 self._fall([each], now)
 
     def _announce(self, tx: Transaction, fallen: list[Call]) -> None:
-        """Say in the thread what of one plan has expired."""
+        """Say in the thread which calls of one plan have expired."""
         run = runs.get(tx, fallen[0].run_id)
         asking = [call for call in fallen if is_question(call)]
         fallen = [call for call in fallen if not is_question(call)]
@@ -130,7 +130,7 @@ class Expiry:
             outbox.notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
 
     def _effect(self, tx: Transaction, call: Call) -> str:
-        """Return what the call would have done; a deadline falls also where that cannot be said."""
+        """Return what the call would have done; only the tool's name if that sentence fails."""
         try:
             return effect_of(self._tools, tx, call)
         except Exception as error:
@@ -141,12 +141,12 @@ class Expiry:
 
 
 def _told(call: Call) -> str:
-    """Return what the model is told of a question; "" for what everything else is told."""
+    """Return what the model gets for an unanswered question; "" for any other call."""
     return outputs.UNANSWERED if is_question(call) else ""
 
 
 def _clicked(deliveries: Iterable[Delivery]) -> dict[str, datetime]:
-    """Return when the first of these clicks on each call, plan and request was stored."""
+    """Return when the first of these clicks about each call, plan or run was stored, by its id."""
     found: dict[str, datetime] = {}
     for each in deliveries:
         if each.kind in inbox.CLICKS:
@@ -155,7 +155,7 @@ def _clicked(deliveries: Iterable[Delivery]) -> dict[str, datetime]:
 
 
 def _about(click: Delivery) -> str:
-    """Return the id of what was clicked, or the dialog was about; "" where that cannot be read."""
+    """Return the id of the call, plan or run a click or dialog is about; "" if it is unreadable."""
     try:
         payload = json.loads(click.body)
         read = (
@@ -173,12 +173,12 @@ def _about(click: Delivery) -> str:
 
 
 def _in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
-    """Return whether it was clicked before its deadline."""
+    """Return whether the call was clicked before its deadline."""
     at = [clicked[each] for each in (call.id, call.plan_id, call.run_id) if each in clicked]
     return bool(at) and call.deadline is not None and min(at) < call.deadline
 
 
-# What cannot be shown: calls on a lost card are not done, and somebody is told so.
+# Cards that Slack did not take: their calls are cancelled, and the requester is told.
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
 
@@ -191,11 +191,10 @@ NO_TABLE = "I could not show the rows: Slack did not accept the table."
 
 
 def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
-    """Cancel what only this card, given up as `code`, asked for, and tell the request.
+    """Cancel the calls that only this failed card showed, and tell the request.
 
-    Return False when copies of the card show all of it.
-
-    In the caller's transaction, after the card was marked as failed.
+    Return False when other copies of the card show all of them. `code` is why Slack refused the
+    card. Runs in the caller's transaction, after the card was marked as failed.
     """
     copies = (
         [
@@ -229,9 +228,9 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
 
 
 def elsewhere(tx: Transaction, root: Message) -> bool:
-    """Have a request begin in a direct message with who asked, as it cannot where it was to.
+    """Move a request's first message, which cannot be posted, to its requester's direct messages.
 
-    Return False where that is what could not be done.
+    Return False if it was to be posted there already.
     """
     run = runs.get(tx, root.run_id)
     if run is None or root.channel == run.requester or root.channel.startswith("D"):
@@ -243,9 +242,9 @@ def elsewhere(tx: Transaction, root: Message) -> bool:
 
 
 def close_unrooted(tx: Transaction, root: Message, *, at: datetime) -> None:
-    """Cancel a request whose first message could be shown nowhere, not even to who asked.
+    """Cancel a request whose first message could be posted nowhere, not even to its requester.
 
-    They are told where they asked, if that was in a channel.
+    The requester is told where they asked, if that was in a channel.
     """
     run = runs.get(tx, root.run_id)
     if run is None or not endings.cancel_run(tx, run, at=at, actor="system", words=outputs):
@@ -264,9 +263,9 @@ def close_unrooted(tx: Transaction, root: Message, *, at: datetime) -> None:
 
 
 def tell_of_rows(tx: Transaction, row: Message) -> None:
-    """Tell the thread, which was to get a table or was promised a file, that Slack took neither.
+    """Tell the thread that Slack did not take the table or the file with all rows.
 
-    A file for one person is their business alone.
+    If the file was for one person, only they are told.
     """
     if to := row.recipient:
         key = f"unsent:{row.key}"
@@ -282,7 +281,7 @@ Sentence = Callable[[Sequence[str], str, datetime | None], str]
 
 
 class ReminderKind(StrEnum):
-    """What people are told of a call that waits, as the audit names it."""
+    """The kind of reminder sent about a waiting call, by its name in the audit."""
 
     NEXT_STEP = "next_step"
     REMINDER = "reminder"
@@ -291,7 +290,7 @@ class ReminderKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueReminder:
-    """One thing to be said, and of whom."""
+    """One reminder to send, and the people it names."""
 
     what: ReminderKind
     sentence: Sentence
@@ -299,17 +298,17 @@ class DueReminder:
 
 
 class Reminders:
-    """One per process; `tell` is called by the loop only."""
+    """Sends reminders about waiting calls. One per process; `tell` is called by the loop only."""
 
     def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
-        """`authority` looks people up; `tools` word what waits."""
+        """Store the dependencies; `authority` looks people up, `tools` word what waits."""
         self._store = store
         self._clock = clock
         self._tools = tools
         self._authority = authority
 
     def tell(self) -> bool:
-        """Tell people whatever is due now; returns whether anything was."""
+        """Send all reminders that are due now; return whether any call was due."""
         now = self._clock.now()
         with self._store.read() as tx:
             due = schedule.calls_to_notify(tx, now)
@@ -367,7 +366,7 @@ class Reminders:
             outbox.redraw(tx, call.plan_id)
 
     def _remind_of_question(self, call: Call, now: datetime) -> None:
-        """Remind who was asked and is there. Looks them up."""
+        """Remind the people asked a question who are not away. Looks them up."""
         with self._store.read() as tx:
             found = read(tx, call.id)
         who = called(self._authority, found, now) if found else Called()
@@ -375,16 +374,16 @@ class Reminders:
             remind(tx, call, now, who)
 
     def _away(self, run: Run, gate: Ask, who: Approvers) -> Away:
-        """Who of those that may decide now is away. Looks them up."""
+        """Return who of those that may decide now is away. Looks them up."""
         named = self._authority.candidates(gate, who, requester=run.requester, channel=run.channel)
         return away_of(self._authority, named)
 
     def _people(
         self, run: Run, gate: Ask, who: Approvers, voted: set[str], away: frozenset[str]
     ) -> tuple[str, Place]:
-        """Those of `who` that can still vote, in words, and where they will see the card.
+        """Return those of `who` that can still vote, in words, and where they will see the card.
 
-        Who is away is not called, unless all are. Looks them up.
+        People who are away are not named, unless all are. Looks them up.
         """
         authority = self._authority
         everybody = authority.candidates(gate, who, requester=run.requester, channel=run.channel)
@@ -427,9 +426,9 @@ class Reminders:
         sentence: Sentence,
         who: str,
     ) -> bool:
-        """A line under each card these people see; those who see none get a card of their own.
+        """Post a line under each card of these people, and a card to those who have none.
 
-        Returns whether it stands in the request's own thread.
+        Returns whether a line is in the request's own thread.
         """
         said_here = False
         text = sentence([effect_of(self._tools, tx, call)], who, call.deadline)
@@ -460,7 +459,7 @@ class Reminders:
     def _tell_thread(
         self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
     ) -> None:
-        """Say in the thread of the request who has approved, where others are called elsewhere."""
+        """Say in the request's thread who approved, if the next people are notified elsewhere."""
         last = approving(votes)[-1:]
         for vote in last:
             effects, needed = [effect_of(self._tools, tx, call)], still_needed(tx, call)
@@ -479,7 +478,7 @@ def _news(
     waiting: timedelta,
     votes: Sequence[Vote],
 ) -> list[DueReminder]:
-    """What is to be said, and of whom; `is_next`: another stage has opened, `passed`: moments."""
+    """Return the reminders to send; `is_next`: a further stage is open, `passed`: times now due."""
     news: list[DueReminder] = []
     if is_next:
         before = [each for each in approving(votes) if each.stage == seen.stage - 1]

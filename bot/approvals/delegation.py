@@ -1,6 +1,8 @@
-"""Has one person decide for another, until a time, and ends it; both for the giver alone.
+"""Delegations: one person has another decide for them until a time, and ends that; both are up to
+the giver alone.
 
-Whether it counts is settled at each click, by what the giver may do then: `Permissions`.
+Whether a delegate's vote counts is checked at each click, by what the giver may do then:
+`Permissions`.
 """
 
 from __future__ import annotations
@@ -45,14 +47,14 @@ NO_COLLEAGUE = "Only full members of this workspace can decide."
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """Who is asked besides: whoever decides for these people now."""
+    """The people who currently decide for others, to be asked as well."""
 
     store: Store
     clock: Clock
     team: str
 
     def of(self, people: Collection[str]) -> frozenset[str]:
-        """Return who decides for any of them."""
+        """Return the ids of everybody who decides for any of these people now."""
         with self.store.read() as tx:
             found = delegations.delegations_by(tx, self.team, people, self.clock.now())
         return frozenset(each.delegate for each in found)
@@ -60,18 +62,18 @@ class StandIns:
 
 @dataclass(frozen=True, slots=True)
 class Delegations:
-    """Gives and ends them in one workspace; holds no state of its own."""
+    """Gives, lists and ends delegations in one workspace; holds no state of its own."""
 
     store: Store
     clock: Clock
     authority: Authority
 
     def acts(self) -> Mapping[Action | Dialog, Any]:
-        """Return what deals with its dialog and its button."""
+        """Return the handlers of the delegation dialog and its button."""
         return {Dialog.DELEGATE: self.give, Action.END_DELEGATION: self.end}
 
     def about(self, person: str) -> list[DelegationRow]:
-        """Return what this person has given or been given that holds now."""
+        """Return the delegations in force that this person gave or received."""
         with self.store.read() as tx:
             found = delegations.delegations_about(tx, self.authority.team, person, self.clock.now())
         return [
@@ -87,7 +89,7 @@ class Delegations:
         ]
 
     def wished(self, state: dict[str, Any], giver: str) -> DelegationWish | dict[str, str]:
-        """Return what a submitted dialog asks for, or its errors by block id.
+        """Return the delegation a submitted dialog asks for, or its errors by block id.
 
         Looks people up; raises LookupFailedError.
         """
@@ -99,7 +101,7 @@ class Delegations:
     def give(
         self, delivery: Delivery, _asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Store what a dialog asks for, tell both, and settle the delivery."""
+        """Store the delegation a dialog asks for, tell both people, and settle the delivery."""
         giver, at, team = delivery.user, delivery.received_at, self.authority.team
         found = self.wished(payload["view"]["state"]["values"], giver)
         if isinstance(found, DelegationWish) and not self.authority.colleague(giver):
@@ -132,7 +134,7 @@ class Delegations:
     def end(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """End one, for who gave it, and settle the delivery."""
+        """End a delegation, if the person who clicked gave it, and settle the delivery."""
         assert isinstance(asked.target, DelegationTarget)
         person, at = delivery.user, delivery.received_at
         with self.store.write() as tx:
@@ -155,17 +157,20 @@ class Delegations:
             )
 
 
-# Shows what already waits to whoever decides for somebody from now on, once. Runs on the loop.
+# Shows the calls that already wait to a new delegate, once. Runs on the loop.
 
 log = logging.getLogger("countersign.delegations")
 LOOKED_AT = 50  # calls of which it is judged whether they are to be shown; Home has the others
 
 
 class Handover:
-    """One per process; `show` is called by the loop only."""
+    """Shows waiting calls to new delegates, once each.
+
+    One per process; `show` is called by the loop only.
+    """
 
     def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
-        """`authority` looks people up; `tools` word what waits."""
+        """Store the dependencies; `authority` looks people up, `tools` word what waits."""
         self._store = store
         self._clock = clock
         self._tools = tools
@@ -173,7 +178,7 @@ class Handover:
         self._permissions = Permissions(store, clock, authority)
 
     def show(self) -> bool:
-        """Show what waits to everybody who has come in; returns whether anybody has."""
+        """Show waiting calls to every new delegate; return whether there was one."""
         now = self._clock.now()
         with self._store.read() as tx:
             new = delegations.unshown_delegations(tx, self._authority.team, now)
@@ -210,7 +215,7 @@ class Handover:
                 trail.record(tx, "delegation.shown", at=now, actor="system", data=data)
 
     def _waiting(self, row: Delegation, now: datetime) -> list[tuple[Call, Run, Ask]]:
-        """The calls that this delegate may approve by the giver's right alone. Looks people up."""
+        """Return the calls this delegate may approve only for the giver. Looks people up."""
         with self._store.read() as tx:
             pending = request_lists.waiting_calls(tx, row.team, now, LOOKED_AT)
             found = [(call, runs.get(tx, call.run_id)) for call in pending]
@@ -227,7 +232,10 @@ class Handover:
         return waiting
 
     def _place(self, run: Run, gate: Ask, delegate: str) -> Place:
-        """Where they see a card: where the others do, else in a direct message. Looks them up."""
+        """Return where the delegate sees a card: where others do, else in a direct message.
+
+        Looks people up.
+        """
         place = place_for(self._authority, run, gate, [delegate])
         if place.kind is PlaceKind.PEOPLE:  # without those who decide for the delegate in turn
             place = Place(PlaceKind.PEOPLE, (delegate,))
@@ -236,7 +244,7 @@ class Handover:
     def _put(
         self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[RoutedCall]
     ) -> None:
-        """A line under the cards that they see, and a card of their own for what is on none."""
+        """Put a line under the cards the delegate sees, and new cards for calls on none of them."""
         if not waiting:
             return
         plan, targets, left = waiting[0].call.plan_id, waiting[0].place.targets, list(waiting)
@@ -260,7 +268,7 @@ class Handover:
         shown: Sequence[RoutedCall],
         place: tuple[str, str],
     ) -> Message:
-        """Tell the delegate in this channel and thread that these calls wait."""
+        """Return the message that tells the delegate, in this channel and thread, what waits."""
         effects = [effect_of(self._tools, tx, each.call) for each in shown]
         deadline = min((each.call.deadline for each in shown if each.call.deadline), default=None)
         text = words.waits_for_you(row.delegate, row.giver, effects, deadline)
@@ -275,6 +283,6 @@ class Handover:
 
 
 def _waits(tx: Transaction, call: Call) -> bool:
-    """Whether it is as it was when it was judged."""
+    """Return whether the call is still pending, in the revision that was judged."""
     now = calls.get(tx, call.id)
     return now is not None and (now.status, now.revision) == (CallStatus.PENDING, call.revision)

@@ -1,7 +1,7 @@
-"""Who may use a dialog: looked up when it is opened and when it is submitted. Any thread.
+"""Who may use a dialog: checked when it is opened and when it is submitted. Any thread.
 
-A dialog shows all of a call, so it is only for those who may do what it is for; whoever else asks
-for it is told why not, and that is written down. So it is with the file of all rows.
+A dialog shows all of a call, so it is only for people who may do what it is for; anybody else is
+told why not, and the attempt is recorded. The same goes for the file with all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOKS_ON = frozenset({"own_request", "own_edit", "not_yet"})
 
 @dataclass(frozen=True, slots=True)
 class DialogAdmission:
-    """The person may use the dialog, about these calls."""
+    """Permission to use the dialog, with the calls it is about."""
 
     run: Run
     calls: tuple[Call, ...]
@@ -41,7 +41,7 @@ class DialogAdmission:
 
 @dataclass(frozen=True, slots=True)
 class DialogRefusal:
-    """The person may not use the dialog; the sentence is for them."""
+    """Refusal of a dialog; the sentence is for the person who asked for it."""
 
     sentence: str
     call: Call | None = None  # one that it is about; None where there is none any more
@@ -49,10 +49,10 @@ class DialogRefusal:
 
 
 class DialogAccess:
-    """One for all dialogs."""
+    """Checks access to all dialogs, and records it."""
 
     def __init__(self, store: Store, clock: Clock, permissions: Permissions) -> None:
-        """`permissions` says who may."""
+        """Store the dependencies; `permissions` says who may decide."""
         self._store = store
         self._clock = clock
         self._permissions = permissions
@@ -60,10 +60,10 @@ class DialogAccess:
     def admit(
         self, verb: Verb, target: CallTarget | CardTarget, person: str, team: str
     ) -> DialogAdmission | DialogRefusal:
-        """Return whether `person` may do this to a call now, or to any that waits on a card.
+        """Return whether `person` may do this to a call now, or to any pending call of a card.
 
-        `team` is the workspace they come from. Looks people up, but for outsiders, who never may.
-        Who may reject and not approve is admitted to look.
+        `team` is the workspace they come from: people from outside are refused without a look-up.
+        Somebody who may reject but not approve is admitted to look.
         """
         now = self._clock.now()
         with self._store.read() as tx:
@@ -91,7 +91,7 @@ class DialogAccess:
         return DialogRefusal(sentence, waiting[0], verdict.why)
 
     def record(self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str) -> None:
-        """Write down that somebody tried to use a dialog who may not."""
+        """Record in the audit that somebody tried to use a dialog who may not."""
         if call := turned.call:
             details = {"dialog": dialog, "why": turned.why}
             self._write(tx, "dialog.refused", call, person, details)
@@ -99,7 +99,10 @@ class DialogAccess:
     def record_shown(
         self, tx: Transaction, call: Call, person: str, dialog: str, *, more: bool
     ) -> None:
-        """Write down that somebody was shown all of a call; `more`: than everybody is."""
+        """Record in the audit that somebody was shown all of a call.
+
+        `more`: whether that is more than everybody is shown.
+        """
         event = "call.revealed" if more else "call.shown"
         details = {"dialog": dialog, "digest": call.digest}
         self._write(tx, event, call, person, details)
@@ -113,17 +116,17 @@ class DialogAccess:
 
 
 class AllRows:
-    """Sends a person all rows of which a preview shows a part; on the loop."""
+    """Sends a person all rows of a table that a preview shows in part; on the loop."""
 
     def __init__(self, store: Store, access: DialogAccess) -> None:
-        """They are for whom `access` admits to Review."""
+        """Store the dependencies; the rows are for people whom `access` admits to Review."""
         self._store = store
         self._access = access
 
     def send(self, delivery: Delivery, target: CallTarget) -> None:
-        """Send the file to who asked for it, in a direct message, or say why not. Settles.
+        """Send the file to the person who clicked, in a direct message, or say why not.
 
-        Looks people up.
+        Settles the delivery. Looks people up.
         """
         person = delivery.user
         found = self._access.admit(Verb.APPROVE, target, person, delivery.team)

@@ -1,7 +1,7 @@
-"""Edits: what was submitted, checked and stored, all of it here.
+"""Edits of calls: reading what was submitted, checking it and storing it.
 
-A dialog's submission is checked at once for the errors at its fields (`check`), and once more when
-the loop stores it (`store`): rows, people and policy may have changed in between.
+A submitted dialog is checked at once, for errors at its fields (`Edits.read`), and once more when
+the loop stores it: data, people and policy may have changed in between.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Edit:
 
     @property
     def approve_too(self) -> bool:
-        """Whether its editor wants to approve it, and has seen what the new card will show."""
+        """Return whether the editor also approves, and has seen the preview of the new card."""
         call, new = self.shown.call, self.preview
         same = (new.text, new.expects) == (call.preview, call.expects)
         return self.approve and (same or not new.text.strip())
 
     def edited(self) -> Call:
-        """Return the call as it will be once this is stored, as far as people's rights go."""
+        """Return the call as it will be after the edit, as far as it matters for permissions."""
         return Call(**(values(self.shown.call) | {"gate": dump_gate(self.gate)}))
 
 
@@ -74,7 +74,7 @@ class UnchangedEdit:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenEdit:
-    """An edit that may not be; the sentence is for its editor."""
+    """An edit that is not allowed; the sentence is for its editor."""
 
     sentence: str
 
@@ -85,7 +85,7 @@ Approve = Callable[[Transaction, Call, Callable[[], None]], None]
 
 
 class Edits:
-    """One per process; `read` may be called on any thread, `store` on the loop only."""
+    """Reads and stores edits. One per process; `read` on any thread, `store` on the loop only."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class Edits:
         previews: Previews,
         wake: Callable[[], None],
     ) -> None:
-        """`permissions` says who may edit; `key` signs what would run.
+        """Store the dependencies; `permissions` says who may edit, `key` signs what would run.
 
-        `wake` is called when a preview that was not there is.
+        `wake` is called when a preview that was missing has arrived.
         """
         self._authority = authority
         self._sources = sources
@@ -120,11 +120,10 @@ class Edits:
         at: datetime,
         patience: float = 0,
     ) -> Submission:
-        """Return what was submitted, checked: the call, the person, the fields, the policy, the
-        tool's own preview.
+        """Return the submitted edit, checked, or why it may not be stored. Looks people up.
 
-        `state`: of the dialog's elements. `patience`: seconds to wait for the preview. Looks people
-        up.
+        Checked are the call, the person, the fields, the policy and the tool's own preview.
+        `state`: of the dialog's elements. `patience`: seconds to wait for the preview.
         """
         with self._sources.store.read() as tx:
             found = decisions.check_decidable(tx, call_id, revision, at)
@@ -162,9 +161,9 @@ class Edits:
         return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
 
     def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> ForbiddenEdit | None:
-        """Return why nobody could complete what this person has edited; None where enough could.
+        """Return a refusal if too few people could approve the call after this person's edit.
 
-        Looks people up.
+        None if there are enough. Looks people up.
         """
         with self._sources.store.read() as tx:
             editors = calls.editors(tx, call.id) | {person}
@@ -179,7 +178,7 @@ class Edits:
     def _preview(
         self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel, patience: float
     ) -> Preview:
-        """Return what the tool says of the edited call.
+        """Return the tool's preview of the edited call.
 
         Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
         """
@@ -197,9 +196,9 @@ class Edits:
     def _gate(
         self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel
     ) -> Ask | ForbiddenEdit:
-        """Return the policy's word on the edited call.
+        """Return the gate of the edited call, or a refusal if policy denies it.
 
-        Where policy says something else of the new arguments than of the old, both gates have to be
+        If policy gives another gate to the new arguments than to the old, both gates have to be
         met.
         """
         call = shown.call
@@ -217,10 +216,10 @@ class Edits:
         return now
 
     def store(self, delivery: Delivery, edit: Edit, approve: Approve | None = None) -> None:
-        """Store an edit and settle the delivery; the editor is told when it was not.
+        """Store an edit and settle the delivery; tell the editor if it was not stored.
 
-        `approve` has the editor approve what was stored, and settles, in the same transaction; it
-        is handed what tells the thread of the edit.
+        `approve` has the editor approve the edited call, and settles, in the same transaction; it
+        gets a function that announces the edit in the thread.
         """
         call = edit.shown.call
         self._previews.forget((call.id, call.revision, edit.arguments))
@@ -259,13 +258,13 @@ class Edits:
                 inbox.settle_delivery(tx, delivery, "edited")
 
     def _other_place(self, edit: Edit) -> Place | None:
-        """Return where other people are asked now; None where they are the same. Looks them up."""
+        """Return where other people are asked now; None if the same people are. Looks them up."""
         if route(load_gate(edit.shown.call.gate)) == route(edit.gate):
             return None
         return find_place(self._authority, edit.run, edit.gate)
 
     def _revision(self, edit: Edit, at: datetime) -> dict[str, Any]:
-        """Return what the new revision stands on."""
+        """Return the columns of the new revision."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
         if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
             gate = call.gate
@@ -294,7 +293,7 @@ class Edits:
 def _hidden(
     tool: Tool[Any], shown: ShownRevision, arguments: str, names: dict[str, str], seen: Preview
 ) -> str:
-    """Return why those who decide could not be shown all of an edit; "" where they can."""
+    """Return why approvers could not be shown all of an edit; "" if they can."""
     before, reason = shown.revision.arguments, shown.call.reason
     return lacking(tool, arguments, names, preview=seen.text, reason=reason, before=before)
 

@@ -1,4 +1,5 @@
-"""The facts a policy judges a call by: people and places looked up live, sums read from the rows.
+"""The facts by which policy judges a call: people and places looked up live, sums read from the
+database.
 
 Look-ups ask Slack, so they stay outside any transaction; sums may be read again inside the one that
 starts a call.
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What it takes to ask the policy about a call: its rules, people, the rows, the time."""
+    """Everything needed to judge a call by policy: its rules, people, the database, the time."""
 
     policy: CurrentPolicy
     directory: Directory
@@ -45,7 +46,7 @@ class Sources:
 
 
 def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
-    """Return all facts but the sums; what Slack would not tell is None."""
+    """Return all facts of a call but the sums; a fact is None where Slack cannot be asked."""
     values = open_secrets(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
     facts = facts_about(sources, run.requester, run.origin, tool, values)
     facts = replace(facts, client=run.client) if run.client else facts
@@ -56,7 +57,7 @@ def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Fa
 def facts_about(
     sources: Sources, requester: str, channel: str, tool: Tool[Any], values: Mapping[str, Any]
 ) -> Facts:
-    """Return the same of a call that is not there yet, with these argument `values`."""
+    """Return the facts, without sums, of a call that does not exist yet, with these `values`."""
     directory, needs = sources.directory, needed(sources.policy, tool)
     groups = {each: _asked(partial(_members, directory, each)) for each in needs.groups}
     channels = {each: _asked(partial(directory.channel, each)) for each in needs.channels}
@@ -76,7 +77,7 @@ def facts_about(
 
 
 def needed(current: CurrentPolicy, tool: Tool[Any]) -> Needs:
-    """Return what the policy's rules for this tool need to know."""
+    """Return the look-ups that the policy's rules for this tool need."""
     return current.needs(tool.name, tool.does, tool.risk)
 
 
@@ -90,7 +91,7 @@ def with_sums(
     beside: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Facts:
-    """Return the facts with what the requester's calls add up to.
+    """Return the facts with the sums over earlier calls that the rules need.
 
     `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments
     (canonical JSON) of calls proposed together with it and before it, which are not stored yet.
@@ -115,7 +116,7 @@ def with_sums(
 
 
 def _together(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[SpendingSum]]:
-    """The sums over the same tool of the same people."""
+    """Return the sums grouped by tool and by whether they are over anyone's calls."""
     found: dict[tuple[str, bool], list[SpendingSum]] = {}
     for each in sorted(wanted):
         found.setdefault((each.tool, each.anyone), []).append(each)
@@ -123,11 +124,11 @@ def _together(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[Spen
 
 
 def total(wanted: SpendingSum, calls: list[CountedCall], arguments: str = "") -> Decimal | None:
-    """The exact sum of a field over these calls, or their number; None where one of them has no
-    number there.
+    """Return the exact sum of a field over these calls, or their number if no field is named.
 
-    `arguments` (canonical JSON) are those of the call that is judged; only calls that are the same
-    in the fields of `wanted.same` count, and where one cannot be compared, nothing is known.
+    None if one of the calls has no number in the field. `arguments` (canonical JSON) are those of
+    the call that is judged; only calls with the same values in the fields of `wanted.same` count,
+    and the result is None if one of them cannot be compared.
     """
     counted = _alike(wanted.same, calls, arguments) if wanted.same else calls
     if counted is None:
@@ -150,7 +151,7 @@ def total(wanted: SpendingSum, calls: list[CountedCall], arguments: str = "") ->
 def _alike(
     fields: tuple[str, ...], calls: Iterable[CountedCall], arguments: str
 ) -> list[CountedCall] | None:
-    """Those of the calls with the same values in these fields; None where that cannot be told."""
+    """Return the calls with the same values in these fields; None if one cannot be compared."""
     mine, found = _values(fields, arguments), []
     if mine is None:
         return None
@@ -164,7 +165,7 @@ def _alike(
 
 
 def _values(fields: tuple[str, ...], arguments: str) -> list[str | int | Decimal] | None:
-    """What stands in these fields; None where one has nothing that could be compared."""
+    """Return the values of these fields; None if one of them cannot be compared."""
     known = json.loads(arguments or "{}", parse_float=Decimal)
     found = [known.get(field) for field in fields]
     return found if all(isinstance(each, str | int | Decimal) for each in found) else None
@@ -176,7 +177,7 @@ def _members(directory: Directory, handle: str) -> frozenset[str] | None:
 
 
 def _holder(directory: Directory, handle: str) -> str | None:
-    """Return whose handle this is; names that people give themselves do not count."""
+    """Return the id of the one user with this handle, not counting names people give themselves."""
     found = [user for user, known in directory.named(handle).items() if known == handle]
     return found[0] if len(found) == 1 else None
 

@@ -1,6 +1,6 @@
-"""Requests begin that were made with a form: a run without a model, and the message it begins with.
+"""Requests made with a form: what can be asked, reading a form, and the run without a model.
 
-Called by the loop. The run waits for that message to stand in Slack, which is its thread.
+Called by the loop. The run waits until its first message, which begins its thread, is in Slack.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from storage.models import Call, Delivery, Message, Run
 from storage.states import CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
 
-# What a person may ask for with a form, and the form of one of these. Looks people up.
+# The tools and templates a person may ask for, and their forms. Looks people up.
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """One for all forms; any thread."""
+    """The tools and templates people may ask for with a form. One for all forms; any thread."""
 
     sources: Sources
     authority: Authority
@@ -74,21 +74,21 @@ class Offers:
         return sorted(found, key=lambda each: each.title.casefold())
 
     def called(self, words: str, person: str, channel: str) -> FormChoice | None:
-        """Return what this person means by these words, its name or its title; None for nothing."""
+        """Return the choice of this person with this name or title; None if there is none."""
         meant = " ".join(words.split()).casefold()
         found = self.choices(person, channel)
         named = (each for each in found if meant in (each.name.casefold(), each.title.casefold()))
         return next(named, None)
 
     def title(self, target: FormTarget) -> str:
-        """Return what people call it, whether or not they may ask for it."""
+        """Return the title of a form's tool or template, even if nobody may ask for it."""
         tool = self.tools.get(target.name) if target.kind is FormKind.TOOL else None
         return tool.title if tool else target.name
 
     def form(self, target: FormTarget, person: str) -> RequestForm | None:
-        """Return the form, as this person gets it; None where they may not ask for that.
+        """Return the form for this person; None if they may not ask for that.
 
-        The same each time, so that what is submitted is read as it was shown.
+        The form is the same each time, so that a submission is read by the form that was shown.
         """
         channel, template = target.setting.channel, None
         if target.kind is FormKind.TEMPLATE:
@@ -110,7 +110,7 @@ class Offers:
         )
 
     def _prepared(self, template: Template, person: str, channel: str) -> Tool[Any] | None:
-        """Return the tool of a template that this person may use."""
+        """Return the tool of a template if this person may ask for it; None otherwise."""
         tool, who = self.tools.get(template.tool), template.who
         if tool is None or template_misfits(tool, template.fixed):  # since the policy was read anew
             return None
@@ -121,11 +121,11 @@ class Offers:
         return None if self._is_barred(tool, person, channel) else tool
 
     def _may_ask(self, tool: Tool[Any], person: str, channel: str) -> bool:
-        """Return whether a form can hold it, and policy might let this person have it."""
+        """Return whether a form can hold the tool's fields and policy may allow the tool here."""
         return can_ask_with_form(tool) and not self._is_barred(tool, person, channel)
 
     def _is_barred(self, tool: Tool[Any], person: str, channel: str) -> bool:
-        """Return whether policy denies it to this person there, whatever the arguments."""
+        """Return whether policy denies the tool to this person there, whatever the arguments."""
         rules = self.sources.policy.policy.rules
         denying = [
             rule
@@ -140,7 +140,7 @@ class Offers:
         return any(rule.fits(facts, tool.does)[0] is True for rule in denying)
 
     def _earlier(self, tool: Tool[Any], call_id: str, person: str) -> Mapping[str, Any]:
-        """Return the values of an earlier call of this person's; none where it is not theirs."""
+        """Return the values of an earlier call of this person's, without secrets; else none."""
         with self.sources.store.read() as tx:
             shown = calls.shown(tx, call_id)
             run = runs.get(tx, shown.call.run_id) if shown else None
@@ -158,23 +158,23 @@ class Offers:
         }
 
 
-# Where a request begins, and in which channels none is worked on. Looks people and channels up.
+# Where a request begins, and which channels are closed to requests. Looks people and channels up.
 
 
 @dataclass(frozen=True, slots=True)
 class StartingPlaces:
-    """One door for messages, forms and programs; any thread."""
+    """Decides in which channel a request begins: for messages, forms and programs; any thread."""
 
     directory: Directory
     policy: CurrentPolicy
     bot_user: str
 
     def of(self, channel: str, person: str) -> str:
-        """Return the channel if the person and the bot are both in it, else "".
+        """Return the channel if a request of this person may begin there, else "".
 
-        Direct messages are "" as well, since the bot has its own with each person, and channels
-        where another company reads along, but for those that the policy names. Raises
-        LookupFailedError.
+        The person and the bot both have to be members. "" as well for direct messages, since the
+        bot has its own with each person, and for channels where another company reads along, unless
+        the policy names them. Raises LookupFailedError.
         """
         if not channel or channel.startswith("D"):
             return ""
@@ -192,11 +192,11 @@ class StartingPlaces:
         return is_shared and channel not in {self.directory.channel(each) for each in named}
 
 
-# The templates of a policy beside the tools there are: each has to fit one of them.
+# The check that every template of a policy fits a tool that exists.
 
 
 def misfitting(policy: Policy, tools: Registry) -> list[str]:
-    """Return what is wrong with the templates: file, line, what is wrong, what to do."""
+    """Return the templates' mistakes, a line each: file, line, what is wrong, what to do."""
     found = []
     for each in policy.templates:
         tool = tools.get(each.tool)
@@ -212,18 +212,18 @@ def misfitting(policy: Policy, tools: Registry) -> list[str]:
 
 
 def insist(policy: Policy, tools: Registry) -> None:
-    """Raise StartupError where a template fits no tool."""
+    """Raise StartupError if a template does not fit its tool."""
     if problems := misfitting(policy, tools):
         raise StartupError((), problems)
 
 
-# Who writes to a bot without a model is shown how to ask with a form; sends nothing.
+# The reply to people who write to a bot without a model: how to ask with a form.
 
 
 def invite(tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
-    """Answer a message where it was written: one sentence, and a button for what can be asked.
+    """Answer a message where it was written, with a button for the form of what can be asked.
 
-    `in_private`: only who wrote it sees the answer, for another company reads along.
+    `in_private`: only the writer sees the answer, for another company reads along.
     """
     text, blocks = invitation(delivery.user, delivery.channel)
     row = Message(
@@ -237,14 +237,12 @@ def invite(tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
     outbox.put_message(tx, row)
 
 
-# What requests without the agent are made with, put together for the threads that need it.
-
-# What a person filled in, checked: the person, the fields, the policy, what the tool foresees.
+# Filled-in forms, checked: the person, the fields, the policy, the tool's preview.
 
 
 @dataclass(frozen=True, slots=True)
 class FilledForm:
-    """A filled-in form that may be asked."""
+    """A filled-in form that passed its checks."""
 
     target: FormTarget
     form: RequestForm
@@ -253,24 +251,24 @@ class FilledForm:
 
     @property
     def tool(self) -> Tool[Any]:
-        """What is asked for."""
+        """Return the tool that is asked for."""
         return self.form.tool
 
     @property
     def effect(self) -> str:
-        """What it would do, in a sentence."""
+        """Return the sentence that says what the call would do."""
         return self.tool.effect_sentence(self.filled.arguments, self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclinedForm:
-    """It may not be asked; the sentence (mrkdwn) is for who filled it in."""
+    """A form that may not be submitted; the sentence (mrkdwn) is for the person who tried to."""
 
     sentence: str
 
 
 class Entries:
-    """Reads what was filled in; any thread."""
+    """Reads and checks filled-in forms; any thread."""
 
     def __init__(
         self,
@@ -282,7 +280,7 @@ class Entries:
         previews: Previews,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` is called when a preview that was not there is."""
+        """Store the dependencies; `wake` is called when a preview that was missing has arrived."""
         self._sources = sources
         self._authority = authority
         self._offers = offers
@@ -293,7 +291,7 @@ class Entries:
     def read(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
     ) -> FilledForm | FieldErrors | DeclinedForm:
-        """Return what was filled in, or why it may not be asked. Looks people up.
+        """Return the filled-in form, or why it may not be submitted. Looks people up.
 
         `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
         """
@@ -304,7 +302,7 @@ class Entries:
     def filled(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
     ) -> FilledForm | FieldErrors | DeclinedForm:
-        """Return the same for somebody who was a colleague when they sent it."""
+        """Return the filled-in form like `read`, without checking that the person is a member."""
         form = self._offers.form(target, person)
         if form is None:
             return DeclinedForm(request_sentences.not_there(self._offers.title(target)))
@@ -319,7 +317,8 @@ class Entries:
     ) -> FieldErrors | DeclinedForm | None:
         """Return why a submission may not be stored; None where it may.
 
-        `patience`: seconds to wait for what the tool foresees; the rest is said in the thread.
+        `patience`: seconds to wait for the tool's preview; a later problem is reported in the
+        thread.
         """
         try:
             entry = self.read(target, person, state)
@@ -331,7 +330,7 @@ class Entries:
         return error_at_first_input(entry.form, why) if why else None
 
     def _obstacle(self, entry: FilledForm, target: FormTarget, person: str, patience: float) -> str:
-        """Return why policy or the tool itself would refuse it; "" where neither does."""
+        """Return why policy or the tool itself would refuse the call; "" where neither does."""
         now, args = self._sources.clock.now(), entry.filled.arguments
         run = Run(
             team=self._team,
@@ -369,7 +368,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class FormParts:
-    """The parts from which the others are made; `wake` has the loop look again."""
+    """The parts that the other classes here are built from; `wake` has the loop look again."""
 
     sources: Sources
     authority: Authority
@@ -379,26 +378,26 @@ class FormParts:
     wake: Callable[[], None]
 
     def offers(self) -> Offers:
-        """Return what says what people may ask for."""
+        """Return the tools and templates people may ask for."""
         return Offers(self.sources, self.authority, self.tools)
 
     def entries(self) -> Entries:
-        """Return what reads filled-in forms."""
+        """Return the reader of filled-in forms."""
         team, previews = self.identity.team, self.previews
         return Entries(
             self.sources, self.authority, self.offers(), team, previews=previews, wake=self.wake
         )
 
     def places(self) -> StartingPlaces:
-        """Return what says where requests begin."""
+        """Return the object that decides where requests begin."""
         return StartingPlaces(self.sources.directory, self.sources.policy, self.identity.user)
 
 
 class Beginnings:
-    """One per process; called by `bot.approvals.clicks` only."""
+    """Begins requests made with forms. One per process; called by `bot.approvals.clicks` only."""
 
     def __init__(self, parts: FormParts) -> None:
-        """`parts` read what was filled in, and say where it begins."""
+        """Store the `parts` that read forms and say where requests begin."""
         self._store = parts.sources.store
         self._clock = parts.sources.clock
         self._entries = parts.entries()

@@ -1,8 +1,8 @@
-"""Approve and remember: what may be remembered, what a remembered approval covers, and its list.
+"""Grants (saved approvals): what may be saved, which calls a grant covers, and a person's list.
 
-A grant is for one requester and one tool, in the place and under the very rule of which it was
-given, and counts only while who gave it could still approve such a call alone. It is used up inside
-the transaction that starts the call.
+A grant is for one requester and one tool, in the place and under the rule it was given for, and
+counts only while its giver could still approve such a call alone. One use is taken inside the
+transaction that starts the call.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def candidates(
     gate: Ask,
     arguments: str,
 ) -> list[Grant]:
-    """Return the grants on which this call may run, if those who gave them may still decide.
+    """Return the grants this call may run on, if their givers may still decide.
 
-    A gate that offers nothing to remember is of no rule under which a grant was given.
+    Empty if the gate offers no saved approvals: then no grant was given under its rule.
     """
     if not (gate.remember or gate.once):
         return []
@@ -54,9 +54,9 @@ def find(authority: Authority, run: Run, gate: Ask, among: Iterable[Grant]) -> G
 
 
 def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
-    """Return whether this person could approve such a call alone, and without waiting first.
+    """Return whether this person could approve such a call alone and at once.
 
-    Looks people up; no where Slack cannot be asked.
+    Looks people up; False where Slack cannot be asked.
     """
     verdict = authority.may_approve(
         gate, person, requester=run.requester, editors=frozenset(), channel=run.channel
@@ -65,7 +65,7 @@ def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
 
 
 def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime) -> bool:
-    """Use the call's grant once, as it starts; False when the grant no longer holds."""
+    """Use the call's grant once, as the call starts; return False if the grant no longer holds."""
     grant = grants.get(tx, call.grant_id)
     return (
         grant is not None
@@ -75,18 +75,18 @@ def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: date
 
 
 def grantor(tx: Transaction, call: Call) -> str:
-    """Return who gave the grant that the call is to run on; "" for none."""
+    """Return the id of who gave the grant that the call runs on; "" for none."""
     grant = grants.get(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""
 
 
 def _is_under(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
-    """Return whether the gate is that of the very rule of which the grant was given."""
+    """Return whether the gate comes from the very rule the grant was given under."""
     return bool(grant.rule) and policy.policy.source_of(gate) == grant.rule
 
 
 def _is_channel_bound(gate: Ask) -> bool:
-    """Return whether who decides depends on the channel."""
+    """Return whether the approvers of any stage or escalation depend on the channel."""
     lists = (
         *(each.approvers for each in gate.stages),
         *(each.approvers for each in gate.escalation),
@@ -95,7 +95,10 @@ def _is_channel_bound(gate: Ask) -> bool:
 
 
 def offer_of(gate: Ask, chosen: int | None) -> Offer | None:
-    """Return what is to be remembered: what was chosen, or what the gate remembers by itself."""
+    """Return the chosen offer to save an approval, or the one the gate makes by itself.
+
+    None if there is neither.
+    """
     if chosen is None:
         return gate.once
     return gate.remember[chosen] if 0 <= chosen < len(gate.remember) else None
@@ -111,9 +114,9 @@ def remember(
     *,
     now: datetime,
 ) -> Grant | None:
-    """Remember an approval of `person`, as wide as the offer.
+    """Save an approval by `person` as a grant, as wide as the offer, and return the grant.
 
-    None where the gate is no longer that of a rule in force, or never was.
+    None if the gate is not that of a rule in force, or an argument of the offer is missing.
     """
     gate, current = load_gate(call.gate), calls.revision(tx, call.id, call.revision)
     if not isinstance(gate, Ask) or current is None:
@@ -146,7 +149,7 @@ def remember(
 
 
 def covers(tools: Registry, grant: Grant) -> str:
-    """Return which values a grant is for, by what people call them, as mrkdwn: "Order 1042"."""
+    """Return the argument values a grant is for, with their titles, as mrkdwn: "Order 1042"."""
     tool, pinned = tools.get(grant.tool), json.loads(grant.pinned)
     shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
     fields = tool.arguments.model_fields if tool else {}
@@ -160,7 +163,7 @@ def covers(tools: Registry, grant: Grant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrantList:
-    """What is remembered in one workspace, as its people may see and end it."""
+    """The grants of one workspace, as its people may see and end them."""
 
     store: Store
     clock: Clock
@@ -168,7 +171,7 @@ class GrantList:
     team: str
 
     def listed(self, person: str) -> str:
-        """Return what is remembered that this person asked for or approved, as mrkdwn."""
+        """Return the grants that this person requested or gave, as mrkdwn."""
         found = self.each(person)
         if not found:
             return "You have no saved approvals, and have given none."
@@ -176,15 +179,15 @@ class GrantList:
         return "\n".join(["Saved approvals (these run without asking):", *lines])
 
     def each(self, person: str) -> list[tuple[Grant, str]]:
-        """Return the same one by one, with what is said of it."""
+        """Return each saved approval this person may end, with the sentence that describes it."""
         with self.store.read() as tx:
             found = grants.open_grants_of(tx, self.team, person, self.clock.now())
         return [(grant, self._described(grant)) for grant in found]
 
     def end(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
-        """End what was remembered when this call was approved; False where nothing of it is left.
+        """End the grants given with this call; return False if none of them is left.
 
-        Only who asked for it or gave it may.
+        Only grants that the person requested or gave are ended.
         """
         mine = grants.open_grants_of(tx, self.team, person, at)
         given = [grant for grant in mine if grant.call_id == call_id]
@@ -192,10 +195,7 @@ class GrantList:
         return any(ended)
 
     def revoke(self, grant_id: str, person: str) -> str:
-        """End what is remembered; only who asked for it or gave it may.
-
-        Returns what to tell them, as mrkdwn.
-        """
+        """End a grant, if this person requested or gave it; return the reply, as mrkdwn."""
         with self.store.write() as tx:
             grant = grants.get(tx, grant_id)
             if (

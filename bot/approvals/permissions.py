@@ -1,4 +1,4 @@
-"""Who may do what to a call now, and the sentence for who may not or came too late.
+"""Who may do what to a call now, and the sentences for people who may not or came too late.
 
 Looks people up live; serves the loop, which decides, and the dialogs, which check what was
 submitted.
@@ -39,17 +39,17 @@ PAST = {
 
 
 class Permissions:
-    """Answers for one process; holds no state of its own."""
+    """Answers who may do what to a call; one per process, without state of its own."""
 
     def __init__(self, store: Store, clock: Clock, authority: Authority) -> None:
-        """`authority` looks people up."""
+        """Store the dependencies; `authority` looks people up."""
         self._store = store
         self._clock = clock
         self._authority = authority
 
     @property
     def team(self) -> str:
-        """The workspace whose people may decide."""
+        """Return the id of the workspace whose people may decide."""
         return self._authority.team
 
     def verdict(
@@ -65,9 +65,9 @@ class Permissions:
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
 
-        Looks people up. A yes to approve carries the stage in which it is given, and by whose right
-        it is where that is somebody else's. `involved`: what was read with the call, else it is
-        read here where it matters.
+        Looks people up. A Yes to approve carries its stage, and the person it is given for if the
+        voter is a delegate. `involved`: votes and editors if they were read with the call;
+        otherwise they are read here where they matter.
         """
         if fresh_editor:
             involved = Involvement((involved or self._involvement(call)).editors | {person}, ())
@@ -80,7 +80,7 @@ class Permissions:
         return found
 
     def _unless_left(self, run: Run) -> No | None:
-        """Return a no where who asked has no active account any more."""
+        """Return a No if the requester has no active account any more, or cannot be looked up."""
         try:
             requester = self._authority.directory.person(run.requester)
         except LookupFailedError:
@@ -100,10 +100,10 @@ class Permissions:
         involved: Involvement | None,
         at: datetime,
     ) -> Verdict | None:
-        """Return a yes by the right of somebody who has this person decide for them.
+        """Return a Yes as the delegate of somebody who may; None if there is nobody.
 
-        Never about what this person asked for or edited, and no further than one step: whoever
-        decides for somebody has nobody decide for that one in turn. None where there is none.
+        Never for a call that this person requested or edited, and no further than one step:
+        delegates cannot pass on the right. No("lookup") if somebody could not be looked up.
         """
         with self._store.read() as tx:
             givers = delegations.delegators(tx, self.team, person, at)
@@ -131,7 +131,7 @@ class Permissions:
         involved: Involvement | None,
         at: datetime,
     ) -> Verdict:
-        """Return whether they may by their own right."""
+        """Return whether the person may do it by their own right, not as a delegate."""
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
             return No("not_approver")
@@ -162,7 +162,7 @@ class Permissions:
         return Yes(seen.stage, verdict.why) if isinstance(verdict, Yes) else verdict
 
     def may_be_remembered(self, gate: Ask, run: Run, person: str) -> bool:
-        """Return whether `person`'s approval under this gate may stand for later calls.
+        """Return whether `person`'s approval under this gate may be saved for later calls.
 
         Looks people up.
         """
@@ -186,7 +186,7 @@ class Permissions:
         return next((each for each in verdicts if isinstance(each, Yes)), verdicts[0])
 
     def refusal(self, verdict: No, call: Call, verb: Verb) -> str:
-        """Return the private sentence for who may not."""
+        """Return the private sentence for a person who may not do it."""
         match verdict.why:
             case "own_request":
                 return refusals.own_request()
@@ -208,7 +208,7 @@ class Permissions:
                 return refusals.not_an_approver(self._approvers(call))
 
     def _approvers(self, call: Call) -> str:
-        """Return who could approve it now, as mentions; of a channel's members none is named.
+        """Return who could approve the call now, as mentions; a channel's members are not listed.
 
         The policy's own list when Slack cannot be asked.
         """
@@ -234,7 +234,7 @@ class Permissions:
         return ", ".join(mention(user) for user in people[:NAMED]) + others
 
     def lost(self, outcome: Outcome | OpenRevision, person: str) -> str:
-        """Return what to tell who came too late, and by what."""
+        """Return what to tell a person who came too late, and what came first."""
         match outcome:
             case AlreadyDecided(call=call) if call.status is CallStatus.EXPIRED:
                 return refusals.too_late(call.deadline)
@@ -257,11 +257,11 @@ class Permissions:
 
 
 def own_words(verb: Verb, reason: str) -> bool:
-    """Return whether somebody has said more than one of the ready reasons for a rejection."""
+    """Return whether the reason is in the person's own words, not a ready-made rejection reason."""
     return bool(reason.strip()) and not (verb is Verb.REJECT and reason in REASONS.values())
 
 
 def words_for(call: Call, verb: Verb) -> bool:
-    """Return whether the gate wants to be told why this call is approved or rejected (`verb`)."""
+    """Return whether the gate requires a reason to approve or reject (`verb`) this call."""
     gate = load_gate(call.gate)
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")

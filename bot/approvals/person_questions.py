@@ -1,4 +1,4 @@
-"""While a question waits: its reminder, halfway, its thread, and what silence comes to."""
+"""Questions to people: asking them, where they are posted, who may answer, and reminders."""
 
 from __future__ import annotations
 
@@ -45,16 +45,14 @@ if TYPE_CHECKING:
     from bot.approvals.call_checks import Allowance
 
 
-# Whose a question is: looked up anew each time, as people and groups are now.
-
-# A question as it stands in the rows: what is asked, of whom, in which messages. Only reads.
+# A question as it is stored: what is asked, of whom, in which messages. Only reads.
 
 _SERVER = "mcp:"
 
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """A stored question."""
+    """A stored question, with its call and run."""
 
     call: Call
     run: Run
@@ -62,17 +60,17 @@ class AskedQuestion:
 
     @property
     def people(self) -> Approvers:
-        """Who may answer."""
+        """Return who may answer."""
         return people_asked(self.asked.to, self.run.requester)
 
 
 def is_question(call: Call) -> bool:
-    """Return whether the call asks a person; its answer is all that can come of it."""
+    """Return whether the call is a question to a person, which only an answer can complete."""
     return call.tool == ASK_PERSON.name
 
 
 def read(tx: Transaction, call_id: str) -> AskedQuestion | None:
-    """Return the question; None for any other call, and where it cannot be read any more."""
+    """Return the question of a call; None for any other call, or if it cannot be read any more."""
     shown = calls.shown(tx, call_id)
     run = runs.get(tx, shown.call.run_id) if shown else None
     if shown is None or run is None or not is_question(shown.call):
@@ -86,22 +84,22 @@ def read(tx: Transaction, call_id: str) -> AskedQuestion | None:
 
 
 def client_of(server: str) -> str:
-    """Return what a server is known by that asks a person; no key can be called so."""
+    """Return the client name of a server that asks a person; no API key can have this name."""
     return f"{_SERVER}{server}"
 
 
 def server_of(run: Run) -> str:
-    """Return the server that asks with this run; "" for any other."""
+    """Return the name of the server that asks in this run; "" for any other run."""
     return run.client.removeprefix(_SERVER) if run.client.startswith(_SERVER) else ""
 
 
 def messages_of(tx: Transaction, call: Call) -> list[Message]:
-    """Return the question's message, all copies."""
+    """Return all copies of the question's message."""
     return [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
 
 
 def names_of(found: AskedQuestion, row: Message | None) -> str:
-    """Return who is asked as mrkdwn; a group's id stands with the message."""
+    """Return who is asked, as mrkdwn; the ids of groups are stored with the message."""
     groups = (outbox.body(row)["groups"] if row else {}).values()
     return people_named(found.people.users, groups)
 
@@ -119,9 +117,9 @@ def may_answer(authority: Authority, asked: AskedQuestion, person: str) -> bool:
 def waiting_for(
     store: Store, authority: Authority, person: str, at: datetime
 ) -> list[AskedQuestion]:
-    """Return the questions that wait for this person then, the first deadline first.
+    """Return the questions that wait for this person at that time, the first deadline first.
 
-    Looks people up; where Slack does not say whose a question is, it is not theirs.
+    Looks people up; a question is left out where Slack cannot be asked who may answer it.
     """
     with store.read() as tx:
         waiting = person_answers.waiting_questions(tx, ASK_PERSON.name, authority.team, at)
@@ -133,7 +131,7 @@ def waiting_for(
     return mine
 
 
-# Asking: what may be asked, who of those it is for can answer, and where they see it.
+# Asking: which questions are allowed, who can answer them, and where they are posted.
 
 log = logging.getLogger("countersign.questions")
 DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
@@ -141,7 +139,7 @@ DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
 
 @dataclass(frozen=True, slots=True)
 class PlacedQuestion:
-    """A question that may be asked, and where."""
+    """A question that may be asked, with the place for its message."""
 
     asked: AskPerson
     place: Place
@@ -156,7 +154,7 @@ def ask(
     asked: AskPerson,
     beside: int,
 ) -> PlacedQuestion:
-    """Have a call wait for an answer, and return what is asked where.
+    """Make a call wait for an answer, and return its question with the place for it.
 
     `beside`: calls of the same plan that people are asked about. Raises RefusedError.
     """
@@ -183,7 +181,10 @@ def ask(
 
 
 def _place(authority: Authority, run: Run, who: Approvers) -> Place:
-    """Return the thread for who asked and whoever is in its channel, else direct messages."""
+    """Return the thread if its requester or a channel member may answer, else direct messages.
+
+    Raises RefusedError if nobody can answer, or Slack cannot be asked.
+    """
     try:
         named = authority.named(who, requester=run.requester, channel=run.channel)
         able = authority.first(named, MOST_MESSAGES)
@@ -205,7 +206,7 @@ def _place(authority: Authority, run: Run, who: Approvers) -> Place:
 
 
 def _away(authority: Authority, named: frozenset[str]) -> Away:
-    """Return who of those asked is away; nobody while that is looked up: the reminder knows."""
+    """Return who of the people asked is away; empty while that is still being looked up."""
     try:
         return away_of(authority, named)
     except NotYetKnownError:
@@ -213,7 +214,7 @@ def _away(authority: Authority, named: frozenset[str]) -> Away:
 
 
 def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
-    """Put the message of a stored question in the outbox; the thread hears if it goes elsewhere."""
+    """Put the messages of a stored question in the outbox; the thread is told of another place."""
     asked, place = question.asked, question.place
     here = place.kind is PlaceKind.THREAD
     body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
@@ -245,16 +246,16 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """Whom a reminder names, and who is away."""
+    """The people a reminder names, and who is away."""
 
     members: tuple[str, ...] = ()  # of the group that was asked, where some are away; else all
     away: Away = ()
 
 
 def called(authority: Authority, found: AskedQuestion, now: datetime) -> Called:
-    """Return who is there of those that were asked; all of them where nobody is. Looks people up.
+    """Return who of the people asked is not away, for a reminder. Looks people up.
 
-    Raises LookupFailedError.
+    No names, which means everybody, if all or none are away. Raises LookupFailedError.
     """
     run = found.run
     named = authority.named(found.people, requester=run.requester, channel=run.channel)
@@ -265,9 +266,9 @@ def called(authority: Authority, found: AskedQuestion, now: datetime) -> Called:
 
 
 def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
-    """Remind who was asked, under each message of the question; nothing where it has ended.
+    """Post a reminder under each message of the question; nothing if the question has ended.
 
-    The messages say who is away by now.
+    The messages then say who is away.
     """
     if not person_answers.mark_reminded(tx, call):
         return
@@ -297,7 +298,7 @@ def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
 
 
 def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
-    """Tell the thread which questions nobody answered in time."""
+    """Say in the thread which questions nobody answered in time."""
     found = [each for each in (read(tx, call.id) for call in fallen) if each is not None]
     if found:
         first = found[0].call
@@ -306,13 +307,13 @@ def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
 
 
 def is_all_that_waits(tx: Transaction, run: Run) -> bool:
-    """Return whether the request, sub-agents and all, waits for answers and for no decision."""
+    """Return whether the request, with its sub-agents, waits for answers only, for no decision."""
     waits = [call for call in calls.of_request(tx, run.id) if calls.waits(call)]
     return bool(waits) and all(map(is_question, waits))
 
 
 def asked_there(tx: Transaction, call: Call, delivery: Delivery) -> bool:
-    """Return whether the question stands in the thread of this message, or began it."""
+    """Return whether the question was posted in this message's thread, or began the thread."""
     return any(_in_thread(row, delivery) for row in messages_of(tx, call))
 
 
@@ -321,7 +322,7 @@ def _in_thread(row: Message, delivery: Delivery) -> bool:
 
 
 def replied_in_time(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
-    """Return whether a message that is not taken in yet came to its thread before its deadline."""
+    """Return whether an unhandled message came to the question's thread before the deadline."""
     return any(
         each.kind is DeliveryKind.MESSAGE
         and call.deadline is not None

@@ -1,4 +1,4 @@
-"""What shows people what is theirs to see, put together for one workspace."""
+"""The Home tab and lists of a person: what they may see, put together for one workspace."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 
-# Rows become what the Home tab shows one person: what they may decide now, what they asked for,
-# what was decided, who decides for whom, what is remembered.
+# The Home tab of one person: calls they may decide now, their requests, past decisions,
+# delegations, saved approvals.
 
 OF_LATE = timedelta(days=30)  # that decisions are shown of
 
 
 @dataclass(frozen=True, slots=True)
 class HomeViews:
-    """Makes the views of one workspace; holds no state of its own."""
+    """Makes the Home views of one workspace; holds no state of its own."""
 
     bot: str  # its user id
     authority: Authority
@@ -46,7 +46,7 @@ class HomeViews:
     delegations: Delegations
 
     def of(self, person: str, shows: HomeTarget) -> HomeView | None:
-        """Return what this page of a person's Home shows; None where they are no full member.
+        """Return what this page of a person's Home tab shows; None if they are not a full member.
 
         Raises LookupFailedError.
         """
@@ -131,9 +131,9 @@ class HomeViews:
         )
 
     def _rest(self, view: HomeView, person: str) -> HomeView:
-        """Add what was decided, who decides for whom, and what is remembered.
+        """Return the view with decided calls, delegations and saved approvals added.
 
-        The last two are of no channel, and left out where only one is shown.
+        The last two belong to no channel, and are left out if only one channel is shown.
         """
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
         channel = view.shows.channel
@@ -159,7 +159,7 @@ class HomeViews:
 
 
 def _noted_away(tx: Transaction, run: Run) -> Iterator[tuple[str, str]]:
-    """Who of those that decide about a request was away, as its cards have it."""
+    """Yield the people noted as away on the cards of a waiting request, and until when."""
     plan = calls.open_plan(tx, run.id) if run.status is RunStatus.WAITING else None
     for card in outbox.cards(tx, plan.id) if plan else ():
         yield from outbox.body(card).get("away", {}).items()
@@ -167,7 +167,7 @@ def _noted_away(tx: Transaction, run: Run) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class PersonViews:
-    """Makes the lists, the Home tab's views, and what has one person decide for another."""
+    """Builds the lists, the Home views and the delegations of one workspace."""
 
     identity: Identity
     authority: Authority
@@ -176,11 +176,11 @@ class PersonViews:
     grants: GrantList
 
     def delegations(self) -> Delegations:
-        """Return what has one person decide for another."""
+        """Return the delegations: giving, ending and listing them."""
         return Delegations(self.grants.store, self.grants.clock, self.authority)
 
     def overview(self) -> Overview:
-        """Return what lists what is on record, to those who may read it."""
+        """Return the lists of requests and decisions, for people who may read them."""
         store, clock, lister = self.grants.store, self.grants.clock, self._lister()
         lives = RequestHistories(
             store, clock, self.authority, self.permissions, self.policy, lister
@@ -188,7 +188,7 @@ class PersonViews:
         return Overview(store, clock, self.identity.team, self._decidable(), lister, lives)
 
     def homes(self) -> HomeViews:
-        """Return what makes the views of the Home tab."""
+        """Return the maker of Home views."""
         return HomeViews(
             bot=self.identity.user,
             authority=self.authority,

@@ -1,6 +1,7 @@
-"""A plain reply that answers a question: that of a person who was asked for text, in its thread.
+"""Answers to questions: by button, by form, or by a plain reply in the question's thread.
 
-Runs on the loop, before a message is taken for a request. Nobody else's words are an answer.
+Replies are read on the loop, before a message is taken for a request. Only the words of a person
+who was asked for text are an answer.
 """
 
 from __future__ import annotations
@@ -47,20 +48,23 @@ from storage.states import CallStatus, DeliveryKind
 from storage.store import Store
 from storage.transaction import Transaction
 
-# Answers: who may give one, and what it changes: its own call, and nothing else.
+# Answers: who may give one; an answer changes its own call, and nothing else.
 
 STRANGER = "Only full members of this workspace can answer."
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswers:
-    """One per process."""
+    """Checks and stores answers to questions. One per process."""
 
     store: Store
     authority: Authority
 
     def admit(self, target: CallTarget, person: str, at: datetime) -> AskedQuestion | DialogRefusal:
-        """Return the question for who may answer it as of `at`, or why not. Looks people up."""
+        """Return the question if this person may answer it as of `at`, or why not.
+
+        Looks people up.
+        """
         with self.store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
             asked = read(tx, target.call) if isinstance(found, OpenRevision) else None
@@ -85,7 +89,7 @@ class QuestionAnswers:
     def act(
         self, delivery: Delivery, wanted: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
-        """Take the answer of a button or a submitted form, and settle the delivery."""
+        """Store the answer given by a button or a submitted form, and settle the delivery."""
         assert isinstance(wanted.target, CallTarget)
         found = self.admit(wanted.target, delivery.user, delivery.received_at)
         if isinstance(found, DialogRefusal):
@@ -139,7 +143,7 @@ class QuestionAnswers:
             inbox.settle_delivery(tx, delivery, "refused")
 
     def acts(self) -> Mapping[Action | Dialog, Any]:
-        """Return what deals with each button and form of a question."""
+        """Return the handlers of each button and form of a question."""
         return dict.fromkeys((*CHOOSING, Action.DECLINE, Dialog.ANSWER), self.act)
 
 
@@ -159,7 +163,7 @@ def _given(
 
 
 def _lost(tx: Transaction, outcome: Closed | None, person: str) -> str:
-    """Return what to tell who came too late, and by what."""
+    """Return what to tell a person who answered too late, and what came first."""
     match outcome:
         case AlreadyDecided(call=call) if call.status is CallStatus.ANSWERED:
             answer = person_answers.given(tx, call.id)
@@ -177,7 +181,7 @@ def _lost(tx: Transaction, outcome: Closed | None, person: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlainReplies:
-    """One per process; called by the loop only."""
+    """Takes messages as answers. One per process; called by the loop only."""
 
     answers: QuestionAnswers
     bot_user: str
@@ -185,8 +189,8 @@ class PlainReplies:
     def take(self, delivery: Delivery) -> bool:
         """Take a message as an answer and settle it; return whether it was one. Looks people up.
 
-        What mentions the bot is a new wish, and "cancel" takes the request back. Raises
-        NotYetKnownError for what may answer a question whose place is not known yet.
+        A message that mentions the bot is a new request, and "cancel" ends the request. Raises
+        NotYetKnownError for what may answer a question whose thread is not known yet.
         """
         if delivery.kind is not DeliveryKind.MESSAGE:
             return False
@@ -214,8 +218,10 @@ class PlainReplies:
         return True
 
     def _may_answer_soon(self, delivery: Delivery) -> bool:
-        """Return whether this is a reply in a thread of the bot's direct messages that nobody knows
-        yet, while a question is being posted there: Slack may have shown it before it said where.
+        """Return whether this reply may answer a question that is just being posted.
+
+        That is a reply in an unknown thread of the bot's direct messages: Slack may show the
+        question before it returns its ts.
         """
         with self.answers.store.read() as tx:
             posted = person_answers.is_being_posted(tx, ASK_PERSON.name, delivery.channel)

@@ -1,4 +1,4 @@
-"""What whoever clicked is told, and what is written down of a click that does not count."""
+"""Private replies to people who clicked, and the audit record of clicks that do not count."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ Wanted = Verb | Resolution | Action | Dialog
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Ends deliveries by which nothing else changes."""
+    """Settles deliveries that change nothing else."""
 
     store: Store
 
     def refuse(self, delivery: Delivery, text: str) -> None:
-        """Tell the person why not, and settle the delivery."""
+        """Tell the person why their click is refused, and settle the delivery."""
         with self.store.write() as tx:
             tell(tx, delivery, text)
             inbox.settle_delivery(tx, delivery, "refused")
 
     def settle(self, delivery: Delivery, note: str) -> None:
-        """Settle the delivery, and tell nobody."""
+        """Settle the delivery without telling anybody."""
         with self.store.write() as tx:
             inbox.settle_delivery(tx, delivery, note)
 
     def turn_away(self, delivery: Delivery, wanted: Wanted, target: Target) -> None:
-        """Tell somebody of another company, whom nobody looks up, that they may not do that."""
+        """Tell somebody of another company, without a look-up, that they may not do that.
+
+        Records the attempt, and settles the delivery.
+        """
         with self.store.write() as tx:
             if about := _found(tx, target):
                 record_refusal(tx, delivery, about, wanted, No("stranger"))
@@ -44,7 +47,7 @@ class Replies:
 
 
 def _found(tx: Transaction, target: Target) -> Call | Run | None:
-    """Return what a click is about, where that is there."""
+    """Return the call or run that a click is about; None if it does not exist."""
     match target:
         case CallTarget(call=call):
             return calls.get(tx, call)
@@ -60,7 +63,7 @@ def _found(tx: Transaction, target: Target) -> Call | Run | None:
 def record_refusal(
     tx: Transaction, delivery: Delivery, about: Call | Run, verb: Wanted, verdict: No
 ) -> None:
-    """Write down that somebody tried who may not, and from which workspace."""
+    """Record in the audit that somebody tried what they may not do, and from which workspace."""
     run_id, call_id = about.id, ""
     what: dict[str, str | int] = {}
     if isinstance(about, Call):
@@ -80,7 +83,7 @@ def record_refusal(
 
 
 def tell(tx: Transaction, delivery: Delivery, text: str) -> None:
-    """Say something to the person who clicked, where they did, and to nobody else."""
+    """Send a private text to the person who clicked, where they clicked; nothing for ""."""
     if text and delivery.surface is not Surface.SLACK:
         inbox.answer(tx, delivery, text)
     elif text:

@@ -1,5 +1,5 @@
-"""Clicks about a whole request (cancel, retry, feedback), and about a call of which nobody knows
-how it ended.
+"""Changes to whole requests: cancel, retry, feedback, sending back, edited or deleted messages; and
+the outcome of calls that ended unknown.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from storage.transaction import Transaction
 
 
 def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run]:
-    """Cancel the open requests of somebody whose account was deactivated; return them.
+    """Cancel the open requests of a person whose account was deactivated; return them.
 
-    Their cards say so: nobody is left whose wish it is, and who would hear what came of it.
+    Their cards say so: nobody is left who wants the result.
     """
     with store.write() as tx:
         mine = (run for run in runs.unfinished(tx) if (run.team, run.requester) == (team, person))
@@ -59,7 +59,7 @@ def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run
 
 
 class Requests:
-    """One per process; called by `bot.approvals.clicks` only."""
+    """Handles clicks about a request. One per process; called by `bot.approvals.clicks` only."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Requests:
         key: bytes,
         ended: Callable[[Run], None],
     ) -> None:
-        """`permissions` says who may; `key` signs what would run again.
+        """Store the dependencies; `permissions` says who may, `key` signs calls that run again.
 
         `ended` shows that a request is over; it never fails.
         """
@@ -81,7 +81,7 @@ class Requests:
         self._replies = Replies(store)
 
     def resolve(self, delivery: Delivery, target: CallTarget, resolution: Resolution) -> None:
-        """Write down what became of an UNKNOWN call, or have it run again, as a person says."""
+        """Record what a person says became of an UNKNOWN call, or have the call run again."""
         with self._store.read() as tx:
             call = calls.get(tx, target.call)
             run = runs.get(tx, call.run_id) if call else None
@@ -127,7 +127,7 @@ class Requests:
             inbox.settle_delivery(tx, delivery, f"resolve {resolution}")
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:
-        """Cancel a request, for its requester."""
+        """Cancel a request, if its requester clicked."""
         over = False
         with self._store.write() as tx:
             found = runs.get(tx, run_id)
@@ -156,7 +156,7 @@ class Requests:
             self._ended(run)
 
     def retry(self, delivery: Delivery, run_id: str) -> None:
-        """Take a failed request up again, for its requester."""
+        """Resume a failed request, if its requester clicked."""
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
@@ -177,7 +177,7 @@ class Requests:
             inbox.settle_delivery(tx, delivery, "retry")
 
     def feedback(self, delivery: Delivery, rating: Rating) -> None:
-        """Write down what somebody thinks of an answer."""
+        """Record whether somebody found an answer good or bad."""
         with self._store.write() as tx:
             if runs.get(tx, rating.run):
                 at = delivery.received_at
@@ -193,23 +193,29 @@ class Requests:
             inbox.settle_delivery(tx, delivery, "feedback")
 
 
-# What people do with a plan beside deciding its calls: they withdraw one, or send all back.
+# Changes to a plan other than votes: withdrawing one call, or sending the whole plan back.
 
 
 class PlanChanges:
-    """One per process; called by `bot.approvals.clicks` only."""
+    """Handles withdrawing a call and sending a plan back.
+
+    One per process; called by `bot.approvals.clicks` only.
+    """
 
     def __init__(
         self, store: Store, tools: Registry, permissions: Permissions, max_rounds: int
     ) -> None:
-        """`max_rounds`: how often a request may be sent back; `permissions` says who may."""
+        """Store the dependencies; a request may be sent back `max_rounds` times.
+
+        `permissions` says who may.
+        """
         self._store = store
         self._tools = tools
         self._permissions = permissions
         self._max_rounds = max_rounds
 
     def withdraw(self, delivery: Delivery, target: CallTarget) -> None:
-        """The requester takes one call back; everything else of the request goes on."""
+        """Withdraw one call for its requester; the rest of the request goes on."""
         at = delivery.received_at
         with self._store.write() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
@@ -227,9 +233,9 @@ class PlanChanges:
             inbox.settle_delivery(tx, delivery, "withdraw")
 
     def send_back(self, delivery: Delivery, target: CallTarget, feedback: str) -> None:
-        """The whole plan of this call gives way to a new one that heeds the feedback.
+        """Replace the whole plan of this call by a new one that follows the feedback.
 
-        An approver or the requester.
+        An approver or the requester may do so.
         """
         at = delivery.received_at
         with self._store.read() as tx:
@@ -260,7 +266,7 @@ class PlanChanges:
             inbox.settle_delivery(tx, delivery, "send back")
 
 
-# What becomes of a request whose message is edited or deleted: it says so, or is withdrawn.
+# Requests whose message is edited or deleted: the cards say so, or the request is withdrawn.
 
 CHANGES = ("message_changed", "message_deleted")
 UNASKED = "no request's message changed"
@@ -268,7 +274,7 @@ UNASKED = "no request's message changed"
 
 @dataclass(frozen=True, slots=True)
 class ChangeOutcome:
-    """What came of a change to a message."""
+    """The result of a change to a message."""
 
     note: str  # for the operator
     ended: Run | None = None  # the run that is over by it
@@ -277,9 +283,10 @@ class ChangeOutcome:
 def changed(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
 ) -> ChangeOutcome:
-    """Heed what became of a message.
+    """Apply an edit or deletion of a Slack message to its request.
 
-    Nothing that has ended changes, nor what Slack alone altered, as when it adds a link's preview.
+    A request that has ended does not change, nor does an edit count that leaves the words the same,
+    as when Slack adds a link's preview.
     """
     after = event.get("message") or {}
     before = event.get("previous_message") or {}
@@ -325,7 +332,7 @@ def _may_be_for_us(
     before: Mapping[str, Any],
     bot_user: str,
 ) -> bool:
-    """Return whether a message that never came may have been for the bot."""
+    """Return whether a message that never arrived may have been for the bot."""
     if event.get("channel_type") == "im" or f"<@{bot_user}" in (before.get("text") or ""):
         return True
     thread = before.get("thread_ts") or ""
@@ -335,7 +342,7 @@ def _may_be_for_us(
 def _never_to_be_read(
     tx: Transaction, delivery: Delivery, key: str, before: Mapping[str, Any]
 ) -> str:
-    """Have a message that is deleted before Slack delivers it count as delivered, and done with."""
+    """Store a message deleted before Slack delivers it as delivered and done; return a note."""
     never = Delivery(
         key=key,
         kind=delivery.kind,
@@ -355,7 +362,7 @@ def _never_to_be_read(
 def _let_go_of_files(
     tx: Transaction, key: str, before: Mapping[str, Any], after: Mapping[str, Any], at: datetime
 ) -> None:
-    """Give those files to the model no more that a message had and has not any longer."""
+    """Withhold from the model the files that were removed with this change of a message."""
     there, had = _files_of(after), _files_of(before)
     for file in transcripts.files_of_message(tx, key):
         if file.slack_id not in there and (file.slack_id in had or not after):
@@ -365,13 +372,13 @@ def _let_go_of_files(
 
 
 def _files_of(message: Mapping[str, Any]) -> set[str]:
-    """The Slack ids of a message's files, but for those that are deleted."""
+    """Return the Slack ids of a message's files, without deleted ones."""
     files = message.get("files") or ()
     return {str(each.get("id")) for each in files if each.get("mode") != "tombstone"}
 
 
 def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
-    """Take a message that nobody has read yet as it reads now, or not at all."""
+    """Store the new text of a message nobody has read yet, or drop a deleted one; return a note."""
     if after is None:
         inbox.forget_delivery(tx, asked, "deleted before it was read")
         return "deleted before it was read"
@@ -390,9 +397,9 @@ def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> ChangeOutcome
 
 
 def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> ChangeOutcome:
-    """A message is gone that was said in the request's thread later: the request itself stands.
+    """Record that a later message of a request was deleted; the request goes on.
 
-    Where the model has not read it yet, it never will.
+    If the model has not read the message yet, it never will.
     """
     if asked.status is DeliveryStatus.HELD:
         inbox.forget_delivery(tx, asked, "deleted before it was read")
@@ -402,7 +409,7 @@ def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime
 
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
-    """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
+    """Post the text in the request's thread and under each card elsewhere, and redraw the cards."""
     agents = sub_agents.open_runs_of_request(tx, run.root_id)
     plans = [plan for each in agents for plan in calls.open_plans(tx, each.id)]
     for plan in plans:

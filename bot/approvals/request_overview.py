@@ -1,4 +1,4 @@
-"""What `/approvals` lists for a person. Looks people up: for threads that may wait."""
+"""The lists that `/approvals` shows a person. Looks people up: for threads that may wait."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from storage.states import CallStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
-# On which calls a person has a say now. Looks people up: for a thread that may wait.
+# The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
 LOOKED_AT = 50  # calls of which it is judged whether the person may decide
 _VERBS = {CallStatus.PENDING: Verb.APPROVE, CallStatus.UNKNOWN: Verb.RESOLVE}
@@ -51,7 +51,7 @@ _VERBS = {CallStatus.PENDING: Verb.APPROVE, CallStatus.UNKNOWN: Verb.RESOLVE}
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """The calls on which somebody has a say."""
+    """The calls that a person may decide or resolve now."""
 
     calls: tuple[tuple[Call, Run], ...]
     unsure: int  # of how many calls Slack did not say
@@ -60,14 +60,16 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Decidable:
-    """Answers for one workspace; holds no state of its own."""
+    """Finds the calls a person may decide, in one workspace; holds no state of its own."""
 
     store: Store
     permissions: Permissions
 
     def of(self, person: str, now: datetime) -> Say:
-        """Return the calls on which this person has a say now: theirs to approve and not voted on,
-        after those of which they may say what became of them.
+        """Return the calls that this person may decide now: those of unknown outcome first.
+
+        Pending calls they have voted on are left out; of unknown ones they may say what became of
+        them.
         """
         with self.store.read() as tx:
             team, most = self.permissions.team, LOOKED_AT + 1
@@ -89,16 +91,13 @@ class Decidable:
 
 
 def _voted(tx: Transaction, call: Call, person: str) -> bool:
-    """Return whether they have said already what they can say of a call that is pending."""
+    """Return whether the person has voted on a pending call, or a delegate has for them."""
     votes = calls.votes(tx, call.id, call.revision)
     said = {who for vote in votes for who in (vote.person, vote.for_person)}
     return call.status is CallStatus.PENDING and person in said
 
 
-# A request's whole life, for those who may read it: who asked, its approvers, who voted, and
-# the policy's readers.
-
-# Rows as they stand in lists: a request in its first words, a call with who decided it.
+# Entries of lists: a request by its first words, a call with the people who decided it.
 
 BY_VOTES = frozenset(  # what has been approved, whatever came of it
     {
@@ -121,7 +120,7 @@ class EntryLister:
     workspace: str  # its address in Slack; "" where it is not known
 
     def call(self, tx: Transaction, call: Call, run: Run, viewer: str) -> ListedCall:
-        """Return a call as an entry, for whoever sees it."""
+        """Return a call as an entry of a list that `viewer` sees."""
         waits = calls.waits(call)
         return ListedCall(
             run=run.id,
@@ -136,7 +135,10 @@ class EntryLister:
         )
 
     def run(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
-        """Return a request as an entry for who asked, with calls that change something or asked."""
+        """Return a request as an entry for its requester, with its last calls.
+
+        Only calls that change something or were asked are listed.
+        """
         told = [
             call
             for call in calls.of_request(tx, run.id)
@@ -165,7 +167,7 @@ class EntryLister:
     def link(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
         """Return the address of the call's card in a channel, else of the request; "" for none.
 
-        A direct message is for who is in it: others get the card in their own.
+        Nobody can open another person's direct message: others get the card in their own.
         """
         cards = outbox.cards(tx, call.plan_id) if call else []
         stands = [row for row in cards if call and row.ts and call.id in outbox.body(row)["calls"]]
@@ -181,18 +183,18 @@ class EntryLister:
 
 
 def first_words(tx: Transaction, run: Run, now: datetime) -> str:
-    """Return what was asked first, on one line; "" where nobody wrote anything or it is unread."""
+    """Return the first words of a request, on one line; "" if there are none or they are unread."""
     said = (prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now))
     return " ".join(mask_secrets(next((text for text in said if text.strip()), "")).split())
 
 
 def how_asked(run: Run) -> str:
-    """Return how a request without words was asked, as plain text; "" for one with words."""
+    """Return how a request without words was made, as plain text; "" for one with words."""
     return unescape(asked_without_words(run.source, run.client))
 
 
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
-    """Return whose votes have decided it, as mentions; nobody where the clock or the end did."""
+    """Return the people whose votes decided the call, as mentions; empty if no votes did."""
     if call.status is CallStatus.REJECTED:
         counted = [vote for vote in votes if vote.verb is Verb.REJECT]
     elif call.status in BY_VOTES:
@@ -209,7 +211,7 @@ HIDDEN = "••••••••"
 
 @dataclass(frozen=True, slots=True)
 class RequestHistories:
-    """Tells requests' lives in one workspace; holds no state of its own."""
+    """Full records of requests in one workspace; holds no state of its own."""
 
     store: Store
     clock: Clock
@@ -219,10 +221,10 @@ class RequestHistories:
     lister: EntryLister
 
     def of(self, person: str, reference: str) -> RequestHistory | None:
-        """Return the life of the request at this link or with this id, of itself or of a call.
+        """Return the record of the request with this link, its id, or the id of one of its calls.
 
-        None where there is none that this person may read. That they read it is written down.
-        Raises LookupFailedError.
+        None if this person may not read it or it does not exist. The reading is recorded in the
+        audit. Raises LookupFailedError.
         """
         place, team = place_of(reference), self.authority.team
         with self.store.read() as tx:
@@ -260,7 +262,7 @@ class RequestHistories:
         return False
 
     def is_reader(self, person: str) -> bool:
-        """Return whether the policy lets this person read all; raises LookupFailedError."""
+        """Return whether policy lets this person read every request; raises LookupFailedError."""
         readers = self.policy.policy.readers
         return person in self.authority.named(readers, requester="", channel="")
 
@@ -305,7 +307,7 @@ class RequestHistories:
         )
 
     def _agent(self, tx: Transaction, call: Call) -> str:
-        """Return which agent proposed a call: a sub-agent by its title; or the server that asks."""
+        """Return who proposed the call: a sub-agent by title, a server by name, or "the agent"."""
         run = runs.get(tx, call.run_id)
         if run and server_of(run):
             return f"the server {server_of(run)}"
@@ -313,7 +315,7 @@ class RequestHistories:
         return errands[-1].agent if errands else "the agent"
 
     def _values(self, call: Call, revision: Revision) -> dict[str, str]:
-        """Return the arguments that are set, by what people call them; secrets are masked."""
+        """Return the arguments that are set, by their labels; secrets are masked."""
         stored: dict[str, Any] = json.loads(revision.arguments)
         tool = self.lister.tools.of(call)
         if tool is None:  # which of them were secret went with the tool
@@ -338,7 +340,7 @@ def _shown(value: Any) -> str:
 
 
 def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
-    """Return what people said of any revision of a call, oldest first; secrets are masked."""
+    """Return the votes on all revisions of a call, oldest first; secrets are masked."""
     return tuple(
         PastVote(
             person=each.person,
@@ -354,13 +356,13 @@ def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
 
 
 def written_by(run: Run, author: str) -> str:
-    """Return who wrote a revision: an editor, who asked with a form, or "" for the agent."""
+    """Return who wrote a revision: an editor, the requester of a form, or "" for the agent."""
     return {calls.AGENT: "", calls.FORM: run.requester}.get(author, author)
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Lists what is on record for the people of one workspace; holds no state of its own."""
+    """Lists requests and decisions for the people of one workspace; holds no state of its own."""
 
     store: Store
     clock: Clock
@@ -390,7 +392,7 @@ class Overview:
         return request_list.draw_requests(found, more=len(late) > request_list.MOST)
 
     def history(self, person: str, days: int) -> CommandAnswer:
-        """Return what this person decided in so many days, and what was on their requests."""
+        """Return the decisions this person made in so many days, and those on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
             late = request_lists.decided_calls(tx, self.team, person, since, request_list.MOST + 1)
@@ -401,7 +403,7 @@ class Overview:
         return request_list.draw_decisions(found, days, more=len(late) > request_list.MOST)
 
     def show(self, person: str, reference: str) -> CommandAnswer | None:
-        """Return a request's whole life, by its link or an id of it or of one of its calls.
+        """Return a request's full record, by its link or an id of it or of one of its calls.
 
         None where there is none that this person may read. Raises LookupFailedError.
         """

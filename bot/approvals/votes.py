@@ -1,4 +1,4 @@
-"""Approvals and rejections: who may is looked up first, then the votes are one transaction."""
+"""Approvals and rejections: voters are looked up first, then votes are cast in one transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storage.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Barred:
-    """This person may not vote; the sentence is for them."""
+    """Refusal of a vote; the sentence is for the voter."""
 
     call: Call
     verdict: No
@@ -36,7 +36,7 @@ class Barred:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """This person may vote, in that stage of the gate."""
+    """Permission to vote, with the stage of the gate where the vote counts."""
 
     gate: Ask
     stage: int
@@ -50,7 +50,7 @@ Admitted = Admission | Closed | Barred
 
 
 class Votes:
-    """One per process; called on the loop only."""
+    """Casts votes on calls. One per process; called on the loop only."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Votes:
         permissions: Permissions,
         policy: CurrentPolicy,
     ) -> None:
-        """`permissions` says who may; `tools` word what was decided.
+        """Store the dependencies; `permissions` says who may vote, `tools` word what was decided.
 
-        What may be remembered of it is what `policy` offers.
+        `policy` says which approvals may be saved.
         """
         self._store = store
         self._clock = clock
@@ -81,8 +81,8 @@ class Votes:
     ) -> None:
         """Vote on calls, each by itself, and settle the delivery.
 
-        What does not count is told to the voter, what does to the thread. People are looked up
-        first; the votes, what is told of them and the delivery's end are one transaction.
+        The voter is told which votes do not count, the thread is told which do. People are looked
+        up first; the votes, the messages about them and the settling are one transaction.
         """
         admitted = [
             (target, self._admitted(delivery, target, verb, reason, remember)) for target in targets
@@ -105,10 +105,10 @@ class Votes:
         found: Admission | Barred,
         tell_edit: Callable[[], None],
     ) -> None:
-        """Approve what this person has edited, in the transaction that stores the edit.
+        """Approve a call for the person who has edited it, in the transaction that stores the edit.
 
-        Settles the delivery. `tell_edit` tells the thread of the edit, unless that starts the call:
-        then it is told what comes of it.
+        Settles the delivery. `tell_edit` announces the edit in the thread, unless the approval
+        starts the call: then the thread gets the result.
         """
         target = CallTarget(edited.id, edited.revision)
         self._count(tx, delivery, [(target, found)], Verb.APPROVE, tell_edit=tell_edit)
@@ -123,7 +123,7 @@ class Votes:
         remember: int | None = None,
         tell_edit: Callable[[], None] = lambda: None,
     ) -> None:
-        """Cast the votes of those who may, tell what came of it, and settle the delivery."""
+        """Cast the votes of people who may, report the results, and settle the delivery."""
         done: list[tuple[Call, Admission]] = []
         told: list[str] = []
         for target, found in admitted:
@@ -170,7 +170,7 @@ class Votes:
     def _admitted(
         self, delivery: Delivery, target: CallTarget, verb: Verb, reason: str, remember: int | None
     ) -> Admitted:
-        """Return how this person may vote, or what is in the way. Looks people up."""
+        """Return how this person may vote, or what prevents it. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
@@ -219,9 +219,9 @@ class Votes:
         done: list[tuple[Call, Admission]],
         said: str,
     ) -> None:
-        """Say in the thread what was voted, if anything is to be `said`, and what is remembered.
+        """Save the approvals to be remembered, and post them in the thread below the line `said`.
 
-        Nothing is of an approval that starts calls: the thread is told what comes of them.
+        `said` is "" for an approval that starts calls: the thread gets their results.
         """
         lines = [said] if said else []
         policy, now = self._policy, self._clock.now()
@@ -244,9 +244,9 @@ class Votes:
         verb: Verb,
         reason: str,
     ) -> str:
-        """Return who voted what; who asked is named where that ends it.
+        """Return the line that says who voted what, naming the requester if the calls are rejected.
 
-        Nothing where it opens the next step: the line that calls its people says so.
+        "" if the votes open the next stage: the line that notifies its people says so.
         """
         if verb is Verb.APPROVE and all(opens_next(tx, call) for call, _ in done):
             return ""
@@ -260,7 +260,7 @@ class Votes:
 
 
 def _is_decided(tx: Transaction, plan_id: str) -> bool:
-    """Return whether nothing of the plan waits for a decision any more."""
+    """Return whether no call of the plan is pending any more."""
     return all(each.status is not CallStatus.PENDING for each in calls.of_plan(tx, plan_id))
 
 

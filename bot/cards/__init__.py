@@ -1,1 +1,1 @@
-"""From rows to words and blocks: cards, dialogs, sentences. Pure."""
+"""Cards, dialogs and sentences for Slack, drawn from data made of database rows. Pure."""

@@ -1,7 +1,7 @@
-"""The ids of buttons, menus, dialogs and blocks. Pure.
+"""The ids of buttons, menus, dialogs, blocks and inputs in Slack. Pure.
 
-They stay as they are, since old cards are clicked. What stands in a button is read and written by
-`codec` alone.
+The ids never change, since people click old cards. The values that buttons carry are read and
+written by `button_codec` alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What a click asks for: the action id of a button, or a choice of the card's menu."""
+    """What a click asks for: the action id of a button, or a choice in the card's menu."""
 
     APPROVE = "approve"  # one call, as it is shown
     REVIEW = "review"  # open the dialog that shows all of one call; also a choice
@@ -73,14 +73,14 @@ class Dialog(StrEnum):
 
 
 class Shortcut(StrEnum):
-    """The callback id of a shortcut, as the manifest has it."""
+    """The callback id of a shortcut, as declared in the app manifest."""
 
     ASK = "ask_with_a_form"  # from anywhere
     ASK_ABOUT = "ask_about_a_message"  # in the menu of a message
 
 
 class Block(StrEnum):
-    """What the id of a message's block begins with."""
+    """The kind of a block in a message, with which the block's id begins."""
 
     PART = "part"  # "Part 1 of 2"
     ELSEWHERE = "l"  # where people decide about what who asked sees here

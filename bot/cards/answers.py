@@ -1,4 +1,4 @@
-"""What the bot says beside cards: answers and what stands below, greeting, help, Retry. Pure."""
+"""Messages other than cards: answers and their footers, notices, tables, greeting, help. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OTHERWISE = "⚠️ The words above say something else than the record."
 
 @dataclass(frozen=True, slots=True)
 class AnswerFooter:
-    """What stands below a model's words, outside of their frame: words of ours, in plain text."""
+    """The bot's own plain-text words below a model's answer, outside the answer's frame."""
 
     record: str = ""  # what became of the calls, by the rows
     loud: bool = False  # the model's words say something else
@@ -55,7 +55,7 @@ class AnswerFooter:
     ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
 
     def blocks(self, run_id: str, *, last: bool) -> list[Json]:
-        """Build it; `last`: it is the request's last answer, which people are asked about."""
+        """Build the footer; `last`: this is the request's last answer, so add feedback buttons."""
         found: list[Json] = []
         if self.note:
             found.append(context(block_id(Block.CUT, run_id), [plain_text(f"✂️ {self.note}")]))
@@ -73,9 +73,10 @@ NOTHING_BELOW = AnswerFooter()
 def answer_blocks(
     text: str, run_id: str, last: bool, record: str = "", below: AnswerFooter = NOTHING_BELOW
 ) -> list[Json]:
-    """Build one part of a model's answer (see `framing.parts_of`): its frame, and what is below.
+    """Build one part of a model's answer (see `block_kit.parts_of`): framed text, then its footer.
 
-    `record`: short for a `below` of that alone.
+    `record`: short for `below=AnswerFooter(record)`. With `below.ours` the text is a sentence of
+    the bot's own and is drawn without a frame.
     """
     under = AnswerFooter(record) if record else below
     frame = [{"type": "markdown", "text": frame_markdown(text)}]
@@ -134,7 +135,7 @@ NOT_DONE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What became of one call."""
+    """What became of one call, for the record line below an answer."""
 
     status: CallStatus
     effect: str  # its sentence; not needed of one that was told
@@ -143,25 +144,25 @@ class CallOutcome:
 
     @property
     def not_done(self) -> bool:
-        """Whether it is known that nothing of it happened."""
+        """Whether it is certain that nothing of the call happened."""
         return self.status in NOT_DONE and not self.midway
 
     @property
     def is_done(self) -> bool:
-        """Whether it is known that it happened."""
+        """Whether it is certain that the call was carried out."""
         return self.status is CallStatus.SUCCEEDED
 
     @property
     def word(self) -> str:
-        """How it ended."""
+        """The words for the state of the call, such as "done" or "not run"."""
         return _MIDWAY if self.midway else _ENDED[self.status]
 
 
 def record_line(ended: Sequence[CallOutcome]) -> str:
-    """Tell in one line of plain text what became of calls; of those told of before, how many.
+    """Return one line of plain text that says what became of these calls.
 
-    "On record: one done; not run: Cancel order 1043." It comes from the rows, whatever the model
-    says.
+    "On record: one done; not run: Cancel order 1043." Calls that a line in the thread has reported
+    before are only counted. The line is made from database rows, whatever the model says.
     """
     if not ended:
         return "On record: nothing was changed."
@@ -199,12 +200,12 @@ _CUT = {
 
 
 def says_something(text: str) -> bool:
-    """Return whether there is anything in a model's words that a person can see."""
+    """Return whether a model's text contains anything that a person can see."""
     return bool(strip_invisible(text).strip())
 
 
 def shortcoming(text: str, cut: str = "") -> str:
-    """Return what is to be said of an answer that is empty or was cut off; "" of a whole one.
+    """Return a sentence about an answer that is empty or was cut off; "" for a complete one.
 
     `cut`: see `bot.agent.turn.Reply`.
     """
@@ -215,7 +216,7 @@ def shortcoming(text: str, cut: str = "") -> str:
 
 
 def feedback(run_id: str) -> Json:
-    """Build thumbs up and down for the answer of a run."""
+    """Build the thumbs-up and thumbs-down buttons for a run's answer."""
     good, bad = (encode(Rating(run_id, good=each)) for each in (True, False))
     return {
         "type": "context_actions",
@@ -245,10 +246,10 @@ _LEAVES = {
 
 
 def notice_blocks(sentence: str) -> list[Json]:
-    """Build blocks of one of the `sentences`, in which only its mentions, times and links act.
+    """Build a block of one of the bot's mrkdwn sentences; its mentions, times and links work.
 
     All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
-    would be in a text.
+    would be in a mrkdwn text.
     """
     leaves: list[Json] = []
     end = 0
@@ -274,9 +275,10 @@ def notice_blocks(sentence: str) -> list[Json]:
 
 
 def table_blocks(body: Mapping[str, Any]) -> list[Json]:
-    """Build the table of rows a tool found: what they are, the first of them, where the rest is.
+    """Build a title line and a table of the first rows that a tool found.
 
-    `body`: see `bot.runs.results`.
+    The line says how many rows there are and whether a file has all of them. `body`: see
+    `bot.runs.results`.
     """
     total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
     parts = [
@@ -301,7 +303,7 @@ def table_blocks(body: Mapping[str, Any]) -> list[Json]:
 
 
 def table_room(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return how many of the rows Slack takes in one table below these columns."""
+    """Return how many of the rows fit into one Slack table with these columns."""
     used = 0
     for number, row in enumerate((columns, *rows)):
         used += sum(slack_length(_cell(text)) for text in row)
@@ -311,7 +313,7 @@ def table_room(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def fits_cell(text: str) -> bool:
-    """Return whether a table shows all of this text in one cell."""
+    """Return whether one cell of a table shows this text in full."""
     return len(visible(text)) <= CELL
 
 
@@ -325,7 +327,7 @@ def _raw(text: str) -> Json:
 
 
 def prose_blocks(text: str) -> list[Json]:
-    """Build sections of our own prose (the greeting, help), which is mrkdwn."""
+    """Build sections of the bot's own prose (the greeting, help), which is mrkdwn."""
     parts: list[str] = [""]
     for each in text.split("\n"):
         if len(parts[-1]) + len(each) > 2_800:
@@ -339,13 +341,13 @@ def prose_blocks(text: str) -> list[Json]:
 
 
 def retry_blocks(text: str, run_id: str) -> list[Json]:
-    """Build the message that says why a run cannot go on (`text`), with the Retry button."""
+    """Build the message that says why a run cannot go on (`text`), with a Retry button."""
     retry = button(Action.RETRY, "Retry", RunTarget(run_id))
     return [*notice_blocks(text), actions(block_id(Block.RETRY, run_id), [retry])]
 
 
 def request_edited(person: str, text: str) -> str:
-    """Tell people in one line, in mrkdwn, that a request no longer reads as it was asked."""
+    """Return the mrkdwn notice that a request was edited after it was asked, with the new text."""
     return (
         f"✏️ {mention(person)} edited the request after this was asked, which changes nothing "
         f"here. It now reads: “{cite(text)}”"
@@ -353,11 +355,11 @@ def request_edited(person: str, text: str) -> str:
 
 
 def request_deleted() -> str:
-    """Tell the thread that a request is over because its message is gone."""
+    """Return the notice that a request is withdrawn because its message was deleted."""
     return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
 
 
-# What somebody new is told: the greeting, and what the bot can do. Pure.
+# The greeting of a new person, and the help text. Pure.
 
 _EFFECTS = {
     "read": "🔎 *These look something up*",
@@ -377,9 +379,9 @@ DECIDED = (
 def greeting(
     bot_user: str, tools: Sequence[tuple[str, str]] = (), *, has_model: bool = True
 ) -> str:
-    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin.
+    """Return the greeting for a new person, in mrkdwn: what the bot is and how to begin.
 
-    Without a model there is nobody to write to, and people ask with forms.
+    With a model it says that this is an AI; without one it points to forms.
     """
     if not has_model:
         return (
@@ -407,9 +409,9 @@ def _name(title: str) -> str:
 
 
 def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:
-    """List all that can be asked for, by effect class, in mrkdwn.
+    """Return the help text in mrkdwn: everything people can ask for, by effect class.
 
-    `tools`: (title, read | write | destructive, or "" where nobody has said).
+    `tools`: (title, read | write | destructive, or "" if nobody has said).
     """
     lines = [
         "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "

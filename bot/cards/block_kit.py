@@ -1,9 +1,9 @@
-"""The small pieces of cards, dialogs and answers: blocks, buttons, rich text.
+"""Builders of Slack blocks, buttons and rich text, and the frame around a model's Markdown.
 
-Pure, without wording.
+Pure; cards, dialogs and answers are made of these pieces, which have no wording of their own.
 
-What others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for our words, mentions
-and times.
+Text that others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for the bot's own
+words, mentions and times.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from bot.cards.slack_text import (
     visible,
 )
 
-# What a model wrote, in a frame of its own: each line quoted, each link with where it leads.
-# Pure.
+# The frame around a model's Markdown: each line is quoted, each link shows its host. Pure.
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
 LEAST = 200  # characters into which a part is divided that has hardly any but line ends
@@ -55,9 +54,9 @@ _OPEN = re.compile(r"[\[<][^\n]*\Z")
 
 
 def frame_markdown(text: str) -> str:
-    """Return Markdown that a model wrote as Markdown in a frame; "" for none.
+    """Return a model's Markdown as a quotation in which each link shows its host; "" for no text.
 
-    Nothing in it notifies anybody, each link shows the host it leads to, each line is quoted.
+    Nothing in the frame notifies anybody.
     """
     lines = re.split(
         r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]", show_link_targets(neutral_markdown(text))
@@ -70,10 +69,11 @@ def frame_markdown(text: str) -> str:
 
 
 def show_link_targets(text: str) -> str:
-    """Return Markdown in which each link says where it leads, behind its label.
+    """Return Markdown in which each link shows the host it leads to, behind its label.
 
     "[Approve](https://evil.example/x)" becomes "Approve ([evil.example](https://evil.example/x))".
-    What leads nowhere on the web, or elsewhere than its beginning says, is no link any more.
+    A link without a web or mail host, and a bare address whose host is disguised, become plain
+    text.
     """
     return _LINK.sub(_shown, text.translate(_TURNING))
 
@@ -98,9 +98,10 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def _host(url: str) -> str:
-    """Return the host, or the address of mail, that a link leads to; "" where it is neither.
+    """Return the host or the mail address that a link leads to; "" if it has neither.
 
-    In letters that look like no others. A back-slash ends it for browsers, and not for Python.
+    A host in other letters than ASCII is returned in its IDNA form, so that it looks like no other.
+    A link with a back-slash has none: browsers end the host there, and Python does not.
     """
     if "\\" in url:
         return ""
@@ -116,7 +117,7 @@ def _host(url: str) -> str:
 
 
 def parts_of(text: str, limit: int = PART) -> list[str]:
-    """Split a model's Markdown into parts whose frames Slack takes as one message each."""
+    """Split a model's Markdown into parts that each fit into one Slack message once framed."""
     found: list[str] = []
     for part in split_markdown(text, limit):
         whole = limit <= LEAST or slack_length(frame_markdown(part)) <= PART
@@ -125,7 +126,7 @@ def parts_of(text: str, limit: int = PART) -> list[str]:
 
 
 def settled_part(text: str) -> str:
-    """Return what of a growing text can be framed already: nothing of a link that is not whole."""
+    """Return the part of a growing text that can be framed: all before an unfinished link."""
     found = _OPEN.search(text)
     while found:
         rest = text[found.start() :]
@@ -137,7 +138,7 @@ def settled_part(text: str) -> str:
 
 
 def _is_whole(rest: str) -> bool:
-    """Return whether what begins with a bracket cannot become a link by what comes next."""
+    """Return whether text that begins with a bracket stays a link, or no link, whatever follows."""
     if rest.startswith("<"):
         return ">" in rest
     match = _LINK.match(rest)
@@ -148,7 +149,7 @@ def _is_whole(rest: str) -> bool:
 
 
 def quoted_line(text: str) -> str:
-    """Return a model's words as they stand in a notification: literal, on one line, in quotes."""
+    """Return a model's words for a notification: literal, on one line, in quotation marks."""
     return f"“{isolate_leftward(' '.join(visible(text).split()))}”"
 
 
@@ -156,54 +157,54 @@ Json = dict[str, Any]
 
 
 def plain_text(text: str) -> Json:
-    """A text that Slack shows as it is, without emoji codes."""
+    """Return a plain_text object, which Slack shows literally, without emoji codes."""
     return {"type": "plain_text", "text": text, "emoji": False}
 
 
 def mrkdwn(text: str) -> Json:
-    """A text that Slack formats: our own words, mentions and times only."""
+    """Return a mrkdwn object, which Slack formats: for our own words, mentions and times only."""
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
 def header(block_id: str, text: str) -> Json:
-    """A text big and bold, at most 150 characters."""
+    """Return a header block: big, bold text of at most 150 characters."""
     return {"type": "header", "block_id": block_id, "text": plain_text(text)}
 
 
 def section(block_id: str, text: Json) -> Json:
-    """One text object in normal size, never folded away behind "see more"."""
+    """Return a section block of one text object, never folded away behind "see more"."""
     return {"type": "section", "block_id": block_id, "text": text, "expand": True}
 
 
 def columns(block_id: str, cells: Sequence[Json]) -> Json:
-    """At most ten text objects in two columns, read from left to right."""
+    """Return a section block of at most ten text objects in two columns, read left to right."""
     return {"type": "section", "block_id": block_id, "fields": list(cells)[:10]}
 
 
 def context(block_id: str, elements: Sequence[Json]) -> Json:
-    """Small print: at most ten text objects."""
+    """Return a context block (small print) of at most ten text objects."""
     return {"type": "context", "block_id": block_id, "elements": list(elements)[:10]}
 
 
 def actions(block_id: str, elements: Sequence[Json]) -> Json:
-    """A row of buttons."""
+    """Return an actions block: a row of buttons and menus."""
     return {"type": "actions", "block_id": block_id, "elements": list(elements)}
 
 
 def divider(block_id: str) -> Json:
-    """A line."""
+    """Return a divider block: a horizontal line."""
     return {"type": "divider", "block_id": block_id}
 
 
 def rich(block_id: str, elements: Sequence[Json]) -> Json:
-    """A rich_text block of sections, quotes and preformatted parts."""
+    """Return a rich_text block of sections, quotes and preformatted parts."""
     return {"type": "rich_text", "block_id": block_id, "elements": list(elements)}
 
 
 def button(
     action: Action, label: str, target: Target, *, style: str = "", confirm: Json | None = None
 ) -> Json:
-    """A button that does `action` to `target`; `style` is "", "primary" or "danger"."""
+    """Return a button that does `action` to `target`; `style` is "", "primary" or "danger"."""
     element: Json = {
         "type": "button",
         "action_id": action,
@@ -218,7 +219,7 @@ def button(
 
 
 def channel_select(action: Action, asks: str, channel: str) -> Json:
-    """A list of the reader's channels to choose one from; `channel`: the one that is chosen."""
+    """Return a menu of the reader's channels; `channel`: the one chosen at first, "" for none."""
     return {
         "type": "conversations_select",
         "action_id": action,
@@ -229,13 +230,13 @@ def channel_select(action: Action, asks: str, channel: str) -> Json:
 
 
 def menu(choices: Sequence[tuple[str, Click]]) -> Json:
-    """An overflow menu of at most five choices, each with its label."""
+    """Return an overflow menu of at most five choices, each with its label."""
     options = [{"text": plain_text(label), "value": encode(click)} for label, click in choices]
     return {"type": "overflow", "action_id": MENU, "options": options}
 
 
 def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
-    """The question Slack asks before it sends a click (limits: 100, 300, 30, 30 characters)."""
+    """Return the question before a click is sent (limits: 100, 300, 30, 30 characters)."""
     return {
         "title": plain_text(title),
         "text": plain_text(text),
@@ -246,7 +247,7 @@ def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
 
 
 def words(text: str, **style: bool) -> Json:
-    """A rich-text leaf with literal text; styles are bold, italic, strike, code."""
+    """Return a rich-text leaf with literal text; styles are bold, italic, strike, code."""
     leaf: Json = {"type": "text", "text": text}
     if style:
         leaf["style"] = style
@@ -254,14 +255,14 @@ def words(text: str, **style: bool) -> Json:
 
 
 def person(user: str) -> Json:
-    """A rich-text leaf that names a person."""
+    """Return a rich-text leaf that mentions a person; "someone" if `user` is no user id."""
     return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else words("someone")
 
 
 def name_people(text: str, **style: bool) -> list[Json]:
-    """Rich-text leaves of what somebody wrote, in which people are named; all else is literal.
+    """Return a text as rich-text leaves in which mentions name people; all else is literal.
 
-    Only for what notifies nobody, as the Home tab.
+    Use it only where a mention notifies nobody, as on the Home tab.
     """
     found: list[Json] = []
     # every second part stands between the marks of a mention
@@ -272,7 +273,7 @@ def name_people(text: str, **style: bool) -> list[Json]:
 
 
 def moment(at: datetime) -> Json:
-    """A rich-text leaf with a time in the reader's own zone."""
+    """Return a rich-text leaf with a time, shown in the reader's own time zone."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
@@ -282,32 +283,32 @@ def moment(at: datetime) -> Json:
 
 
 def link(url: str, text: str) -> Json:
-    """A rich-text leaf that leads somewhere."""
+    """Return a rich-text leaf that is a link."""
     return {"type": "link", "url": url, "text": text}
 
 
 def line(*leaves: Json) -> Json:
-    """A rich-text line."""
+    """Return a rich-text section: one line of leaves."""
     return {"type": "rich_text_section", "elements": list(leaves)}
 
 
 def bullets(lines: Sequence[Json]) -> Json:
-    """Rich-text lines as a list."""
+    """Return rich-text lines as a bulleted list."""
     return {"type": "rich_text_list", "style": "bullet", "elements": list(lines)}
 
 
 def preformatted(text: str) -> Json:
-    """Text with its line ends kept, in a frame: nothing in it can look like a part of the card."""
+    """Return text in a frame, line ends kept, so that it cannot look like a part of the card."""
     return {"type": "rich_text_preformatted", "elements": [words(text)]}
 
 
 def quote(text: str, *before: Json) -> Json:
-    """Somebody's words, set off by a bar; other leaves may stand before them."""
+    """Return somebody's words as a quotation, marked by a bar; the leaves `before` come first."""
     return {"type": "rich_text_quote", "elements": [*before, words(text)]}
 
 
 def weight(thing: Any) -> int:
-    """Count the characters of text as Slack does, in a block, an element or a list of them."""
+    """Return the characters of text, counted as Slack does, in a block, an element or a list."""
     total = 0
     if isinstance(thing, dict):
         for key, value in thing.items():
@@ -324,9 +325,9 @@ def weight(thing: Any) -> int:
 
 
 def pack_rich_text(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> list[Json]:
-    """Put the elements into as few rich_text blocks as `limit` characters each allow.
+    """Put the elements into as few rich_text blocks of `limit` characters each as possible.
 
-    `name` makes a block's id from its number; an element that is longer has a block of its own.
+    `name` makes a block's id from its number; an element over the limit has a block of its own.
     """
     blocks: list[Json] = []
     current: list[Json] = []

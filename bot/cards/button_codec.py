@@ -1,7 +1,8 @@
-"""The ids and values of buttons, menus and dialogs: what Slack is given, and gives back on a click.
+"""The codec of button values, menu choices, block ids and dialog metadata.
 
-Pure, and the only file that spells these ids or takes values apart. They stay as they are, since
-old cards are clicked. A value is a claim, not a right: it is looked up, and so is who clicked.
+Pure, and the only file that writes and reads them. Their forms never change, since people click old
+cards. A value that Slack sends back is a claim, not a permission: the call it names and the person
+who clicked are looked up.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from bot.cards.action_names import MENU, Action, Block, Dialog
 
-# What a button or a dialog is about. Pure: a claim of the payload's, to be looked up.
+# The targets of buttons and dialogs. Pure; a payload only claims them, so they are looked up.
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class CallTarget:
 
 @dataclass(frozen=True, slots=True)
 class CardTarget:
-    """All that waits on one card, if that is still what was shown."""
+    """All calls that wait on one card, at the card's revision that was shown."""
 
     plan: str
     revision: int  # of the card: `storage.calls.card_revision`
@@ -37,14 +38,14 @@ class CardTarget:
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """A whole request."""
+    """A whole request (a run)."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """Somebody's opinion of the answer to a request."""
+    """One person's opinion, good or bad, of the answer to a request."""
 
     run: str
     good: bool
@@ -52,7 +53,7 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a request is made from, and what it is about."""
+    """The channel that a form is filled in for, and the message that the request is about."""
 
     channel: str = ""  # "": a direct message with who asks
     quoted: str = ""  # the text of the message that it is about
@@ -61,7 +62,7 @@ class Setting:
 
 
 class FormKind(StrEnum):
-    """What a form is of."""
+    """What a form was made from: a tool, or a template of the policy."""
 
     TOOL = "tool"
     TEMPLATE = "template"  # of the policy: some of its fields are filled in for good
@@ -69,7 +70,7 @@ class FormKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FormTarget:
-    """The form of a tool or of a template."""
+    """The form of a tool or a template, and where its request is made."""
 
     kind: FormKind
     name: str
@@ -79,13 +80,13 @@ class FormTarget:
 
 @dataclass(frozen=True, slots=True)
 class DelegationTarget:
-    """That somebody decides for another."""
+    """One delegation, by which one person decides for another."""
 
     delegation: str
 
 
 class HomePart(StrEnum):
-    """What the Home tab shows."""
+    """The part of the Home tab that is shown."""
 
     ALL = "all"  # the first of everything
     WAITING = "waiting"
@@ -94,7 +95,7 @@ class HomePart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HomeTarget:
-    """A page of the Home tab."""
+    """One page of the Home tab, for one channel or for all."""
 
     part: HomePart = HomePart.ALL
     page: int = 0
@@ -106,7 +107,7 @@ HOME = HomeTarget()  # what is shown to who opens it
 
 @dataclass(frozen=True, slots=True)
 class NoTarget:
-    """Nothing that is stored: a button that shows or begins something for whoever clicks it."""
+    """The target of a button that shows or begins something and names no row."""
 
 
 Target = (
@@ -124,7 +125,7 @@ Target = (
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """An action and what it is about."""
+    """An action and its target."""
 
     action: Action
     target: Target
@@ -132,7 +133,7 @@ class Click:
 
 @dataclass(frozen=True, slots=True)
 class DialogSubject:
-    """A dialog and what it is about."""
+    """A dialog and its target."""
 
     dialog: Dialog
     target: Target
@@ -140,7 +141,7 @@ class DialogSubject:
 
 @dataclass(frozen=True, slots=True)
 class MalformedValue:
-    """An id or a value that the bot never gave out."""
+    """An id or a value that the bot never issued."""
 
     why: str  # for the log
     name: Action | Dialog | None = None  # what it claims to be; None for none of ours
@@ -229,7 +230,7 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
 
 
 def encode(about: Target | Click) -> str:
-    """Return the value of a button about this target, or of a menu's choice (a Click)."""
+    """Return the value of a button with this target, or of a menu's choice (a Click)."""
     match about:
         case Click(action, target):
             return f"{action}:{encode(target)}"
@@ -254,7 +255,7 @@ def encode(about: Target | Click) -> str:
 
 
 def decode(action_id: str, value: str) -> Click | MalformedValue:
-    """Return what a clicked button or chosen option means."""
+    """Return the action and target of a clicked button or chosen option, or MalformedValue."""
     name, rest, allowed = action_id, value, _BUTTONS
     if action_id == MENU:
         name, _, rest = value.partition(":")
@@ -269,13 +270,14 @@ def decode(action_id: str, value: str) -> Click | MalformedValue:
 
 
 def decode_action(action: Mapping[str, Any]) -> Click | MalformedValue:
-    """Return what one element of a payload's `actions` means."""
+    """Return the action and target of one element of a payload's `actions`, or MalformedValue."""
     return decode(str(action.get("action_id") or ""), value_of(action))
 
 
 def value_of(action: Mapping[str, Any]) -> str:
-    """Return the value of the clicked button, or of what was chosen: of a channel on the Home tab,
-    the page that shows only what was asked there.
+    """Return the value of the clicked button or of the chosen option; "" for none.
+
+    For a channel chosen on the Home tab: the value of the page that shows only that channel.
     """
     if channel := action.get("selected_conversation"):
         shows = _target(HomeTarget, str(action.get("block_id")).partition(":")[2])
@@ -293,7 +295,7 @@ def _target(kind: type[Target], value: str) -> Target | None:
 
 
 def encode_dialog(about: DialogSubject) -> str:
-    """Return the private metadata of a dialog."""
+    """Return the private metadata of a dialog; ValueError if the dialog cannot have this target."""
     match about:
         case DialogSubject(Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER, CallTarget(call, revision)):
             return json.dumps({"call": call, "revision": revision})
@@ -314,7 +316,7 @@ def encode_dialog(about: DialogSubject) -> str:
 
 
 def decode_dialog(view: Mapping[str, Any]) -> DialogSubject | MalformedValue:
-    """Return which dialog a submitted view is, and what it is about."""
+    """Return which dialog was submitted and its target, or MalformedValue."""
     name = str(view.get("callback_id") or "")
     if name not in frozenset(Dialog):
         return MalformedValue(f"unknown dialog {name[:80]!r}")
@@ -358,13 +360,13 @@ def _form(about: Mapping[str, Any]) -> FormTarget | None:
 
 
 def note_thread(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
-    """Return the dialog with the thread of its request noted in its metadata."""
+    """Return the dialog's view with the thread of its request added to the metadata."""
     noted = {**_metadata(view), "thread": f"{channel}:{thread_ts}"}
     return {**view, "private_metadata": json.dumps(noted, ensure_ascii=False)}
 
 
 def thread_of(view: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the channel and thread that `note_thread` noted; empty strings where it did not."""
+    """Return the channel and thread that `note_thread` added to the view; ("", "") for none."""
     channel, _, thread_ts = str(_metadata(view).get("thread") or "").partition(":")
     return channel, thread_ts
 
@@ -378,5 +380,5 @@ def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def block_id(block: Block, about: Target | str, *numbers: int) -> str:
-    """Return the id of a message's block: its kind, what it is about, and its number of several."""
+    """Return the id of a message's block: its kind, its target or name, then any `numbers`."""
     return ":".join([block, about if isinstance(about, str) else encode(about), *map(str, numbers)])

@@ -1,5 +1,4 @@
-"""A call on its card: while it waits, what it would do, the votes and the buttons; later, what
-became of it, who decided, and why.
+"""One call on its card: its effect, votes and buttons while it waits, then how it ended and why.
 
 Pure; part of `card`.
 """
@@ -59,17 +58,16 @@ from bot.cards.slack_text import (
 from bot.cards.views import CallView, CardView, DelegatedTask, Progress, Value
 from storage.states import CallStatus
 
-# A call that waits for its decision: what it would do, how far the votes have come, the
-# buttons.
+# A call that waits for its decision: its effect, the votes so far, the buttons.
 
-# Above what a card asks: the words that began it, and which sub-agents stand between. Pure.
+# What stands above the calls: the requester's words, and sub-agents on the way. Pure.
 
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 
 
 def origin_blocks(view: CardView) -> list[Json]:
-    """Quote what was asked, say where it reads otherwise by now, and who asked whom for what."""
+    """Build what stands above the calls: the requester's words, edits, programs, sub-agents."""
     blocks: list[Json] = []
     if view.asked:
         quoted = [
@@ -88,7 +86,7 @@ def origin_blocks(view: CardView) -> list[Json]:
 
 
 def delegated_task_blocks(about: str | CallTarget, errands: Sequence[DelegatedTask]) -> list[Json]:
-    """Say who asked whom for what between the requester's agent and what is asked."""
+    """Build small print that says who asked which sub-agent for what, one block for each."""
     return [
         context(block_id(Block.ERRANDS, about, number), [plain_text(text)])
         for number, text in enumerate(delegated_task_lines(errands))
@@ -96,7 +94,10 @@ def delegated_task_blocks(about: str | CallTarget, errands: Sequence[DelegatedTa
 
 
 def delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
-    """The same as plain text: of others' words, so not as mrkdwn."""
+    """Return lines that say who asked which sub-agent for what.
+
+    They are plain text, not mrkdwn, since others wrote the words.
+    """
     return [unescape(delegated_task_line(each.agent, each.by, each.what)) for each in errands]
 
 
@@ -115,11 +116,11 @@ def waiting_blocks(
     whole: RunTarget | None = None,
     alone: bool = False,
 ) -> list[Json]:
-    """Build what the call would do, why, with what, and the buttons that decide it.
+    """Build the blocks of a call that waits: effect, warnings, reason, arguments, buttons.
 
-    What warns of it stands above its arguments. `small`: who asked, who may decide and until when,
-    where nothing above the call says so (mrkdwn). `whole`: the request, where nothing
-    else of it waits here; `alone`: the card shows nothing else.
+    Warnings stand above the arguments. `small`: who asked, who may decide and until when, if
+    nothing above the call says so (mrkdwn). `whole`: the request, if no other call waits on this
+    card; `alone`: the card shows no other call.
     """
     about = call.target
     blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
@@ -144,7 +145,7 @@ def waiting_blocks(
 
 
 def _warnings(call: CallView) -> list[Json]:
-    """Say what to think of before approving, as rich text: nothing, mostly."""
+    """Return what to consider before approving, as rich text; mostly nothing."""
     found = []
     if final := finality(call.does, call.stated):
         found.append(line(words(f"⚠️ {final}", bold=True)))
@@ -155,19 +156,19 @@ def _warnings(call: CallView) -> list[Json]:
 
 
 def is_warned_of(call: CallView) -> bool:
-    """Return whether something about the call warns: then Approve does not invite a click."""
+    """Return whether the call has warnings, so that its Approve button is not highlighted."""
     return bool(_warnings(call))
 
 
 def approve_style(*calls: CallView) -> str:
-    """Return the style of a button that approves these calls."""
+    """Return the style of a button that approves these calls: "primary" if none has warnings."""
     return "" if any(map(is_warned_of, calls)) else "primary"
 
 
 def _so_far(progress: Progress) -> str:
-    """Say how far the votes have come, in mrkdwn of ids and numbers only.
+    """Return how far the votes on a call have come, in mrkdwn of ids and numbers only.
 
-    "🗳️ Step 1 of 2  ·  ✅ @ana  ·  1 more approval needed"
+    "🗳️ Step 1 of 2 · ✅ @ana · 1 more approval needed"
     """
     parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
     parts += [f"✅ {decider_mention(person, progress.stand_ins)}" for person in progress.approved]
@@ -184,7 +185,7 @@ def _so_far(progress: Progress) -> str:
 
 
 def _of_whom(progress: Progress) -> str:
-    """Say who is still missing, where the steps have no order: ": 1 of @finance, 1 of @legal"."""
+    """Return whose approvals are missing if the steps have no order: ": 1 of @hr, 1 of @legal"."""
     found = []
     for each in progress.missing:
         names = [group_mention(group) for group in each.groups]
@@ -196,7 +197,7 @@ def _of_whom(progress: Progress) -> str:
 
 
 def approved_here(call: CallView, filled: FilledPieces) -> bool:
-    """Return whether the card approves the call itself; else Review does, or a note is wanted."""
+    """Return whether the card has Approve: it shows the whole call, and no reason is required."""
     return filled.complete and not call.needs_words
 
 
@@ -218,7 +219,7 @@ def _buttons(call: CallView, filled: FilledPieces) -> list[Json]:
 
 
 def _more(call: CallView, filled: FilledPieces, whole: RunTarget | None, alone: bool) -> Json:
-    """Build the menu of what is needed less often, without what is a button already."""
+    """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []
     if approved_here(call, filled):
         remember = " or remember it" if call.offers else ""
@@ -238,7 +239,7 @@ def _more(call: CallView, filled: FilledPieces, whole: RunTarget | None, alone: 
 
 
 def send_back(about: CallTarget) -> tuple[str, Click]:
-    """Build the choice that has the plan of this call made anew."""
+    """Return the menu choice that sends the plan of this call back, to be made again."""
     return "Send the plan back…", Click(Action.SEND_BACK, about)
 
 
@@ -295,11 +296,11 @@ BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
 def decided_blocks(call: CallView, *, alone: bool, undecided: bool = False) -> list[Json]:
-    """Build what it came to or would have done, what became of it and why, and who had a part.
+    """Build the blocks of a decided call: its result or effect, its status and why, who took part.
 
-    There are buttons only where nobody knows how the call ended. `alone`: the card shows
-    nothing else, and its foot says who had a part. `undecided`: whether an approved call waits for
-    decisions about others of its plan.
+    There are buttons only if nobody knows how the call ended. `alone`: the card shows no other
+    call, and its foot says who took part. `undecided`: whether an approved call waits for decisions
+    about others of its plan.
     """
     title = _title(call)
     elements = [line(words(title, bold=True))]
@@ -323,15 +324,15 @@ def decided_blocks(call: CallView, *, alone: bool, undecided: bool = False) -> l
 
 
 def _title(call: CallView) -> str:
-    """Return what it came to in its tool's words, else what it would do."""
+    """Return what a call did, in its tool's words, or else what it would do."""
     came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
     return plain(shown(came_to, effect_of(call)), EFFECT_LIMIT)
 
 
 def _says_more(value: Value, title: str) -> bool:
-    """Return whether the argument is set, and does not stand in the title yet as a word of its own.
+    """Return whether to list the argument: it was edited, or is set and no word of the title yet.
 
-    The 4 of "Deploy 2.8.4" is none.
+    The 4 of "Deploy 2.8.4" is no word of its own.
     """
     if value.before is not None or not value.says_something:
         return value.says_something
@@ -343,12 +344,12 @@ def _remark(who: str, said: str) -> Json:
 
 
 def asks(call: CallView) -> bool:
-    """Return whether people are still asked how the call ended: unknown, and not given up."""
+    """Return whether people are still asked how the call ended: nobody knows, and time is left."""
     return call.status is S.UNKNOWN and call.deadline is not None
 
 
 def _status(call: CallView, undecided: bool) -> list[Json]:
-    """Build "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
+    """Return the line "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
     icon, is_now = ICONS[call.status], WORDS[call.status]
     if call.handed_on:
         icon, is_now = HANDED_ICON, HANDED_WORDS
@@ -383,7 +384,7 @@ def _status(call: CallView, undecided: bool) -> list[Json]:
 
 
 def _waits_for(undecided: bool) -> str:
-    """Say what an approved call still waits for: without a number, which each vote would change."""
+    """Return what an approved call waits for, without a number that each vote would change."""
     return "runs once the rest is decided" if undecided else "not started yet"
 
 
@@ -406,7 +407,7 @@ def _mentions(call: CallView) -> str:
 
 
 def _person(call: CallView, user: str) -> list[Json]:
-    """Build the leaves that name who decided: "@cleo, for @ana"."""
+    """Return the leaves that name who decided: "@cleo, for @ana"."""
     stand_in = call.stand_ins.get(user)
     return [person(stand_in), words(", for "), person(user)] if stand_in else [person(user)]
 
@@ -420,7 +421,7 @@ def _glue(call: CallView) -> str:
 
 
 def _said(call: CallView) -> str:
-    """Return why, or what came of it: hidden characters shown, bounded."""
+    """Return the result, reason or error of a call: hidden characters shown, bounded."""
     text = call.result if call.status is S.SUCCEEDED else call.note
     if call.status is S.FAILED and not text.strip():
         text = call.result
@@ -428,7 +429,7 @@ def _said(call: CallView) -> str:
 
 
 def _small(call: CallView) -> list[str]:
-    """Say in mrkdwn who edited it, and who approved what was started."""
+    """Return in mrkdwn who edited the call and, if it was started, who approved it."""
     small = [f"Edited by {mention(call.edited_by)}"] if call.edited_by else []
     if call.status in STARTED:
         at = f", {when(call.decided_at)}" if call.decided_at else ""
@@ -451,9 +452,9 @@ def _resolutions(call: CallView) -> list[Json]:
 
 
 def foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
-    """Build the line of who asked (mrkdwn), with the menu by which they ask for the same again.
+    """Build the line of who asked (mrkdwn), with a menu to ask for the same calls again.
 
-    Of a single call it says as well who edited and approved it.
+    For a single call the line also says who edited and approved it.
     """
     if len(calls) == 1:
         asked = "  ·  ".join([asked, *_small(calls[0])])
@@ -471,7 +472,7 @@ def _again(call: CallView, *, alone: bool) -> str:
 
 
 def outcome_sentence(call: CallView) -> str:
-    """Say what became of the call, for the notification: escaped, at most 250 characters.
+    """Return what became of the call, for the notification: escaped, with a shortened effect.
 
     "Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@U1>."
     """

@@ -1,4 +1,4 @@
-"""What a call would do, in pieces: its sentence, arguments, the tool's preview, the agent's words.
+"""The pieces of a call that approvers have to see: sentence, arguments, preview, agent's reason.
 
 Pure. A piece that does not fit shows its beginning, and how much is missing; `fill` names all that
 is not shown in full. Everything here is rich text with literal leaves and went through `visible`,
@@ -55,7 +55,7 @@ ROWS_SENT = "I’ll send you all rows as a file in a direct message. This access
 
 
 class PieceKind(StrEnum):
-    """What a piece shows; the values name it where it is not shown in full."""
+    """What a piece shows; the value names the piece if it is not shown in full."""
 
     SENTENCE = "the sentence at the top"
     ARGUMENT = "an argument"
@@ -65,7 +65,7 @@ class PieceKind(StrEnum):
 
 @dataclass(frozen=True)
 class Piece:
-    """One thing a person has to see before approving."""
+    """One part of a call that a person has to see before approving."""
 
     kind: PieceKind
     name: str  # the argument's label, else what kind of piece it is
@@ -75,23 +75,23 @@ class Piece:
 
     @cached_property
     def elements(self) -> tuple[Json, ...]:
-        """All of it, as rich text."""
+        """The whole piece as rich-text elements."""
         return self.draw(self.texts)
 
     @cached_property
     def size(self) -> int:
-        """The number of characters, as Slack counts them."""
+        """The number of characters of the whole piece, as Slack counts them."""
         return weight(list(self.elements))
 
     @property
     def fits_a_card(self) -> bool:
-        """Whether it is short enough to be read on a card at all."""
+        """Whether the piece is short enough for a card to show all of it."""
         return self.size <= PIECE_LIMIT and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
 
     def beginning(self, room: int) -> tuple[Json, ...]:
-        """Return as much of it as `room` characters hold, ending in how much is missing.
+        """Return as much of the piece as `room` characters hold, ending in how much is missing.
 
-        Nothing where that would be too little to be of use.
+        Nothing if that would be too little to be of use.
         """
         around = weight(list(self.draw(["" for _ in self.texts])))
         most = BEGINNING_SENTENCE if self.kind is PieceKind.SENTENCE else BEGINNING
@@ -103,7 +103,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What is asked a second time before something is approved that cannot be undone; plain."""
+    """The question before approving what may be impossible to undo; plain text."""
 
     title: str
     text: str
@@ -111,21 +111,21 @@ class Confirmation:
 
 
 def finality(does: str, stated: EffectSource) -> str:
-    """Say what is known of whether a call can be undone; "" where it can."""
+    """Return the warning that a destructive call cannot, or may not, be undone; "" for others."""
     return _BY[stated] if does == "destructive" else ""
 
 
 def confirmation_of(effect: str, final: str = FINAL) -> Confirmation:
-    """Ask about one call; `final`: what is known of whether it can be undone."""
+    """Return the question before approving one call; `final`: the warning of `finality`."""
     return Confirmation("Approve this?", f"{plain(effect, SURE_LIMIT)}\n\n{final}", "Approve")
 
 
 def confirmation_of_all(
     effects: Sequence[str], count: int, which: str = "all", *, unsure: Sequence[str] = ()
 ) -> Confirmation:
-    """Ask about `count` calls approved together.
+    """Return the question before approving `count` calls together.
 
-    Of these `effects` cannot be undone, and of the `unsure` ones that is not known.
+    `effects` are those that cannot be undone; `unsure`, those of which that is not known.
     """
     parts = [(FINAL.removesuffix("."), effects), (UNSURE, unsure)]
     parts = [(head, each) for head, each in parts if each]
@@ -136,35 +136,35 @@ def confirmation_of_all(
 
 
 def shown(text: str, instead: str) -> str:
-    """Return the text with hidden characters made visible; `instead` where nothing can be seen."""
+    """Return the text with hidden characters made visible; `instead` if nothing can be seen."""
     clear = visible(text)
     return clear if clear.strip() else instead
 
 
 def effect_of(call: CallView) -> str:
-    """Return the effect sentence on one line; the title, then a bare word, where it is blank."""
+    """Return the effect sentence on one line; if blank, the title; if that is blank, "Action"."""
     effect = shown(" ".join(call.effect.split()), shown(" ".join(call.title.split()), "Action"))
     return isolate_leftward_runs(effect)
 
 
 def title_of(call: CallView, limit: int = HEADER_LIMIT) -> str:
-    """Return the tool's title on one line, at most `limit` characters; a cut is said."""
+    """Return the tool's title on one line of at most `limit` characters; it says if it was cut."""
     return plain(isolate_leftward_runs(shown(" ".join(call.title.split()), "Action")), limit)
 
 
 def fits_header(text: str) -> bool:
-    """Return whether the text can stand big at the top."""
+    """Return whether the text fits into a header block."""
     return slack_length(text) <= HEADER_LIMIT and "\n" not in text
 
 
 def headline(call: CallView) -> str:
-    """Return what stands big at the top: the effect where it fits a header, else the title."""
+    """Return the text for the header block: the effect if it fits, else the title."""
     effect = effect_of(call)
     return effect if fits_header(effect) else title_of(call)
 
 
 def secrecy(value: Value) -> str:
-    """Return what is said of an argument that is declared secret, or of which a part is."""
+    """Return the remark behind an argument that is secret, or of which a part is; "" for others."""
     return SHOWN_TO_NOBODY if value.secret else PARTLY_SHOWN if value.partly else ""
 
 
@@ -174,7 +174,7 @@ def label_of(value: Value) -> str:
 
 
 def pieces_of(call: CallView) -> list[Piece]:
-    """List all that has to be seen before approving, in order; the agent's words come last."""
+    """Return all pieces to be seen before approving, in order; the agent's words come last."""
     pieces: list[Piece] = []
     effect = effect_of(call)
     if not fits_header(effect):
@@ -198,7 +198,7 @@ def pieces_of(call: CallView) -> list[Piece]:
 
 
 def who_says(call: CallView) -> str:
-    """Return what stands before the words of whoever proposed the call."""
+    """Return what stands before the reason for a call: "The agent says:", or "Why:" of a person."""
     return f"{plain(visible(call.agent), AGENT)} says:" if call.agent else "Why:"
 
 
@@ -243,7 +243,7 @@ def _argument(value: Value) -> Piece:
 
 @dataclass(frozen=True, slots=True)
 class FilledPieces:
-    """The pieces of one call that found room, and what is said about the others."""
+    """The pieces of one call that a card has room for, and a sentence about the others."""
 
     cells: tuple[str, ...]  # short arguments, for two columns
     sentence: tuple[Json, ...]  # where it is too long for the top, as rich-text elements
@@ -253,16 +253,16 @@ class FilledPieces:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it is shown."""
+        """Whether all pieces of the call are shown in full."""
         return not self.missing
 
 
 def fill(
     pieces: Sequence[Piece], room: int, covered: Sequence[str] = (), *, cells: int = 0
 ) -> FilledPieces:
-    """Show each piece that still fits into `room` characters, in order; of the others as much.
+    """Show each piece that still fits into `room` characters, in order; of others, the beginning.
 
-    `covered` names what is not in the pieces as those who decide may see it. `cells`: how many
+    `covered` names what the pieces show less of than those who decide may see. `cells`: how many
     short arguments may stand in two columns; a single one is a line like others.
     """
     short = [piece for piece in pieces if piece.cell][:cells]
@@ -287,7 +287,7 @@ def fill(
 
 
 def wanted(piece: Piece) -> int:
-    """Return how many characters of a card the piece can use."""
+    """Return how many characters of a card the piece can use: all of it, or its beginning."""
     return piece.size if piece.fits_a_card else weight(list(piece.beginning(BEGINNING)))
 
 
@@ -298,7 +298,7 @@ def _missing(short: Sequence[str]) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names of pieces ("Text, 2 more arguments and the preview"), each argument shortened."""
+    """Join the names of pieces: "“Text”, 2 more arguments and the preview"; long names are cut."""
     arguments = [name for name in names if name not in frozenset(PieceKind)]
     kept = [plain(f"“{name}”", 60) for name in arguments[:NAMED]]
     if more := len(arguments) - len(kept):
@@ -308,9 +308,9 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def compact(values: Sequence[Value]) -> list[Json]:
-    """Return the arguments on one line for a decided card; what is left out is counted.
+    """Return the arguments as rich text on one line for a decided card, counting those left out.
 
-    What an edit has changed shows what it was.
+    An argument that an edit has changed also shows its old value.
     """
     leaves: list[Json] = []
     for index, value in enumerate(values):

@@ -1,8 +1,8 @@
 """The card: one Slack message that shows the calls of a plan and takes the decision.
 
-Pure: rows in, blocks out. Nothing is read back from a message. Nobody can approve here what is not
-shown here in full: such a call has a Review button in the place of Approve, and the message has no
-"Approve all". Where others decide, who asked sees a copy of it with nothing to press.
+Pure: rows in, blocks out. Nothing is read back from a message. Nobody can approve a call on a card
+that does not show it in full: the call has a Review button instead of Approve, and the message has
+no "Approve all". If people decide elsewhere, the requester sees a copy of the card without buttons.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ MENTIONS = 80  # people and groups named as approvers
 
 @dataclass(frozen=True, slots=True)
 class DrawnMessage:
-    """A message as it goes to Slack."""
+    """A message ready for Slack: the notification's text and the blocks."""
 
     text: str  # the notification: one plain sentence, escaped
     blocks: list[Json]
 
 
 def draw_card(view: CardView, now: datetime) -> DrawnMessage:
-    """Draw the message for at most five calls, as of `now` (aware).
+    """Draw the card for one to five calls, as of `now` (aware).
 
     ValueError for no calls or more than five.
     """
@@ -93,14 +93,14 @@ def draw_card(view: CardView, now: datetime) -> DrawnMessage:
 
 
 def approved_on(view: CardView, now: datetime) -> frozenset[str]:
-    """Return the ids of the calls that have Approve on this card, and not Review in its place."""
+    """Return the ids of the calls that have an Approve button on this card, not Review."""
     waiting = [call for call in view.calls if is_waiting(call, now)]
     fills = _fills(view, now, waiting)
     return frozenset(call.id for call in waiting if approved_here(call, fills[call.id]))
 
 
 def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[str, FilledPieces]:
-    """Return what finds room of each call that waits."""
+    """Return, by id, the pieces of each waiting call that the card has room for."""
     if not waiting:
         return {}
     bare = _blocks(view, now, {call.id: fill([], 0) for call in view.calls})
@@ -115,7 +115,7 @@ def is_waiting(call: CallView, now: datetime) -> bool:
 
 
 def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, FilledPieces]:
-    """Give each call its room: what the small ones leave over goes to the larger ones."""
+    """Divide the card's room among the calls: what small calls leave over goes to larger ones."""
     pieces = {key: pieces_of(call) for key, call in calls.items()}
     sizes = {key: sum(map(wanted, each)) for key, each in pieces.items()}
     # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
@@ -163,7 +163,7 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, FilledPieces]) -> li
 
 
 def _deadline(waiting: Sequence[CallView]) -> datetime | None:
-    """Return the first deadline of these calls; None where they are not the same to the minute."""
+    """Return the first deadline; None if a call has none or they differ by more than a minute."""
     found = [call.deadline for call in waiting if call.deadline]
     if len(found) < len(waiting) or not found or max(found) - min(found) > MINUTE:
         return None
@@ -175,7 +175,7 @@ def _until(deadline: datetime | None) -> list[str]:
 
 
 def _who(view: CardView) -> list[str]:
-    """Say who asked, who may decide, and where it was asked: mrkdwn of ids only."""
+    """Return who asked, who may decide and further notes, as parts of a line of mrkdwn."""
     names = [group_mention(each) for each in view.approver_groups] + [
         mention(each) for each in view.approver_users
     ]
@@ -208,9 +208,9 @@ def _head(
     fills: dict[str, FilledPieces],
     deadline: datetime | None,
 ) -> list[Json]:
-    """Build what stands above several calls: how many, whose decisions, until when, and all of it.
+    """Build what stands above several calls: how many, who decides, until when, buttons for all.
 
-    `deadline`: of all of them, where it is the same.
+    `deadline`: the one of all of them; None if they differ.
     """
     about, left, of = view.target, len(waiting), len(view.calls)
     count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
@@ -251,9 +251,9 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
 
 
 def _notification(view: CardView, waiting: Sequence[CallView], now: datetime) -> str:
-    """Say in one plain sentence, for a lock screen, who asks for what, or what came of it.
+    """Return one plain sentence for a lock screen: who asks for what, or how the calls ended.
 
-    The effect is escaped; beside it stand only mentions and our own words.
+    The effect is escaped; beside it stand only mentions and the bot's own words.
     """
     if not waiting:
         return _joined([outcome_sentence(call) for call in view.calls])
@@ -274,7 +274,7 @@ def _lower(sentence: str) -> str:
 
 
 def _joined(sentences: Sequence[str]) -> str:
-    """Join as many of the sentences as fit, and say how many do not."""
+    """Join as many of the sentences as a notification holds, and say how many are left out."""
     kept = list(sentences)
     while True:
         left = len(sentences) - len(kept)
@@ -285,9 +285,9 @@ def _joined(sentences: Sequence[str]) -> str:
 
 
 def draw_card_copy(view: CardView, place: str, now: datetime) -> DrawnMessage:
-    """Draw the card without its buttons, as of `now` (aware), below a line of where people decide.
+    """Draw the card without buttons, as of `now` (aware), below a line on where people decide.
 
-    `place`: the channel's id, or "" for direct messages; it is said while the card waits.
+    `place`: the channel's id, or "" for direct messages. The line is there while the card waits.
     """
     drawn = draw_card(view, now)
     blocks = [block for block in drawn.blocks if block["type"] != "actions"]

@@ -1,7 +1,7 @@
-"""Whether a model's words say something else than the record. Pure.
+"""A check whether a model's words say something else than the record. Pure.
 
-A filter and no guarantee: it only makes the record's line loud, which is true either way. So it
-would rather be loud once too often.
+A filter and no guarantee: it only makes the record's line bold, and that line is true either way.
+So it prefers a false alarm to a miss.
 """
 
 from __future__ import annotations
@@ -85,21 +85,21 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
 
 
 class EndedCall(Protocol):
-    """What became of one call."""
+    """What the check needs to know of how one call ended."""
 
     @property
     def not_done(self) -> bool:
-        """Whether it is known that nothing of it happened."""
+        """Whether it is certain that nothing of the call happened."""
         ...
 
     @property
     def is_done(self) -> bool:
-        """Whether it is known that it happened."""
+        """Whether it is certain that the call was carried out."""
         ...
 
 
 class Claims(NamedTuple):
-    """What some words say."""
+    """What a text claims was done or approved."""
 
     done: bool  # that whoever speaks has done something
     told_done: bool  # the same, or that something was done
@@ -108,7 +108,7 @@ class Claims(NamedTuple):
 
 
 def claims_of(text: str) -> Claims:
-    """Return what a model's words claim, sentence by sentence."""
+    """Return what a model's text claims, judged sentence by sentence."""
     plain = re.sub(r"[*_`~>#]+", "", strip_invisible(text[:MOST])).casefold().replace("’", "'")
     plain = _TROUBLE_FREE.sub("", plain)
     first, passive, approval, denies = _patterns()
@@ -123,10 +123,9 @@ def claims_of(text: str) -> Claims:
 
 
 def contradict(claims: Claims, ended: Sequence[EndedCall], *, whole: bool) -> bool:
-    """Return whether they say that something was done which, by the record, was not or may not have
-    been.
+    """Return whether a text claims that something was done which, by the record, may not have been.
 
-    `whole`: they are the last of the request, and have to tell of all of it.
+    `whole`: it is the last text of the request, and has to tell of all of its calls.
     """
     if not any(each.is_done for each in ended):
         return claims.told_done if ended else claims.done
@@ -136,6 +135,6 @@ def contradict(claims: Claims, ended: Sequence[EndedCall], *, whole: bool) -> bo
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Made once they are wanted: reading them would take each start its time."""
+    """Return the compiled patterns; compiled when first used, as that would slow each start."""
     joined = ("|".join(each) for each in (_FIRST, _PASSIVE, _APPROVAL, (_DENIES,)))
     return tuple(re.compile(each, re.MULTILINE) for each in joined)

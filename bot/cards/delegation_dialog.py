@@ -1,4 +1,4 @@
-"""The dialog in which somebody has another decide for them: view out, submitted state in. Pure."""
+"""The dialog in which a person delegates their decisions, and the list of delegations. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from bot.cards.request_sentences import decides_for
 from bot.cards.review_dialog import entered_text, input_block, text_element
 from bot.cards.slack_text import PERSON, mention, when
 
-# Lists who decides for whom, with what begins and ends it. Pure.
+# The list of delegations, with the buttons that begin and end one. Pure.
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationRow:
-    """That somebody decides for another."""
+    """One delegation: who decides for whom, and until when."""
 
     id: str
     giver: str  # Slack user id
@@ -37,14 +37,14 @@ class DelegationRow:
 
 
 def draw_delegations(found: Sequence[DelegationRow]) -> CommandAnswer:
-    """Draw the answer to `/approvals delegate`: what holds; the menu below it has the button."""
+    """Draw the answer to `/approvals delegate`: all current delegations of a person."""
     title = "Who decides for whom" if found else "You have no delegations, in either direction."
     top = section(block_id(Block.DELEGATION, "title"), mrkdwn(title))
     return CommandAnswer(title, [top, *(entry(each) for each in found)])
 
 
 def entry(each: DelegationRow) -> Json:
-    """Draw one, with the button that ends it for who gave it."""
+    """Draw one delegation, with a button that ends it if the reader has given it."""
     text = decides_for(each.giver, each.delegate, each.until, each.words)
     block = section(block_id(Block.DELEGATION, DelegationTarget(each.id)), mrkdwn(text))
     if not each.own:
@@ -55,7 +55,7 @@ def entry(each: DelegationRow) -> Json:
 
 
 def begin_button() -> Json:
-    """Build the button that opens the dialog."""
+    """Build the button that opens the delegation dialog."""
     return button(Action.DELEGATE, "Delegate…", NoTarget())
 
 
@@ -71,7 +71,7 @@ SAYS = (
 
 @dataclass(frozen=True, slots=True)
 class DelegationWish:
-    """What was entered."""
+    """What a person entered in the delegation dialog."""
 
     delegate: str  # Slack user id
     until: datetime
@@ -79,7 +79,10 @@ class DelegationWish:
 
 
 def delegate_modal(now: datetime, *, until: datetime | None = None, delegate: str = "") -> Json:
-    """Build the dialog; `delegate` decides for this person already, `until` then."""
+    """Build the delegation dialog.
+
+    `delegate`: who decides for this person already, and `until` when; "" and None for nobody.
+    """
     says = [section("says", mrkdwn(SAYS))]
     if delegate and until:
         text = f"{mention(delegate)} decides for you until {when(until)}; this ends that."
@@ -110,7 +113,7 @@ def delegate_modal(now: datetime, *, until: datetime | None = None, delegate: st
 def read_wish(
     state_values: Mapping[str, Any], giver: str, now: datetime
 ) -> DelegationWish | dict[str, str]:
-    """Return what was entered, or the errors by block id."""
+    """Return what was entered in the delegation dialog, or the errors by block id."""
     person = _entered(state_values, Field.DELEGATE, Entry.PERSON, "selected_user")
     seconds = _entered(state_values, Field.UNTIL, Entry.MOMENT, "selected_date_time")
     errors: dict[str, str] = {}

@@ -1,11 +1,11 @@
-"""The Edit modal: made from a tool's argument model and the arguments there are, and read back.
-Pure: views and values in, views and values out; it stores nothing and asks nobody.
+"""The Edit dialog: built from a tool's argument model and a call's arguments, and read back. Pure.
 
-Every value of the arguments has its place in the modal: an input, or text where it cannot be edited
-(secret, not editable by the tool, too long for an input). Whatever has no input, or an input that
-nobody touched, is kept exactly. How unset, empty and the various kinds are written is described in
-`field_inputs`; which kind a value has, in `field_slots`. `diff` and `values` show arguments on
-cards.
+It stores nothing and asks nobody.
+
+Every value of the arguments has its place in the dialog: an input, or text if it cannot be edited
+(secret, not editable by the tool, too long for an input). A value without an input, or whose input
+nobody touched, is kept exactly. `field_inputs` describes how unset, empty and the various kinds are
+written; `field_slots`, which kind a value has. `diff` and `values` show arguments on cards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from bot.tools import Tool
 from bot.tools.declared_secrets import dump_with_secrets
 from storage.masking import MASK, ValuePath
 
-# Whether people are shown all of what would run: each leaf of its JSON, in full. Pure.
+# The check that people are shown every value that would run, in full. Pure.
 
 _IN_WORDS = (
     SlotKind.TEXT,
@@ -55,11 +55,12 @@ def first_unshown_leaf(
     rows: Sequence[Value],
     secret: Collection[ValuePath] = (),
 ) -> ValuePath | None:
-    """Return the first leaf of what would run that is not in these rows in full; None: all are.
+    """Return the path of the first argument value that these rows do not show in full.
 
-    `runs`: the JSON that is digested and handed to the tool. `as_read`: the same JSON as the rows
-    were made of it, with amounts in the form of their type and names beside ids. A leaf is a text,
-    a number, true, false, null, or an empty object or list. `secret`: what may stand there masked.
+    None: all are shown. `runs`: the JSON that is digested and handed to the tool. `as_read`: the
+    same JSON as the rows were made of it, with amounts in the form of their type and names beside
+    ids. Every leaf is checked: a text, a number, true, false, null, or an empty object or list.
+    `secret`: the paths whose values may be masked.
     """
     by_path: dict[ValuePath, Value] = {row.path: row for row in rows}
     if len(by_path) < len(rows):
@@ -85,7 +86,7 @@ def first_unshown_leaf(
 
 
 def leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
-    """Each leaf of a JSON value with its path, in the order of the value."""
+    """Yield each leaf of a JSON value with its path, in the order of the value."""
     if isinstance(value, Mapping) and value:
         for key, each in value.items():
             yield from leaves(each, (*path, key))
@@ -110,7 +111,7 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 def _first_difference(
     runs: Mapping[ValuePath, Any], as_read: Mapping[ValuePath, Any]
 ) -> ValuePath | None:
-    """Return where what is read is another value than what would run."""
+    """Return the first path where the JSON people read is not what would run; None for none."""
     for path, value in runs.items():
         if path not in as_read or not _is_same(value, as_read[path]):
             return path
@@ -131,7 +132,7 @@ def _is_same(value: Any, as_read: Any) -> bool:
 
 
 def _is_in(text: str, value: Any, secret: frozenset[ValuePath]) -> bool:
-    """Whether a row's text is this value: one leaf, or all of its leaves in order."""
+    """Return whether a row's text shows this value: one leaf, or all of its leaves in order."""
     if () in secret and value is not None:
         return text == MASK
     if not isinstance(value, Mapping | list) or not value:
@@ -148,7 +149,7 @@ def _is_in(text: str, value: Any, secret: frozenset[ValuePath]) -> bool:
 
 
 def _tokens(value: Any, secret: frozenset[ValuePath]) -> Iterator[tuple[str, ...]]:
-    """What has to stand in a text one after the other, each in one of several forms."""
+    """Yield what a text has to contain in this order, each with the forms it may have."""
     if () in secret and value is not None:
         yield (MASK,)
     elif isinstance(value, Mapping) and value:
@@ -163,7 +164,7 @@ def _tokens(value: Any, secret: frozenset[ValuePath]) -> Iterator[tuple[str, ...
 
 
 def _written(value: Any) -> tuple[str, ...]:
-    """The forms in which one leaf may be written."""
+    """Return the forms in which one leaf may be written."""
     dump_with_secrets = visible(json.dumps(value, ensure_ascii=False))
     if value is None:
         return (*_NULLS, dump_with_secrets)
@@ -184,7 +185,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ParsedEdit:
-    """An edit that can be stored."""
+    """A valid edit, ready to be stored."""
 
     arguments: dict[str, Any]  # JSON values after validation, coercion and defaults
     changed: bool  # an edit that changes nothing is no edit
@@ -202,8 +203,8 @@ def edit_modal(
     """Build the Edit dialog: an input for each argument that can be edited, text for the others.
 
     `arguments` are the validated arguments as `model_dump(mode="json")` gives them;
-    `save_and_approve` adds a box to tick, as Slack has only one submit button; `covered` names what
-    others see less of. The metadata holds the call and its revision, never a value.
+    `save_and_approve` adds a checkbox, as Slack has only one submit button; `covered` names what
+    other people see less of. The metadata holds the call and its revision, never a value.
     """
     places, left_out = lay_out_fields(tool, arguments)
     whole = "" if _title(tool.title) == tool.title else f"{tool.title}\n"
@@ -236,9 +237,9 @@ def read_submission(
 ) -> ParsedEdit | FieldErrors:
     """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
-    `names` makes ids of the names in it (`bot.tools.names.Names`), and may look them up.
-    Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is
-    ignored.
+    `names` turns names that were entered into ids (`bot.tools.names.NameResolver`), and may look
+    them up. Only inputs that `edit_modal` makes for these arguments are read; anything else in the
+    state is ignored.
     """
     places, approve = lay_out_fields(tool, arguments)[0], _ticked(state_values)
     data = entered(places, arguments, state_values)
@@ -257,7 +258,7 @@ def read_submission(
 def failure_at_input(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
 ) -> FieldErrors:
-    """Return why the tool says that an edit would fail, at the first input that was changed."""
+    """Return the tool's reason why an edit would fail, as an error at the first changed input."""
     places = [place for place in lay_out_fields(tool, before)[0] if place.input]
     changed = [
         each for each in places if not same_json(each.value, value_at(after, each.slot.keys))

@@ -1,12 +1,12 @@
-"""The input of a modal that holds one value of the arguments, and what a person put into it. Pure.
+"""The inputs of a form: building one for a value, and reading what a person entered in it. Pure.
 
-Unset differs from empty. Where None is allowed, an empty input means None, and the empty text or
-list is written as in JSON: two double quotes, or two square brackets. Where None is not allowed, an
-empty input of a text or a list is the empty text or list, and anything else must be filled in.
+Unset differs from empty. If None is allowed, an empty input means None, and the empty text or list
+is written as in JSON: two double quotes, or two square brackets. If None is not allowed, an empty
+input of a text or a list is the empty text or list, and every other input must be filled in.
 
 Reading validates no more than it must. What comes back unchanged is not converted at all:
-`read_input` answers SlotMark.KEEP, so that precision, seconds, time zones and line ends that an
-input cannot carry survive an edit of something else.
+`read_input` returns SlotMark.KEEP, so that precision, seconds, time zones and line ends that an
+input cannot carry survive an edit of another value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DIGITS = 15  # beyond these, a client that thinks in doubles would round
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of the modal."""
+    """The input of a form for one value of the arguments."""
 
     slot: Slot
     kind: SlotKind  # how it is read: the slot's kind, or JSON or text where the value does not fit
@@ -50,7 +50,10 @@ class Input:
 
     @property
     def optional(self) -> bool:
-        """Whether Slack may accept it empty; a text that has to be given, only if it is now."""
+        """Whether Slack may accept the input empty.
+
+        A text that must be given may be empty only if it is empty already or has a default.
+        """
         if self.options and self.initial is not None:
             return False  # one option is always chosen; "Not set" is one of them
         if self.slot.nullable or self.slot.within_optional or self.old is SlotMark.ABSENT:
@@ -62,7 +65,7 @@ class Input:
 
 
 def make_input(slot: Slot, old: Any) -> Input | None:
-    """Make the input for a slot and its JSON value; None when the value is too long for one."""
+    """Build the input for a slot and its JSON value; None if the value is too long for an input."""
     made = _made(slot, _fitting(slot, old), old)
     if made.kind is SlotKind.JSON and not _fits(made):
         made = replace(made, initial=_written(old, indent=None))
@@ -106,7 +109,7 @@ def _fitting(slot: Slot, old: Any) -> SlotKind:
 
 
 def _one_a_line(items: list[Any], nullable: bool) -> bool:
-    """Whether the list is the same after a way through one line for each item."""
+    """Return whether a list can be written with one item on each line and read back unchanged."""
     if nullable and items == [EMPTY_LIST]:
         return False
     return all(
@@ -181,7 +184,7 @@ def _picker(slot: Slot, kind: SlotKind, old: Any) -> Input:
 
 
 def _pickable(moment: datetime) -> int | None:
-    """Return Unix seconds of ten digits, as Slack's picker takes; None for other moments."""
+    """Return the Unix seconds (ten digits) for Slack's picker; None for moments it cannot take."""
     if moment.tzinfo is None:
         return None
     seconds = int(moment.timestamp())
@@ -189,7 +192,7 @@ def _pickable(moment: datetime) -> int | None:
 
 
 def exact_digits(number: Any) -> str | None:
-    """Return the number in plain digits; None if it has too many for every client to keep."""
+    """Return the number in plain digits; None if it is not finite or has more than 15 digits."""
     try:
         exact = Decimal(str(number))
     except ArithmeticError:
@@ -212,7 +215,7 @@ def _unset(slot: Slot) -> tuple[tuple[str, str, Any], ...]:
 
 
 def _of_options(made: Input) -> Input:
-    """Return the input with the option chosen that stands for the value it has."""
+    """Return the input with the option chosen that stands for its current value."""
     chosen = (code for code, _, value in made.options if same_json(value, made.old))
     return replace(made, initial=next(chosen, None))
 
@@ -222,8 +225,9 @@ def _choices(slot: Slot) -> list[Any]:
 
 
 def _choice(slot: Slot, old: Any) -> Input:
-    """Make a menu; an input to type into where there are too many values, or too long ones to tell
-    apart; else JSON.
+    """Build a menu of the allowed values, else an input to type one into, else an input for JSON.
+
+    A menu cannot be built for over 100 options, or for ones that look alike once shortened.
     """
     choices = _choices(slot)
     written = [" ".join(json_value_text(value, SlotKind.CHOICE).split()) for value in choices]
@@ -267,7 +271,7 @@ _PICKED = {
 
 
 class UnreadableError(Exception):
-    """What was entered means nothing here; the text is a sentence for the person who entered it."""
+    """Raised for an entry that cannot be read; its text is a sentence for the person."""
 
 
 def read_input(made: Input, state: Mapping[str, Any] | None) -> Any:
@@ -275,7 +279,7 @@ def read_input(made: Input, state: Mapping[str, Any] | None) -> Any:
 
     `state`: the input as Slack sends it; None when it was not sent.
 
-    UnreadableError with a sentence for the person where it cannot be read.
+    Raises UnreadableError, with a sentence for the person, if the entry cannot be read.
     """
     if state is None:
         return SlotMark.KEEP
@@ -328,9 +332,9 @@ def _chosen(made: Input, raw: Any) -> Any:
 
 
 def _moment(made: Input, raw: Any) -> str | SlotMark:
-    """Return the picked moment, in the time zone the value had before, else in UTC.
+    """Return the picked moment (ISO 8601) in the time zone the value had before, else in UTC.
 
-    Pickers know no seconds.
+    SlotMark.KEEP if the minute is the same, since pickers know no seconds.
     """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
         raise UnreadableError("This is not a date and time.")
@@ -396,9 +400,10 @@ def _time(made: Input, text: str) -> str:
 
 
 def parsed_json(text: str) -> Any:
-    """Return the value that the JSON text means.
+    """Return the value of a JSON text that a person entered.
 
-    UnreadableError for what is no JSON (with the place), and for keys that stand twice.
+    Raises UnreadableError for invalid JSON (with the place), for a key that stands twice in an
+    object, and for too deep a nesting, too large a number or characters that cannot be stored.
     """
     try:
         value = json.loads(

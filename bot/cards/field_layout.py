@@ -1,6 +1,6 @@
-"""How a form is laid out: a place for each value of the arguments, and what was entered there.
+"""The layout of a form: one place for each value of the arguments, and reading what was entered.
 
-Pure. The same for the same arguments: what is submitted is read by the layout that was shown.
+Pure. The same arguments give the same layout: a submitted form is read by the one that was shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bot.tools import Tool
 from bot.tools.decimals import write_all_decimals
 from bot.tools.invisible_characters import hidden_characters
 
-# What Pydantic says about an edit, as one short sentence at an input of the modal.
+# Pydantic's errors about an edit, as one short sentence at an input of the dialog.
 
 LONGEST_ERROR = 150  # characters of an error; more would not be read under an input
 Loc = tuple[int | str, ...]
@@ -71,12 +71,12 @@ _SUBJECT = re.compile(
 def locate_errors(
     error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]
 ) -> dict[str, str]:
-    """Return the errors by block id.
+    """Return Pydantic's errors as sentences, by the block id of the input that shows them.
 
-    `slots` are those of the arguments, `inputs` the block ids of the inputs there are.
-    An error at a value without an input goes to the nearest input (of equally near ones the one
-    above), with the value's label before it; one that concerns no single value goes to the first.
-    Empty when there are no inputs.
+    `slots` are those of the arguments, `inputs` the block ids of the existing inputs. An error at a
+    value without an input goes to the nearest input (of equally near ones the one above), with the
+    value's label before it; one about no single value goes to the first. Empty if there are no
+    inputs.
     """
     places = [index for index, slot in enumerate(slots) if slot.block_id in inputs]
     found: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ def sentence(kind: str, message: str) -> str:
 
 
 def join_shortened(texts: Sequence[str]) -> str:
-    """Join as many of the sentences as fit; the first is cut where it alone is too long."""
+    """Join as many sentences as fit below an input; the first is cut if it is too long alone."""
     kept = (
         texts[0] if len(texts[0]) <= LONGEST_ERROR else texts[0][: LONGEST_ERROR - 1].rstrip() + "…"
     )
@@ -120,10 +120,10 @@ def join_shortened(texts: Sequence[str]) -> str:
 
 
 def _slot_of(loc: Loc, slots: Sequence[Slot]) -> tuple[int | None, Loc | None]:
-    """Find the slot the location begins with, by index, and what of the location is left.
+    """Return the index of the slot that the location begins with, and the rest of the location.
 
-    For a nested model as a whole: the first slot within it, and None. Where there is neither:
-    (None, the location).
+    For a nested model as a whole: the first slot within it, and None. If no slot fits: (None, the
+    location).
     """
     best: tuple[int | None, Loc | None] = (None, loc)
     for index, slot in enumerate(slots):
@@ -143,7 +143,7 @@ def _label(slot: Slot, rest: Loc | None) -> str:
 
 
 def _within(rest: Loc | None) -> str:
-    """Where in a list or in JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
+    """Return the place in a list or JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
     if not rest:
         return ""
     return (
@@ -169,12 +169,12 @@ _INITIAL = {
 
 
 def text_object(text: str, limit: int) -> dict[str, Any]:
-    """A plain_text object of at most `limit` characters; what is cut off is said."""
+    """Return a plain_text object of at most `limit` characters; it says how much was cut off."""
     return {"type": "plain_text", "text": plain(text, limit), "emoji": False}
 
 
 def input_block(made: Input) -> dict[str, Any]:
-    """The input block of one value."""
+    """Build the block of an input, with its label and hint."""
     block: dict[str, Any] = {
         "type": "input",
         "block_id": made.slot.block_id,
@@ -188,7 +188,7 @@ def input_block(made: Input) -> dict[str, Any]:
 
 
 def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
-    """Build a value that cannot be edited: all of it, or only its length where that is enormous."""
+    """Build text for a value that cannot be edited: all of it, or its length if it is enormous."""
     secret = SHOWN_TO_NOBODY if () in slot.hidden else PARTLY_SHOWN if slot.hidden else ""
     label, text = plain(visible(slot.label), 150) + secret, slot_text(slot, value)
     if slack_length(text) > MOST_SHOWN:
@@ -203,12 +203,12 @@ def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
 
 
 def section(text: str) -> dict[str, Any]:
-    """A section of plain text."""
+    """Return a section block of plain text."""
     return {"type": "section", "text": text_object(text, LONGEST)}
 
 
 def then_block() -> dict[str, Any]:
-    """Build the box to tick for approving what is saved, as a dialog has only one submit button."""
+    """Build the checkbox that also approves a saved edit; a dialog has only one submit button."""
     option = {"text": text_object("Approve it as well", 75), "value": Action.APPROVE}
     element = {"type": "checkboxes", "action_id": Entry.VALUE, "options": [option]}
     label = text_object("After saving", 200)
@@ -257,7 +257,7 @@ def _multiline(made: Input) -> bool:
 
 
 def _lengths(made: Input) -> dict[str, int]:
-    """Return lengths for Slack to check while typing: none that refuses what is there, or `""`."""
+    """Return lengths for Slack to check while typing; none that refuses the old text or `""`."""
     if made.kind is not SlotKind.TEXT:
         return {}
     least, most = made.slot.schema.get("minLength", 0), made.slot.schema.get("maxLength", LONGEST)
@@ -274,7 +274,7 @@ def _lengths(made: Input) -> dict[str, int]:
 
 
 def _bounds(made: Input) -> dict[str, str]:
-    """Return bounds for Slack to check while typing: exact ones that allow what is there."""
+    """Return exact bounds for Slack to check while typing; none if the current value is outside."""
     branches = [
         option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
     ]
@@ -294,7 +294,7 @@ def _bounds(made: Input) -> dict[str, str]:
 
 
 def _bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) -> Decimal | None:
-    """Return an inclusive bound; None where Slack could not check it as the model does."""
+    """Return an inclusive bound; None if Slack could not check it as the model does."""
     if kind is SlotKind.INTEGER and inclusive is None and isinstance(exclusive, int):
         inclusive = exclusive + step
     # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the
@@ -309,9 +309,9 @@ def _bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) -> Decimal
 
 
 def hint_of(made: Input, *, new: bool = False) -> str:
-    """Say what the field is, how its value is written, and what cannot be seen in it.
+    """Return an input's hint: what the field is, how to write its value, hidden characters in it.
 
-    `new`: nothing was there before, so that nobody has to tell unset from empty.
+    `new`: there was no value before, so that nobody has to tell unset from empty.
     """
     slot = made.slot
     said: list[str] = []
@@ -362,7 +362,7 @@ _MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 
 @dataclass(frozen=True, slots=True)
 class FieldErrors:
-    """Why what was entered cannot be used."""
+    """What is wrong with the entries of a submitted form, by input."""
 
     # by block id of an input in the modal; sentences of at most 150 characters
     errors: dict[str, str]
@@ -370,7 +370,7 @@ class FieldErrors:
 
 @dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """One value of the arguments and its blocks in the form."""
+    """One value of the arguments, its input (None if it cannot be edited) and its blocks."""
 
     slot: Slot
     value: Any
@@ -381,9 +381,9 @@ class FieldPlace:
 def lay_out_fields(
     tool: Tool[Any], arguments: Mapping[str, Any]
 ) -> tuple[list[FieldPlace], list[Slot]]:
-    """Lay out the dialog: what stands in it, in order, and what found no room.
+    """Return the values that the form shows, in order, and the slots it has no room for.
 
-    The same for the same arguments.
+    The same arguments give the same layout.
     """
     places: list[FieldPlace] = []
     left_out: list[Slot] = []
@@ -408,7 +408,7 @@ def entered(
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any] | FieldErrors:
-    """Return the arguments with what was entered, not yet validated, or why it cannot be read."""
+    """Return the arguments with what was entered, not yet validated, or the errors in reading."""
     inputs = {place.slot.block_id: place.input for place in places if place.input}
     found: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -438,9 +438,9 @@ def validate_fields(
     data: Mapping[str, Any],
     names: object = None,
 ) -> BaseModel | FieldErrors:
-    """Return what was entered as the tool's model, or what is wrong, at the inputs.
+    """Return what was entered as the tool's model, or the errors, at the inputs.
 
-    `arguments` are those the form was laid out for; `names`: see `form.read_submission`.
+    `arguments` are those the form was laid out for; `names`: see `edit_form.read_submission`.
     """
     written = json.dumps(_given(tool.arguments, data))
     inputs = [place.slot.block_id for place in places if place.input]
@@ -456,9 +456,9 @@ def validate_fields(
 def _settle_presence(
     made: Input, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]
 ) -> None:
-    """Decide whether an optional nested model is there.
+    """Set an optional nested model to {} or None, as its radio buttons say.
 
-    Without it, what was entered below does not count.
+    If it is not set, what was entered for its fields does not count.
     """
     if made.slot.block_id in errors:
         return
@@ -494,5 +494,5 @@ def put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
 
 
 def _given(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without what the model computes: it is dumped, but not taken."""
+    """Return the arguments without computed fields, which the model dumps but does not accept."""
     return {key: value for key, value in data.items() if key not in model.model_computed_fields}

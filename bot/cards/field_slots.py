@@ -1,4 +1,4 @@
-"""What a tool's arguments consist of: one Slot per value that is shown or edited by itself.
+"""The slots of a tool's arguments: one Slot for each value that is shown or edited by itself.
 
 Pure: it reads the Pydantic model and the JSON values, and knows neither Slack's blocks nor how a
 value is written. A nested model gives one slot per field of its own, one level deep; everything
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # slots are made of any model; only their signature names the
 
 
 class SlotKind(StrEnum):
-    """How a value is written and read back."""
+    """The way a value is written for people and read back."""
 
     TEXT = "text"  # as it is
     EMAIL = "email"  # text, in Slack's e-mail input
@@ -55,7 +55,7 @@ class SlotKind(StrEnum):
 
 
 class SlotMark(Enum):
-    """Stand-ins for what no JSON value can say."""
+    """Marks for what no JSON value can express."""
 
     ABSENT = "absent"  # the arguments have no such key
     KEEP = "keep"  # leave what is there untouched
@@ -63,7 +63,7 @@ class SlotMark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One value of the arguments."""
+    """One value of a tool's arguments that is shown or edited by itself."""
 
     # field names from the top: make the block id, and are what errors point at
     names: tuple[str, ...]
@@ -86,7 +86,7 @@ class Slot:
 
     @property
     def block_id(self) -> str:
-        """The id of its input: "f:amount", "f:address.city"."""
+        """The block id of the slot's input, such as "f:amount" or "f:address.city"."""
         return ARGUMENT + ".".join(self.names)
 
 
@@ -108,9 +108,10 @@ _TYPES = {"boolean": SlotKind.BOOLEAN, "integer": SlotKind.INTEGER, "number": Sl
 
 
 def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
-    """List the slots of these arguments: the model's fields in order, then keys the model lacks.
+    """Return the slots of these arguments: the model's fields in order, then keys the model lacks.
 
-    Each value of the arguments is in one of them, whatever describes it or does not.
+    Every value of the arguments is in one of them, whether the model describes it or not; only
+    fields that the model computes are left out.
     """
     found: list[Slot] = []
     model: type[BaseModel] = tool.arguments
@@ -139,13 +140,13 @@ def _opened(slot: Slot, editable: bool) -> Slot:
 
 
 def _computed(model: type[BaseModel]) -> frozenset[str]:
-    """What is no argument: the keys of what the model computes, where none can be given."""
+    """Return the keys that the model computes; none if a model takes additional keys."""
     given = model.model_config.get("extra") == "allow" or _takes_more(model)
     return frozenset() if given else frozenset(model.model_computed_fields)
 
 
 def _takes_more(model: Any) -> bool:
-    """Whether values may be added that a model which a schema describes does not name."""
+    """Return whether a model made from a schema accepts values that the schema does not name."""
     takes_more = getattr(model, "takes_more", None)
     return takes_more is not None and bool(takes_more())
 
@@ -153,10 +154,10 @@ def _takes_more(model: Any) -> bool:
 def _beside(
     values: Mapping[str, Any], named: Iterable[Slot], whole: Slot | None, free: bool
 ) -> Iterator[Slot]:
-    """The slots of values in an object for which its model has no field, written as what they are.
+    """Yield slots for the values of an object that its model has no field for.
 
-    `whole`: the object within the arguments, None for these themselves. `free`: others may be
-    added.
+    `whole`: the slot of the object; None for the arguments themselves. `free`: whether other keys
+    may be added, so that these can be edited.
     """
     names, keys = (whole.names, whole.keys) if whole else ((), ())
     known = {each.keys[len(keys)] for each in named if len(each.keys) > len(keys)}
@@ -183,7 +184,7 @@ def _beside(
 
 
 def _marked(tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[Slot]) -> list[Slot]:
-    """The slots with what of their values is secret; what may hold a secret has no input."""
+    """Return the slots with their secret parts marked; one that may hold a secret has no input."""
     if not tool.has_secrets:
         return list(found)
     paths = tool.secret_paths(arguments)
@@ -208,7 +209,7 @@ def _told_apart(found: list[Slot]) -> tuple[Slot, ...]:
 
 
 def value_at(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the value at these keys; SlotMark.ABSENT where the way there ends early."""
+    """Return the value at these keys; SlotMark.ABSENT if one of the keys is not there."""
     value: Any = arguments
     for key in keys:
         if not isinstance(value, Mapping) or key not in value:
@@ -219,7 +220,7 @@ def value_at(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 @lru_cache(maxsize=512)
 def _field_slots(model: type[BaseModel]) -> dict[str, tuple[Slot, tuple[Slot, ...]]]:
-    """For each field its slot as a whole and, for a nested model, the slots it falls into."""
+    """Return, by field, its slot as a whole and, for a nested model, the slots of its parts."""
     found: dict[str, tuple[Slot, tuple[Slot, ...]]] = {}
     for name, whole in _own_slots(model).items():
         inner = _unwrapped(model.model_fields[name].annotation)
@@ -248,7 +249,7 @@ def _below(whole: Slot, part: Slot) -> Slot:
 
 
 def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
-    """A slot for each field of the model, none of them divided."""
+    """Return one slot for each field of the model, by name; none of them is divided."""
     try:
         schema = model.model_json_schema(by_alias=False)
     except PydanticInvalidForJsonSchema:
@@ -277,7 +278,7 @@ def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
 
 
 def _called_by(model: type[BaseModel], name: str) -> str:
-    """What people call a field without a title: its key, where a schema names the keys."""
+    """Return the name to label an untitled field by: its key if a schema names the keys."""
     return dumped_name(model, name) if hasattr(model, "takes_more") else name
 
 
@@ -291,7 +292,7 @@ def _called(name: str, field: FieldInfo) -> frozenset[str]:
 
 
 def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The schema without references and without null, and whether it accepted null."""
+    """Return the schema without references and without null, and whether it accepted null."""
     found, nullable = dict(schema), False
     while True:
         if "$ref" in found:
@@ -332,9 +333,9 @@ def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> Slot
 
 
 def _unwrapped(annotation: Any) -> Any:
-    """The type inside Annotated, Optional, NewType and aliases.
+    """Return the type inside Annotated, Optional, NewType and aliases.
 
-    The annotation itself where that is not one type.
+    The annotation itself if that is not one type.
     """
     while True:
         if get_origin(annotation) is Annotated:

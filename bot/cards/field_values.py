@@ -1,9 +1,9 @@
-"""Arguments as a person reads them, and what differs between two versions of them.
+"""Arguments as text for people, and the differences between two versions of them.
 
-Pure; it knows no blocks.
+Pure; it builds no blocks.
 
-What is declared secret never leaves this file: it comes out as a mask of fixed length, changed or
-not. What only looks like a secret is not masked here, but where onlookers read it.
+A value that is declared secret never leaves this file: it becomes a mask of fixed length, changed
+or not. What only looks like a secret is not masked here, but where onlookers read it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _SHORT_LIST = 60  # characters up to which a list stands on one line
 def values(
     tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, Any] | None = None
 ) -> tuple[Value, ...]:
-    """Every argument (JSON values) as plain text in the model's order.
+    """Return every argument (JSON values) as plain text, in the order of the model.
 
-    With `before`, also what each was.
+    With `before`, an argument that differs also has its earlier text.
     """
     if before is None:
         return tuple(_value(row.slot, row.text) for row in _rows(tool, arguments))
@@ -47,9 +47,9 @@ def values(
 def diff(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[tuple[str, str, str]]:
-    """What differs, as (label, old text, new text), in the order of the model.
+    """Return the arguments that differ as (label, old text, new text), in the order of the model.
 
-    Empty when nothing does.
+    Empty if none does.
     """
     return [
         (change.slot.label, change.old, change.new)
@@ -74,7 +74,7 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def slot_text(slot: Slot, value: Any) -> str:
-    """Return the value of a slot as plain text: uncut, what is secret masked."""
+    """Return the value of a slot as plain text: uncut, with secrets masked."""
     if value is SlotMark.ABSENT or (value is None and slot.null_is_unset):
         return UNSET
     if value is None:
@@ -100,7 +100,7 @@ def slot_text(slot: Slot, value: Any) -> str:
 
 
 def _reads_as_json(text: str) -> bool:
-    """Whether a text may be taken for a value that is no text."""
+    """Return whether a text could be mistaken for a value that is no text."""
     if text in ("yes", "no"):
         return True
     try:
@@ -110,7 +110,7 @@ def _reads_as_json(text: str) -> bool:
 
 
 def _masked_json(value: Any, hidden: frozenset[ValuePath], indent: str) -> Iterator[str]:
-    """The value as JSON on several lines, with masks that no text in it could be."""
+    """Yield the value as JSON on several lines, with masks that no text in it can imitate."""
     if () in hidden and value is not None:
         yield MASK
     elif not hidden or not isinstance(value, dict | list) or not value:
@@ -132,7 +132,7 @@ def _masked_json(value: Any, hidden: frozenset[ValuePath], indent: str) -> Itera
 def json_value_text(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
     """Return a JSON value as plain text: uncut, hidden characters visible.
 
-    The name of a choice is in words: wrong_item is "wrong item".
+    The name of a choice becomes words: wrong_item is "wrong item".
     """
     match value:
         case None | SlotMark.ABSENT:
@@ -167,9 +167,9 @@ class _Change:
 
 
 def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
-    """One row for each value.
+    """Yield one row for each value of the arguments.
 
-    An unset nested model is one row, a set one has a row for each of its fields.
+    An unset nested model is one row; a set one has a row for each of its fields.
     """
     for slot in slots(tool, arguments):
         value = value_at(arguments, slot.keys)
@@ -212,7 +212,7 @@ def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _
 
 
 def _raw(value: Any) -> str:
-    """The value as JSON, for what reads alike but is not."""
+    """Return the value as JSON, for values that differ and would read alike."""
     return (
         "(not given)"
         if value is SlotMark.ABSENT
@@ -240,7 +240,7 @@ def _text(value: str, kind: SlotKind) -> str:
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether a text may be taken for another one that stands in quotes here."""
+    """Return whether a text could be mistaken for the quotes around another text."""
     try:
         return text[:1] == '"' and isinstance(json.loads(text), str)
     except ValueError:
@@ -248,7 +248,7 @@ def _is_quoted(text: str) -> bool:
 
 
 def _clock(at: time) -> str:
-    """Hours and minutes; seconds and less only where there are any, so that nothing is left out."""
+    """Return hours and minutes; seconds and fractions of them only if there are any."""
     return at.isoformat() if at.second or at.microsecond else at.isoformat("minutes")
 
 
@@ -258,7 +258,7 @@ def _zone(at: time) -> str:
 
 
 def _list(items: list[Any], kind: SlotKind) -> str:
-    """A list, its members beside or below one another where no other list would look like it."""
+    """Return a list as text on one line or on several, or as JSON if its text could be misread."""
     if not items:
         return EMPTY_LIST
     texts = [json_value_text(item) for item in items]

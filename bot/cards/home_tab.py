@@ -1,7 +1,7 @@
-"""Draws the Home tab: what waits for a person, their requests, what is remembered. Pure.
+"""The Home tab: what waits for a person, their requests, decisions, delegations and grants. Pure.
 
-Nothing is approved here: the button opens the dialog that shows all of the call. However much there
-is, it stays below Slack's 100 blocks, and what is left out is said.
+Nothing is approved here: the button opens the dialog that shows the whole call. However much there
+is, the tab stays below Slack's 100 blocks, and says what is left out.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from bot.cards.slack_text import channel_mention, format_deadline, mention, when
 from bot.tools.effect_source import EffectSource
 from storage.states import RunStatus
 
-# What the Home tab shows one person, as plain data: made from rows, drawn below. Pure.
+# What the Home tab shows one person, as plain data made from rows; drawn below. Pure.
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that this person may approve now, or of which they may say what became of it."""
+    """A call that this person may approve now, or whose unknown outcome they may report."""
 
     target: CallTarget
     effect: str  # "Refund 40.00 EUR of order 1042"; secrets masked
@@ -89,7 +89,7 @@ class WaitingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RememberedApproval:
-    """A remembered approval that this person gave, or that is for them."""
+    """A grant (saved approval) that this person gave, or that applies to their requests."""
 
     call: str  # the one with whose approval it was given
     text: str  # mrkdwn
@@ -97,7 +97,7 @@ class RememberedApproval:
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """The tab of one person."""
+    """What the Home tab shows one person."""
 
     bot: str  # the bot's user id
     shows: HomeTarget = HOME
@@ -131,7 +131,7 @@ TABS = (
 
 
 def draw_home(view: HomeView | None) -> Json:
-    """Draw the tab; None: of somebody who can neither ask nor decide."""
+    """Draw the Home tab; `view` is None for a person who can neither ask nor decide."""
     if view is None:
         return {"type": "home", "blocks": [section(_id("stranger"), mrkdwn(STRANGER))]}
     return {"type": "home", "blocks": _blocks(view)}
@@ -176,7 +176,7 @@ def _nothing(shows: HomeTarget) -> str:
 
 
 def _tabs(shows: HomeTarget) -> Json:
-    """Build the row of buttons that choose what is shown."""
+    """Build the buttons that choose what is shown, ask for something or delegate decisions."""
     tabs = [
         button(
             action,
@@ -191,7 +191,7 @@ def _tabs(shows: HomeTarget) -> Json:
 
 
 def _filter(shows: HomeTarget) -> Json:
-    """Build the list of channels, of which one narrows what is shown, and the way back."""
+    """Build the menu that limits the tab to one channel, and the button back to all channels."""
     found = [channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
     if shows.channel:
         found.append(button(Action.HOME_ANYWHERE, "All channels", HomeTarget(shows.part)))
@@ -199,7 +199,7 @@ def _filter(shows: HomeTarget) -> Json:
 
 
 def _turns(view: HomeView) -> list[Json]:
-    """Build the buttons that turn pages, where there are several."""
+    """Build the buttons for the pages before and after this one; none if there is one page."""
     shows, page = view.shows, view.shows.page
     turns = []
     if page > 0:
@@ -282,7 +282,10 @@ def _call(call: WaitingCall) -> list[Json]:
 
 
 def _buttons(call: WaitingCall) -> list[Json]:
-    """Build what can be said here; to run it again, one has to have seen all of it: on the card."""
+    """Build the buttons of a waiting call.
+
+    Running it again is offered on its card only: one has to have seen the whole call for that.
+    """
     if call.unknown:
         return [
             button(Action.RESOLVE_DONE, "It happened", call.target),

@@ -1,7 +1,7 @@
-"""Every sentence that a thread is told about a request. Pure: mrkdwn out.
+"""The notices that a request's thread gets, and lines on cards about who asks. Pure.
 
-People and times arrive as ids and datetimes and become mentions and local times; what a person, a
-tool or the model wrote is quoted.
+All but the words for programs and for a running tool are mrkdwn. People and times arrive as ids and
+datetimes and become mentions and local times; what a person, a tool or the model wrote is quoted.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from bot.cards.slack_text import (
 )
 from storage.states import CallStatus, RunSource, Surface
 
-# Every sentence about who asks beside people: sub-agents, programs, servers. Pure: mrkdwn out.
+# Lines about sub-agents, programs and servers that ask. Pure: mrkdwn out.
 
 
 def delegated_task_line(agent: str, by: str, what: str) -> str:
-    """Tell who decides that a sub-agent proposes this, who asked it, and for what."""
+    """Return the line on a card that says which agent asked a sub-agent for what."""
     asked = cite(by, 60) if by else "the agent"
     return f"🤖 {asked[:1].upper()}{asked[1:]} asked {cite(agent, 60)}: “{cite(what)}”"
 
 
 def through(client: str) -> str:
-    """Tell by which program somebody asked, behind their name; "" where they did so themselves."""
+    """Return the words behind a requester's name that name the program they used; "" for none."""
     return f" through “{cite(client, 60)}”" if client else ""
 
 
 def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
-    """Name whoever asks a person: "the agent", "the server depot", "the program “release”".
+    """Return the name of who asks a question: "the agent", "the program “release”".
 
     `client`: the server's or the program's name; `agent`: a sub-agent's title.
     """
@@ -52,7 +52,7 @@ def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
 
 
 def asked_without_words(source: RunSource, client: str = "") -> str:
-    """Say how a request began in which nobody wrote anything; "" where it began with words."""
+    """Return how a request began if nobody wrote anything, such as by a form; "" otherwise."""
     match source:
         case RunSource.FORM:
             return "Asked with a form"
@@ -62,23 +62,23 @@ def asked_without_words(source: RunSource, client: str = "") -> str:
 
 
 def server_line(server: str, effect: str) -> str:
-    """Tell who is asked that a server asks, for what, and who is given the answer."""
+    """Return the line on a question that says which MCP server asks, and what for."""
     return (
         f"🔌 It asks this to go on with: “{cite(effect)}”. {cite(server, 60)} gets what you answer."
     )
 
 
 def program_line(client: str) -> str:
-    """Tell who decides that a program asks, whose words these are, and who does it then."""
+    """Return the line on a card that says which program asks and will run the call itself."""
     program = who_asks(RunSource.PROGRAM, client)
     return f"⚙️ Requested by {program}, which runs this once approved."
 
 
-# Every sentence about people who are away. Pure: mrkdwn out.
+# The note about people who are away. Pure: mrkdwn out.
 
 
 def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
-    """Say in a card's small print who of those that decide is away, and until when if they say."""
+    """Return the small print that says which approvers are away, and until when if known."""
     if len(people) == 1:
         [(person, until)] = people
         return f"🌴 {mention(person)} is away" + (f" until {when(until)}" if until else "")
@@ -92,22 +92,22 @@ def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
 
 
 def doing_now(doing: str, title: str, so_far: str = "") -> str:
-    """Say behind the bot's name what it does: "is looking up order 1042…".
+    """Return the status behind the bot's name while a tool runs: "is looking up order 1042…".
 
-    `doing` is "" where the tool does not say; then its title stands there. `so_far`: how far it is.
+    `doing` is "" if the tool does not say; then its title is used. `so_far`: the progress made.
     """
     far = f" ({_bare(so_far)})" if so_far else ""
     return f"is {_bare(doing)}{far}…" if doing else f"is working on it: {_bare(title)}{far}…"
 
 
 def step_title(doing: str, title: str) -> str:
-    """Name a step in a list of them: "Looking up order 1042"."""
+    """Return the name of a step in a list of steps: "Looking up order 1042"."""
     name = _bare(doing or title)
     return name[:1].upper() + name[1:]
 
 
 def _bare(text: str) -> str:
-    """Return one line that mentions nobody and links to nothing."""
+    """Return the text on one line, so that it mentions nobody and links to nothing."""
     line = " ".join(neutral_markdown(visible(text)).split())
     return line.replace("<", "‹").replace(">", "›")
 
@@ -116,19 +116,19 @@ def _bare(text: str) -> str:
 
 
 def asked_there(channel: str, words: str) -> str:
-    """Tell a requester in private what they asked elsewhere, which goes on here too."""
+    """Return the private message to a requester that quotes what they asked in a shared channel."""
     asked = f": “{cite(words)}”" if words.strip() else ""
     return f"🔒 You asked in {channel_mention(channel)}{asked}"
 
 
 def goes_on_here(channel: str, words: str) -> str:
-    """Tell a requester in private why their request goes on here; `words` are theirs."""
+    """Return the private message that says why a request goes on here, quoting its `words`."""
     why = "People of another company read along there, so I go on here. Only you see this."
     return f"{asked_there(channel, words)}\n{why}"
 
 
 def goes_on_in_private(person: str) -> str:
-    """Tell a shared channel's thread that the request goes on elsewhere."""
+    """Return the notice to a shared channel's thread that the request goes on in private."""
     return (
         f"🔒 This channel is shared with another company, so I go on with {mention(person)} in a "
         "direct message."
@@ -136,30 +136,30 @@ def goes_on_in_private(person: str) -> str:
 
 
 def outsiders_read_along() -> str:
-    """Tell the thread of a request in a shared channel where that is allowed."""
+    """Return the notice to a thread that people of another company can read it."""
     return "👥 This channel is shared with another company: its people read along here."
 
 
-# Every sentence about what is asked at the terminal. Pure: mrkdwn out.
+# Sentences about requests from the terminal. Pure: mrkdwn out.
 
 
 def typed_there(surface: Surface, person: str, words: str) -> str:
-    """Tell the thread what somebody has typed, and where."""
+    """Return the line that quotes in the thread what a person typed, and says where."""
     where = "From the terminal" if surface is Surface.TERMINAL else f"{mention(person)}, elsewhere"
     return f"⌨️ {where}: {cite(words, 2_000)}"
 
 
 def no_model_there() -> str:
-    """Tell who types at the terminal that no agent hears it."""
+    """Return the reply at the terminal if no model is set up."""
     return "No model is set up here, so nobody hears this. Ask with a form in Slack instead."
 
 
 def members_only_there() -> str:
-    """Tell who types at the terminal that Slack does not know them as a member."""
+    """Return the reply at the terminal to a person who is no full member of the workspace."""
     return "I take requests from full members of this workspace only."
 
 
-# What programs are told in words of what they asked for. Pure: plain text out.
+# Words for programs about the calls they asked for. Pure: plain text out.
 
 C = CallStatus
 _NOT_DONE = {
@@ -174,7 +174,7 @@ _NOT_DONE = {
 
 
 def not_done(status: CallStatus) -> str:
-    """Begin to tell a program why what it asked for was not done; "" where it was, or may be."""
+    """Return the beginning of why a program's call was not done; "" if it was, or may be."""
     return _NOT_DONE.get(status, "")
 
 
@@ -183,9 +183,9 @@ POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
 def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
-    """Tell the thread where its card went: `place` is a channel id, or "" for direct messages.
+    """Return the notice that says where a card was posted.
 
-    `part`: it is one of several cards of the plan.
+    `place`: a channel id, or "" for direct messages; `part`: the plan has several cards.
     """
     where = channel_mention(place) if place else "the approvers, in direct messages"
     seen = (
@@ -198,7 +198,7 @@ def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
 
 
 def remembered(until: datetime, uses: int, same: str) -> str:
-    """Tell the thread that an approval is remembered; `same`: for which values, as mrkdwn."""
+    """Return the notice that an approval is saved; `same`: for which values, as mrkdwn."""
     runs = "next one runs" if uses == 1 else f"next {spell_number(uses)} run"
     return (
         f"🧷 This approval is saved ({same}): until {when(until)}, the {runs} without asking. "
@@ -207,12 +207,12 @@ def remembered(until: datetime, uses: int, same: str) -> str:
 
 
 def withdrawn_line(person: str, effects: Sequence[str]) -> str:
-    """Tell the thread in one line that the requester has withdrawn a call."""
+    """Return the one-line notice that the requester has withdrawn calls."""
     return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
 
 
 def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
-    """Tell those who had approved that the requester wants something else by now."""
+    """Return the notice to approvers that the request was changed and their approval is void."""
     who = ", ".join(mention(each) for each in people)
     return (
         f"↩️ {who}: {mention(requester)} has changed the request, so your approval no longer "
@@ -221,7 +221,7 @@ def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) ->
 
 
 def beginning_left_out() -> str:
-    """Tell the thread that the model goes on without what was said in it long ago."""
+    """Return the notice that the oldest messages of a long thread are left out for the model."""
     return (
         "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
         "without its oldest messages; all that was decided here is still known word for word."
@@ -229,12 +229,12 @@ def beginning_left_out() -> str:
 
 
 def unanswered_beside(why: str) -> str:
-    """Tell the thread that words beside a waiting card got no answer; `why` is a sentence."""
+    """Return the notice that a message got no answer while a card waits; `why` is a sentence."""
     return f"I could not answer that: {cite(why)} What waits for a decision still waits."
 
 
 def sent_back_line(person: str, feedback: str) -> str:
-    """Tell the thread in one line that a plan was sent back."""
+    """Return the one-line notice that a plan was sent back."""
     return f"↪️ {mention(person)} sent the plan back: “{cite(feedback)}”. I will make a new one."
 
 
@@ -247,11 +247,11 @@ def decision_line(
     requester: str = "",
     giver: str = "",
 ) -> str:
-    """Tell the thread in one line who decided what.
+    """Return the one-line notice that says who decided what.
 
     "🚫 @ana rejected: Refund 40.00 EUR of order 1042 — “paid twice”. Asked by @ben." `needed`: how
-    many more people have to approve before anything happens. `requester`: who is to be told; "" for
-    nobody; `giver`: by whose right it is, where it is not their own.
+    many more people have to approve before anything happens. `requester`: whom to mention; "" for
+    nobody; `giver`: for whom the person decided, if not for themselves.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{cite(reason)}”" if reason.strip() else ""
@@ -267,7 +267,7 @@ def _asked_by(requester: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallParticipants:
-    """Who had a part in a call that was started, by id."""
+    """The requester, editors and approvers of a call that was started, by id."""
 
     requester: str
     editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
@@ -285,12 +285,12 @@ def outcome_line(
     handed_on: bool = False,
     midway: bool = False,
 ) -> str:
-    """Tell the thread in one line what came of a call that people approved, and who did.
+    """Return the one-line notice of how an approved call ended, and who approved it.
 
     "✅ Refunded 30.00 EUR of order 1042, 59.90 left. Asked by @ben, approved by @ana." `what`: its
-    tool's sentence, or the effect; `people`: None where a later line has them; `why`: what went
-    wrong; `handed_on`: the program that runs it has not said how it went, and nobody is asked;
-    `midway`: it failed once it had begun.
+    tool's sentence, or the effect; `people`: None if a later line has them; `why`: what went wrong;
+    `handed_on`: the program that runs the call has not said how it went, and nobody is asked;
+    `midway`: the call failed once it had begun.
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
@@ -325,7 +325,7 @@ def _and(names: Sequence[str]) -> str:
 
 
 def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Remind the approvers who have not decided yet; `who` is mrkdwn of their names."""
+    """Return the reminder to approvers who have not decided yet; `who` is mrkdwn of their names."""
     by = f" by {format_deadline(deadline)}" if deadline else ""
     return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
 
@@ -337,10 +337,10 @@ def next_step(
     approved: Sequence[tuple[str, str]] = (),
     stand_ins: Mapping[str, str] | None = None,
 ) -> str:
-    """Tell who has `approved`, each with their words, and the people of the next stage that it is
-    their turn.
+    """Return the notice that a stage is approved and whose turn it is in the next one.
 
-    "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR"
+    "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR" `approved`: each
+    approver, with their words.
     """
     by = f", by {format_deadline(deadline)}" if deadline else ""
     names = [_with_words(each, stand_ins or {}) for each in approved]
@@ -354,34 +354,34 @@ def _with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
 
 
 def escalation_line(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Tell more people that they may decide as well, because nobody has."""
+    """Return the notice to further people that they may decide too, because nobody has."""
     by = f", by {format_deadline(deadline)}" if deadline else ""
     what = effect_list(effects)
     return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
-    """Tell the thread in one line that nobody answered in time."""
+    """Return the one-line notice that nobody decided in time."""
     by = f" by {when(deadline)}" if deadline else " in time"
     what = f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
     return f"{what}. {_asked_by(requester)}."
 
 
 def cancelled_line(person: str, client: str = "") -> str:
-    """Tell the thread in one line that the request was stopped, and by which program of theirs."""
+    """Return the one-line notice that a person, or a program of theirs, cancelled the request."""
     who = f"{mention(person)}{through(client)}"
     what = f"{who} cancelled the request" if person else "The request was cancelled"
     return f"⏹️ {what}. Nothing more will run."
 
 
 def requester_left(person: str) -> str:
-    """Tell the thread, and who decides, that a request ends since nobody asks for it any more."""
+    """Return the notice that a request ends because its requester's account is not active."""
     who = f"{mention(person)}, who asked for this, has no active account here anymore"
     return f"⏹️ {who}, so the request is cancelled. Nothing more of it will run."
 
 
 def gave_up(error: str) -> str:
-    """Tell the thread that the run cannot go on; the Retry button goes with it."""
+    """Return the notice that the run cannot go on; it is posted with a Retry button."""
     return (
         f"I could not go on: {cite(error)}\nNothing is lost: Retry continues from here, and "
         "nothing runs twice."
@@ -389,7 +389,7 @@ def gave_up(error: str) -> str:
 
 
 def not_asked(title: str, why: str) -> str:
-    """Tell the thread that a call was refused before anybody was asked; `title` is its tool's."""
+    """Return the notice that a call was refused before anybody was asked; `title` is its tool's."""
     begins = f"I did not ask anybody about “{cite(title, 80)}”"
     if why.startswith(POLICY):
         return f"{begins}, for the policy says no: {cite(why.removeprefix(POLICY)).rstrip('.')}."

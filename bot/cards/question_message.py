@@ -1,4 +1,4 @@
-"""The message of a question: the agent's words, how to answer, and then the answer. Pure.
+"""The message of a question to a person: the agent's words, the buttons, then the answer. Pure.
 
 What the agent and people wrote is quoted as plain text. Nothing here approves anything.
 """
@@ -65,16 +65,16 @@ from bot.tools.person_question import (
 from countersign.durations import roughly
 from storage.states import CallStatus
 
-# The form of a question: its dialog, and what is entered there, read as an edit is.
+# The dialog that answers a question; its entries are read like those of the Edit dialog.
 
 TOLD = " is told your answer, and it stands under the question. It approves nothing."
 FILL_IN = "Please fill this in."
 
 
 def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agent") -> Json:
-    """Build the dialog in which a question is answered, with what is suggested filled in.
+    """Build the dialog in which a person answers a question, with suggested values filled in.
 
-    `asker`: who is told the answer, in mrkdwn.
+    `asker`: who gets the answer, in mrkdwn.
     """
     tool, initial = answer_form(question), suggested_values(question)
     asked = quote(plain(visible(question.question), 2_900))
@@ -99,7 +99,7 @@ def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agen
 
 
 def read_answer(question: AskPerson, state: Mapping[str, Mapping[str, Any]]) -> Given | FieldErrors:
-    """Read a submitted dialog, given `view.state.values`."""
+    """Return the answer from a submitted dialog, given `view.state.values`, or the errors."""
     tool, initial = answer_form(question), suggested_values(question)
     parsed = read_submission(tool, initial, state)
     if isinstance(parsed, FieldErrors):
@@ -110,13 +110,13 @@ def read_answer(question: AskPerson, state: Mapping[str, Mapping[str, Any]]) -> 
 
 # What the message of a question shows, as plain data made from rows. Pure.
 
-# An answer as a person reads it, and what of it corrects the agent. Pure.
+# An answer as a person reads it, and the suggestions of the agent that it corrects. Pure.
 
 Said = tuple[str, str, str | None]  # label, value in words, the suggestion where it was corrected
 
 
 def answer_in_words(question: AskPerson, given: Given) -> tuple[Said, ...]:
-    """Return each value as a person reads it, with the suggestion where that was corrected."""
+    """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
     tool, initial = answer_form(question), suggested_values(question)
     before = {each.label: each.text for each in values(tool, {**given, **initial})}
     told = [field.label for field in question.asked_fields() if field.suggestion]
@@ -142,7 +142,7 @@ CHOOSING = (
 
 
 def button_choices(question: AskPerson) -> dict[Action, tuple[str, Any]]:
-    """Return label and value of each button that answers; none where a form does."""
+    """Return label and value of each button that answers at once; none if a form is needed."""
     if question.kind is AnswerKind.YES_NO:
         return {CHOOSING[0]: ("Yes", True), CHOOSING[1]: ("No", False)}
     if question.kind is AnswerKind.CHOICE and len(question.options) <= len(CHOOSING):
@@ -153,7 +153,7 @@ def button_choices(question: AskPerson) -> dict[Action, tuple[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionView:
-    """One question, as everybody who sees its message may read it."""
+    """One question to a person, as everybody who sees its message may read it."""
 
     id: str
     revision: int
@@ -177,7 +177,7 @@ class QuestionView:
 
     @property
     def target(self) -> CallTarget:
-        """What its buttons are about."""
+        """The target of the buttons for this question."""
         return CallTarget(self.id, self.revision)
 
 
@@ -196,9 +196,9 @@ NO_APPROVAL = "For information, not an approval."
 
 
 def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]]:
-    """Draw the question as of `now` (aware): with its buttons while it waits, then the answer.
+    """Return the notification and the blocks of a question, as of `now` (aware).
 
-    Returns the notification and the blocks.
+    There are buttons while the question waits, then the answer or how it ended.
     """
     asked = rich(block_id(Block.QUESTION, view.target), [quote(_question(view, 600))])
     if view.status is CallStatus.ANSWERED:

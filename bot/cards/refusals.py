@@ -1,6 +1,6 @@
-"""Every sentence that tells one person why their click or their words changed nothing. Pure.
+"""The sentences that tell one person why their click or message changed nothing. Pure.
 
-Mrkdwn out. People and times arrive as ids and datetimes and become mentions and local times.
+All are mrkdwn. People and times arrive as ids and datetimes and become mentions and local times.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bot.cards.slack_text import mention, when
 
 
 def already_decided(by: str, verb: str, at: datetime | None) -> str:
-    """Tell whoever clicks a decided call what was decided, when and by whom ("": by no person)."""
+    """Return the reply to a click on a call that `by` has decided before ("": no person has)."""
     time = f", {when(at)}" if at else ""
     if not by:
         return f"This is already {past(verb)}{time}. Your click changed nothing."
@@ -20,12 +20,12 @@ def already_decided(by: str, verb: str, at: datetime | None) -> str:
 
 
 def your_own_click(verb: str) -> str:
-    """Tell somebody that their second click changed nothing."""
+    """Return the reply to a person's second click on the same call: it changed nothing."""
     return f"You already {past(verb)} this. The second click changed nothing."
 
 
 def said_for_you(by: str, verb: str) -> str:
-    """Tell somebody that they and who decides for them count once, and the other was first."""
+    """Return the reply to a second vote by a person and their delegate, who count as one."""
     return (
         f"{mention(by)} already {past(verb)} this, and the two of you count as one here. Your "
         "click changed nothing."
@@ -33,7 +33,7 @@ def said_for_you(by: str, verb: str) -> str:
 
 
 def not_an_approver(approver_mentions: str) -> str:
-    """Tell somebody that they may not decide; takes mrkdwn of who may ("" when nobody may)."""
+    """Return the reply to a person who may not decide; takes mrkdwn of who may ("" for nobody)."""
     if not approver_mentions:
         return (
             "You cannot decide this one, and nobody else can at the moment: its list of "
@@ -43,7 +43,10 @@ def not_an_approver(approver_mentions: str) -> str:
 
 
 def perhaps_said(link: str, is_card: bool) -> str:
-    """Tell somebody that words for them alone may not have arrived; they are not said twice."""
+    """Return the words that point to a card or thread after a private message may have been lost.
+
+    `link` leads there; "" if there is none. The private message itself is not sent twice.
+    """
     if not link:
         return "I may have told you something here that you cannot see. Please ask again."
     place = f"<{link}|this card>" if is_card else f"<{link}|this thread>"
@@ -51,7 +54,7 @@ def perhaps_said(link: str, is_card: bool) -> str:
 
 
 def not_stored() -> str:
-    """Tell somebody that their words could not be stored; Slack delivers them a few times more."""
+    """Return the reply to a message that could not be stored yet; Slack delivers it again later."""
     return (
         "I cannot write anything down at the moment, so I have not taken this in. I will try "
         "again for a few minutes; if you have not heard from me by then, please ask once more."
@@ -59,7 +62,7 @@ def not_stored() -> str:
 
 
 def requester_gone() -> str:
-    """Tell an approver that nobody is left who asks for it."""
+    """Return the reply to an approval if the requester's account is no longer active."""
     return (
         "Who asked for this has no active account here anymore, so it cannot be approved. "
         "Reject it, or let its deadline pass."
@@ -67,12 +70,12 @@ def requester_gone() -> str:
 
 
 def not_an_editor() -> str:
-    """Tell somebody that they may not edit."""
+    """Return the reply to a person who may not edit the call."""
     return "You cannot edit this one."
 
 
 def own_request() -> str:
-    """Tell a requester that somebody else has to approve."""
+    """Return the reply to a requester's approval of their own request: others have to approve."""
     return (
         "This is your own request, so somebody else has to approve it. You can still reject "
         "or cancel it."
@@ -80,24 +83,24 @@ def own_request() -> str:
 
 
 def own_edit() -> str:
-    """Tell an editor that somebody else has to approve what they edited."""
+    """Return the reply to an editor's approval of what they edited: others have to approve."""
     return "You edited this, so somebody else has to approve it."
 
 
 def not_yet(approver_mentions: str) -> str:
-    """Tell an approver of another step that it is not their turn; takes mrkdwn of whose it is."""
+    """Return the reply to an approver of a later step; takes mrkdwn of whose turn it is."""
     who = f"these people decide: {approver_mentions}" if approver_mentions else "nobody can decide"
     return f"It is not your turn: in this step {who}. You can reject it."
 
 
 def enough(approver_mentions: str) -> str:
-    """Tell an approver that others have said yes in their place; takes mrkdwn of who is missing."""
+    """Return the reply to an approver whose step has enough votes; takes mrkdwn of who is left."""
     who = approver_mentions or "nobody who can be reached"
     return f"Enough people have approved this where you could. Still missing: {who}."
 
 
 def again_needs_all() -> str:
-    """Tell somebody that what took several people to approve is not run again by one."""
+    """Return the reply to “Run it again” on a call that took several people to approve."""
     return (
         "It took more than one person to approve this, so one click cannot run it again. "
         "Say whether it happened; if it did not, ask for it again."
@@ -105,7 +108,7 @@ def again_needs_all() -> str:
 
 
 def lookup_failed() -> str:
-    """Tell somebody that Slack could not say whether they may."""
+    """Return the reply to a decision if Slack could not be asked whether this person may decide."""
     return (
         "I could not check with Slack whether you may decide this, so nothing was changed. "
         "Please try again in a minute."
@@ -113,7 +116,7 @@ def lookup_failed() -> str:
 
 
 def stale_card() -> str:
-    """Tell somebody that the card they clicked was out of date."""
+    """Return the reply to a click on a card that was out of date."""
     return (
         "This card was out of date, so your click changed nothing. Look at it again: it shows how "
         "things stand now."
@@ -121,7 +124,7 @@ def stale_card() -> str:
 
 
 def too_late(deadline: datetime | None) -> str:
-    """Tell somebody that they clicked after the deadline."""
+    """Return the reply to a click after the deadline."""
     return (
         f"Too late: the deadline was {when(deadline)}, and nobody had answered. Nothing will run."
         if deadline
@@ -130,7 +133,7 @@ def too_late(deadline: datetime | None) -> str:
 
 
 def waits_for(requester: str) -> str:
-    """Tell somebody that the thread belongs to another person's request."""
+    """Return the reply to a message in a thread where another person's request waits."""
     return (
         f"I am working on a request by {mention(requester)} here and wait for a decision on it. "
         "Start a new thread and I will gladly take yours."
@@ -138,7 +141,7 @@ def waits_for(requester: str) -> str:
 
 
 def too_few_after_edit(people: int) -> str:
-    """Tell an editor that too few would be left to approve, and what to do instead."""
+    """Return the reply to an edit after which too few could approve, and what to do instead."""
     many = f"{people} people who have" if people > 1 else "somebody who has"
     return (
         f"With your edit, too few could approve it: it takes {many} not edited it. Send the plan "
@@ -147,7 +150,7 @@ def too_few_after_edit(people: int) -> str:
 
 
 def not_remembered() -> str:
-    """Tell who approved that it counts this time only."""
+    """Return the reply to an approver whose approval counts, but is not saved for later calls."""
     return (
         "Your approval counts, but it is not remembered: only who may approve such a request alone "
         "can have that."
@@ -155,7 +158,7 @@ def not_remembered() -> str:
 
 
 def words_needed() -> str:
-    """Tell somebody that the policy wants a reason with this decision."""
+    """Return the reply to a decision without a reason, if the policy requires one."""
     return (
         "Please say why: this one needs a reason in your own words. “Review…” and “Reject…” "
         "on the card ask for it."
@@ -163,12 +166,12 @@ def words_needed() -> str:
 
 
 def not_the_requester(requester: str) -> str:
-    """Tell somebody that only the requester can withdraw a call."""
+    """Return the reply to a person who withdraws a call that somebody else asked for."""
     return f"Only {mention(requester)}, who asked for this, can withdraw it. You can reject it."
 
 
 def sent_back_enough(rounds: int) -> str:
-    """Tell somebody that a request cannot be sent back any more."""
+    """Return the reply to a plan sent back after `rounds` times, which is the limit."""
     return (
         f"This request has been sent back {rounds} times, which is its limit. Approve, reject "
         "or cancel it."
@@ -176,7 +179,7 @@ def sent_back_enough(rounds: int) -> str:
 
 
 def words_decide_nothing() -> str:
-    """Tell a requester who writes while people decide how the request can still be changed."""
+    """Return the reply to a requester who writes while people decide: only buttons decide."""
     return (
         "Only the buttons on its card decide this. To change the request, mention me; to stop it, "
         "say “cancel”."
@@ -184,14 +187,14 @@ def words_decide_nothing() -> str:
 
 
 def trigger_expired() -> str:
-    """Tell somebody that Slack would not open the dialog anymore."""
+    """Return the reply to a click after which Slack would not open the dialog any more."""
     return "Slack did not let me open the dialog in time. Nothing was changed; please click again."
 
 
 def not_opened(code: str, means: str = "final") -> str:
-    """Tell somebody why Slack did not open a dialog; `code` is Slack's, "" for no answer.
+    """Return why Slack did not open a dialog; `code` is Slack's error, "" for no answer.
 
-    `means` is what it says about the call: final, passing, token or unknown.
+    `means`: the kind of error: final, passing, token or unknown.
     """
     match code:
         case "expired_trigger_id" | "exchanged_trigger_id" | "invalid_trigger_id":
@@ -216,7 +219,7 @@ def not_opened(code: str, means: str = "final") -> str:
 
 
 def _by_meaning(code: str, means: str) -> str:
-    """Say what whoever clicked can do about a code that has no sentence of its own."""
+    """Return what a person can do about an error code that has no sentence of its own."""
     match means:
         case "unknown":
             return f"Slack failed while it was at work ({code}). Please click again in a moment."
@@ -230,7 +233,7 @@ def _by_meaning(code: str, means: str) -> str:
 
 
 def late_message() -> str:
-    """Tell somebody that what they wrote arrived so late that it is not begun."""
+    """Return the reply to a message that Slack delivered over a day late, so it is not begun."""
     return (
         "Slack delivered this message more than a day after it was written, so I have not begun "
         "it. Mention me again if you still want it."
@@ -238,22 +241,22 @@ def late_message() -> str:
 
 
 def not_your_run(requester: str) -> str:
-    """Tell somebody that only the requester can cancel a request."""
+    """Return the reply to a person who cancels somebody else's request."""
     return f"Only {mention(requester)}, who asked for this, can cancel it."
 
 
 def nothing_to_cancel() -> str:
-    """Tell somebody that the request they cancel is already over."""
+    """Return the reply to cancelling a request that is already over."""
     return "This request is already finished; there is nothing to cancel."
 
 
 def nothing_to_retry() -> str:
-    """Tell somebody that the request they retry goes on already, or a newer one took over."""
+    """Return the reply to Retry on a request that goes on already or has been replaced."""
     return "There is nothing to retry here any more."
 
 
 def could_not(slack_unreachable: bool) -> str:
-    """Tell somebody that what they wrote or clicked could not be dealt with, despite retries."""
+    """Return the reply to a message or click that could not be handled, despite retries."""
     why = (
         "Slack did not tell me who you are"
         if slack_unreachable
@@ -263,5 +266,5 @@ def could_not(slack_unreachable: bool) -> str:
 
 
 def edit_not_saved(why: str) -> str:
-    """Tell an editor that what they saved could not be kept; `why` is a sentence."""
+    """Return the reply to an edit that could not be saved; `why` is a sentence."""
     return f"Your edit was not saved: {cite(why) or 'what the tool takes has changed since.'}"

@@ -1,7 +1,7 @@
-"""The form in which a person fills in the arguments of a tool, to ask for it. Pure.
+"""The form in which a person enters the arguments of a tool, to ask for a call of it. Pure.
 
-Made from the tool's argument model, as the Edit dialog is, and read by the same layout. What a
-template fixes stands there as text.
+It is built from the tool's argument model, as the Edit dialog is, and read by the same layout. What
+a template fixes is shown as text.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ _LINK = re.compile(r"https?://[!-~]{1,500}")
 def root_message(
     person: str, effect: str, link: str, mode: Mode = Mode.ASK, client: str = ""
 ) -> tuple[str, list[Json]]:
-    """Return words and blocks of one without the agent; `link`: the message that it is about, ""
-    for none; `mode`: in which it is asked; `client`: the program that asks for that person.
+    """Return text and blocks of the message that begins a request made without the agent.
+
+    `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
+    asked; `client`: the program that asks for that person.
     """
     text = request_sentences.asks(person, effect, client)
     blocks = [*notice_blocks(text), *mode_line(mode)]
@@ -90,7 +92,7 @@ def root_message(
 
 
 def mode_line(mode: Mode) -> list[Json]:
-    """Return the small print that names the mode in which a request is asked; none for ASK."""
+    """Return the small print that names the mode in which a request is asked; nothing for ASK."""
     return [] if mode is Mode.ASK else [context("mode", [mrkdwn(mode_note(mode))])]
 
 
@@ -107,7 +109,7 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class FormChoice:
-    """Something that a person may ask for."""
+    """A tool or a template that a person may choose to ask for."""
 
     kind: FormKind
     name: str
@@ -116,12 +118,15 @@ class FormChoice:
 
     @property
     def group(self) -> str:
-        """Under which heading it stands."""
+        """The key of the heading under which the menu lists this choice."""
         return self.does if self.kind is FormKind.TOOL else str(self.kind)
 
 
 def picker_modal(choices: Sequence[FormChoice], setting: Setting) -> Json:
-    """Build the dialog; what finds no room in the menu is to be asked for by its name."""
+    """Build the dialog in which a person chooses what to ask for.
+
+    It says how many choices the menu has no room for; they can be asked for by name.
+    """
     kept = choices[:MOST]
     menu: Json = {
         "type": "static_select",
@@ -145,7 +150,7 @@ def picker_modal(choices: Sequence[FormChoice], setting: Setting) -> Json:
 
 
 def invitation(person: str, channel: str) -> tuple[str, list[Json]]:
-    """Return the words and blocks that show somebody how to ask with a form; `channel`: where."""
+    """Return text and blocks that show a person how to ask with a form, in this `channel`."""
     text, ask = request_sentences.no_model(person), button(Action.REQUEST, "Ask", Setting(channel))
     return text, [*notice_blocks(text), actions(f"{Block.PICKER}:ask", [ask])]
 
@@ -173,7 +178,7 @@ MOST_WHY = 500
 
 @dataclass(frozen=True, slots=True)
 class CompletedForm:
-    """A form that can be sent."""
+    """A valid form, ready to be asked for."""
 
     values: dict[str, Any]  # JSON values as they were entered, with defaults
     arguments: BaseModel
@@ -182,7 +187,7 @@ class CompletedForm:
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """The form of one tool, and what stands in it at first."""
+    """The form of one tool, and the values it shows at first."""
 
     tool: Tool[Any]
     title: str
@@ -191,13 +196,13 @@ class RequestForm:
 
     @property
     def fillable(self) -> Tool[Any]:
-        """The tool with all its fields to be filled in, but those that are fixed."""
+        """The tool with all of its fields editable but those that are fixed."""
         fields = frozenset(self.tool.arguments.model_fields) - self.fixed
         return replace(self.tool, editable=fields)
 
 
 def blank_values(tool: Tool[Any]) -> dict[str, Any]:
-    """Return what a new form begins with: the defaults of the tool's fields."""
+    """Return the values a new form begins with: the defaults of the tool's fields."""
     model, found = tool.arguments, dict[str, Any]()
     nullable = {slot.names[0] for slot in slots(tool, {}) if slot.nullable}
     for name, field in model.model_fields.items():
@@ -221,8 +226,8 @@ def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
 def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
     """Return whether a form can hold all that a call of this tool needs beside what is `fixed`.
 
-    Nobody is to write a secret into a form: Slack shows it, and keeps it. Questions are the
-    agent's: their answers go nowhere else.
+    Secrets are not entered in a form, since Slack shows and keeps what is entered. Questions to
+    people and sub-agents are left to the agent.
     """
     if tool.name == ASK_PERSON.name or tool.agent is not None:
         return False
@@ -233,7 +238,7 @@ def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -
 
 
 def _is_needed(tool: Tool[Any], slot: Slot) -> bool:
-    """Return whether nothing stands for this value where nothing is entered."""
+    """Return whether the model requires this value, having no default for it."""
     model: Any = tool.arguments
     for name in slot.names[:-1]:
         model = _inner(model, name)
@@ -244,14 +249,14 @@ def _is_needed(tool: Tool[Any], slot: Slot) -> bool:
 
 
 def _inner(model: Any, name: str) -> Any:
-    """Return the model that is this field's type; None where it is none."""
+    """Return the model that is this field's type; None if its type is no model."""
     field = model.model_fields.get(name)
     kind = field.annotation if field else None
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def template_misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the values that a template fixes, a sentence each."""
+    """Return what is wrong with the values that a template fixes, one sentence for each fault."""
     known = tool.arguments.model_fields
     found = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known]
     found += [f"{name} is secret, and stands in no form" for name in fixed if name in tool.secret]
@@ -270,9 +275,9 @@ def template_misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
 
 
 def prefill_message(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return the form's values with a message's text in the field that seems meant for such.
+    """Return the form's values with a message's text put in the field that seems meant for it.
 
-    That is the one free text that has to be filled in; where there are several, the longest.
+    That is an empty free-text field with room for the text: a required one first, then the longest.
     """
     free = [
         place
@@ -289,12 +294,12 @@ def prefill_message(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> d
 
 
 def about_message(quoted: str) -> str:
-    """Return what a form and a request say of the message that they are about; plain text."""
+    """Return the plain text with which a form and a request quote the message they are about."""
     return f"About this message: “{' '.join(visible(quoted).split())}”"
 
 
 def form_modal(form: RequestForm, target: FormTarget) -> Json:
-    """Build the form; it notes what it is of, and which message it is about."""
+    """Build the form's dialog; its metadata notes the tool or template and the quoted message."""
     quoted = target.setting.quoted
     places, left_out = lay_out_fields(form.fillable, form.initial)
     blocks: list[Json] = [context(Block.PLACE, [mrkdwn(_where(target.setting.channel))])]
@@ -329,7 +334,7 @@ def _where(channel: str) -> str:
 
 
 def _drawn(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
-    """Return a value's blocks; what has to be entered is marked so, and no secret is asked for."""
+    """Return a value's blocks, with required ones marked; a secret has none."""
     if place.slot.secret:
         return []
     made = place.input
@@ -349,9 +354,10 @@ def _title(title: str) -> str:
 def read_form(
     form: RequestForm, state_values: Mapping[str, Mapping[str, Any]], names: object = None
 ) -> CompletedForm | FieldErrors:
-    """Read a submitted form, given the one that was shown and `view.state.values`.
+    """Return what was entered in a submitted form, or the errors.
 
-    `names` makes ids of the names in it (`bot.tools.names.Naming`), and may look them up.
+    Takes the form that was shown and `view.state.values`. `names` turns names that were entered
+    into ids (`bot.tools.names.NameResolver`), and may look them up.
     """
     tool = form.fillable
     places = lay_out_fields(tool, form.initial)[0]
@@ -365,13 +371,13 @@ def read_form(
 
 
 def error_at_first_input(form: RequestForm, why: str) -> FieldErrors:
-    """Return what is wrong with a form as a whole, at its first input."""
+    """Return an error about the whole form, placed at its first input."""
     places = [place for place in lay_out_fields(form.fillable, form.initial)[0] if place.input]
     block = places[0].slot.block_id if places else Field.WHY
     return FieldErrors({block: plain(why, 150)})
 
 
-# What a look-up came to, for people: the fields of a result, or its text as it is. Pure.
+# The result of a look-up for people: its fields, or its text as it is. Pure.
 
 MOST_OF_RESULT = 2_600  # characters of a result that the thread shows
 MOST_FIELDS = 30
@@ -379,7 +385,7 @@ ROWS, COLUMNS = 20, 10  # of a table
 
 
 def result_blocks(effect: str, text: str) -> tuple[str, list[Json]]:
-    """Return the notification and the blocks of a result; `effect`: what was looked up."""
+    """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
     head = plain(isolate_leftward_runs(visible(" ".join(mask_secrets(effect).split()))), 300)
     title, found = line(words("🔎 "), words(head, bold=True)), _loaded(text)
     rows = _rows(found)
@@ -392,7 +398,7 @@ def result_blocks(effect: str, text: str) -> tuple[str, list[Json]]:
 
 
 def _loaded(text: str) -> Any:
-    """Return what the text means as JSON; None where it is none."""
+    """Return the JSON value of a text; None if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -400,7 +406,10 @@ def _loaded(text: str) -> Any:
 
 
 def _fields(found: dict[str, Any]) -> list[Json]:
-    """Return a line for each field of a JSON object but its rows; none for one with too many."""
+    """Return a line for each field of a JSON object, without lists of objects.
+
+    None for an object with too many fields.
+    """
     told = {name: value for name, value in found.items() if not _are_rows(value)}
     if not told or len(told) > MOST_FIELDS:
         return []
@@ -417,7 +426,7 @@ def _fields(found: dict[str, Any]) -> list[Json]:
 
 
 def _are_rows(value: Any) -> bool:
-    """Whether this is a list of flat objects, which reads best as a table."""
+    """Return whether a value is a list of flat objects, which reads best as a table."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -427,7 +436,7 @@ def _are_rows(value: Any) -> bool:
 
 
 def _rows(found: Any) -> list[Json]:
-    """Return the first list of objects as a table; nothing where there is none."""
+    """Return the first list of objects in a result as a table; nothing if there is none."""
     inside = found.items() if isinstance(found, dict) else [("rows", found)]
     name, rows = next(((key, each) for key, each in inside if _are_rows(each)), ("", []))
     if not rows:

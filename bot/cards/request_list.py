@@ -1,4 +1,4 @@
-"""Draws what `/approvals` shows: the menu, lists, and a request's whole life. Pure.
+"""The answers of `/approvals`: the menu, lists of calls and requests, a request's history. Pure.
 
 Nothing is decided here; each list ends with the menu, so that one answer leads to the next.
 """
@@ -41,7 +41,7 @@ from storage.states import CallStatus, RunStatus, Verb
 
 @dataclass(frozen=True, slots=True)
 class AnswerFile:
-    """A file that comes with an answer."""
+    """A file sent along with an answer."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ class AnswerFile:
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """An answer: what Slack notifies of, and what it shows."""
+    """An answer to `/approvals`: the notification and the blocks."""
 
     text: str
     blocks: list[Json]
@@ -60,7 +60,7 @@ class CommandAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ListedCall:
-    """One call in a list."""
+    """One call in a list of calls."""
 
     run: str
     effect: str  # "Refund 40.00 EUR of order 1042"; secrets masked
@@ -75,7 +75,7 @@ class ListedCall:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """One request in a list."""
+    """One request in a list of requests."""
 
     run: str
     words: str  # what was asked; "" where nobody wrote anything, or it has not been read yet
@@ -100,7 +100,7 @@ class PastRevision:
 
 @dataclass(frozen=True, slots=True)
 class PastVote:
-    """What one person said of one revision."""
+    """One person's vote on one revision of a call."""
 
     person: str  # Slack user id
     for_person: str  # whose right it was, where that is somebody else; else ""
@@ -113,7 +113,7 @@ class PastVote:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """One call, from its proposal to its end."""
+    """One call in a request's history, from its proposal to its end."""
 
     effect: str
     tool: str  # its name
@@ -132,7 +132,7 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class RequestHistory:
-    """One request, from its first word to its end."""
+    """The history of one request, from its first word to its end."""
 
     run: str
     words: str
@@ -157,7 +157,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{22}|#[0-9a-f]{8,64}")
 
 
 def permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str:
-    """Return the address of a message, by that of its workspace; "" where either is not known."""
+    """Return the address of a message, given its workspace's address; "" if a part is unknown."""
     if not (workspace and ts and channel[:1] in ("C", "G", "D")):
         return ""
     link = f"{workspace.rstrip('/')}/archives/{channel}/p{ts.replace('.', '')}"
@@ -166,7 +166,7 @@ def permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str
 
 
 def place_of(link: str) -> tuple[str, str, str] | None:
-    """Return the channel, ts and thread of the message at that address; None for what is none."""
+    """Return channel, ts and thread of the message at an address; None if it is no such address."""
     found = _LINK.fullmatch(link)
     if found is None:
         return None
@@ -176,7 +176,7 @@ def place_of(link: str) -> tuple[str, str, str] | None:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether this is the address of a message, an id of the record, or a fingerprint."""
+    """Return whether a text is a message's address, an id of the record, or a fingerprint."""
     return place_of(text) is not None or bool(_ID.fullmatch(text.strip("`")))
 
 
@@ -205,12 +205,12 @@ MENU: Sequence[tuple[str, Action, Target]] = (
 
 
 def draw_overview_menu(text: str = "What would you like to see?") -> CommandAnswer:
-    """Draw the menu below these words of ours."""
+    """Draw the menu below a text of the bot's own."""
     return CommandAnswer(text, [section(_id("menu"), mrkdwn(text)), _buttons()])
 
 
 def add_overview_menu(said: CommandAnswer) -> CommandAnswer:
-    """Draw the menu's buttons below an answer that has them not yet."""
+    """Return the answer with the menu's buttons below it, added if they are missing."""
     if said.blocks[-1].get("block_id") == _id("looks"):
         return said
     return replace(said, blocks=[*said.blocks, _buttons()])
@@ -223,9 +223,11 @@ def _buttons() -> Json:
 def draw_waiting(
     calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool, questions: int
 ) -> CommandAnswer:
-    """Draw what waits for a person's decision; of `unsure` calls Slack does not say.
+    """Draw the calls that wait for a person's decision.
 
-    `questions`: so many wait for their answer.
+    `more`: how many are not listed; `unsure`: of how many calls Slack did not say whether they may
+    decide; `unread`: whether more calls wait than were looked through; `questions`: how many
+    questions wait for their answer.
     """
     nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
     title = "Waits for you" if calls else nothing
@@ -249,7 +251,7 @@ def draw_requests(found: Sequence[ListedRun], *, more: bool) -> CommandAnswer:
 
 
 def draw_decisions(found: Sequence[ListedCall], days: int, *, more: bool) -> CommandAnswer:
-    """Draw what was decided of late, by this person or on their requests."""
+    """Draw what was decided in the last `days`, by this person or on their requests."""
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
     notes = ["and more before; they stand in their threads"] if more else []
@@ -257,7 +259,7 @@ def draw_decisions(found: Sequence[ListedCall], days: int, *, more: bool) -> Com
 
 
 def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> CommandAnswer:
-    """Put entries below a title, as many as one answer takes, and say what is left out."""
+    """Build a list below a title, with as many entries as fit, saying how many are left out."""
     parts = list(entries)
     blocks = [section(_id("title"), mrkdwn(title))]
     if parts:
@@ -286,7 +288,7 @@ def _call(number: int, call: ListedCall) -> list[Json]:
 
 
 def decided_by(call: ListedCall) -> str:
-    """Say who decided it, behind how it ended: ", approved by @ana"; "" for nobody."""
+    """Return the words that name who decided a call: ", approved by @ana"; "" if nobody did."""
     if not call.deciders:
         return ""
     how = "" if call.status in (CallStatus.REJECTED, CallStatus.APPROVED) else ", approved"
@@ -294,7 +296,7 @@ def decided_by(call: ListedCall) -> str:
 
 
 def describe_beginning(of: ListedRun | RequestHistory) -> str:
-    """Quote the words with which a request began, or say how it did where there were none."""
+    """Return a quotation of a request's first words, or how it began if there were none."""
     if of.words:
         return f"“{put_on_one_line(of.words, WORDS_LIMIT)}”"
     return put_on_one_line(of.how or "A new request", WORDS_LIMIT)
@@ -321,8 +323,9 @@ def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun)
 def describe_call_status(
     status: CallStatus, effect: str, asks: bool = False, declined: bool = False
 ) -> str:
-    """Say how a call stands, and what it would do or did, on one line; `asks`: a question, which
-    who was asked may have `declined`.
+    """Return a call's status and effect on one line.
+
+    `asks`: the call is a question, which may have been `declined`.
     """
     waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
     ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
@@ -409,7 +412,7 @@ def _vote(vote: PastVote, newest: int) -> Json:
 
 
 def _end(call: PastCall) -> list[Json]:
-    """Build the lines of how it stands: its deadline while it waits, what came of it after."""
+    """Build the lines of a call's deadline and of how it ended."""
     lines = []
     if call.deadline is not None:
         waits = call.status in (CallStatus.PENDING, CallStatus.UNKNOWN)
@@ -428,10 +431,10 @@ def _id(name: str, *numbers: int) -> str:
 
 
 def describe_place(channel: str) -> str:
-    """Say where something was asked, as Slack shows it."""
+    """Return where something was asked, as mrkdwn: "in #channel" or "in a direct message"."""
     return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
 
 
 def put_on_one_line(text: str, limit: int) -> str:
-    """Return the text on one line of so many characters at most, secrets masked."""
+    """Return the text on one line of at most `limit` characters, secrets masked."""
     return plain(shown(" ".join(mask_secrets(text).split()), "(no words)"), limit)

@@ -1,6 +1,6 @@
-"""The Review dialog: all of one call, a note, and what to remember with its approval.
+"""The dialogs Review, Reject and Send back: views out, submitted state in. Pure.
 
-Pure: a view out, submitted state in.
+Before them: which parts of a call are masked for those who may not decide.
 """
 
 from __future__ import annotations
@@ -52,14 +52,11 @@ from bot.cards.slack_text import (
 from bot.cards.views import CallView, Value
 from storage.masking import mask_secrets
 
-# The dialogs that ask for words: why a call is rejected, what a new plan should do otherwise.
-
-# What everybody who sees a card may read of a call: less than those who decide, where it must
-# be.
+# What everybody who sees a card may read of a call: secrets are masked that approvers may see.
 
 
 def mask_for_viewers(call: CallView, preview: str | None = None) -> CallView:
-    """Return the call as everybody may read it; `preview`: what stands in its preview's place."""
+    """Return the call as everybody may read it; `preview`: text to show instead of its preview."""
     return replace(
         call,
         effect=mask_secrets(call.effect),
@@ -70,7 +67,7 @@ def mask_for_viewers(call: CallView, preview: str | None = None) -> CallView:
 
 
 def name_covered(whole: CallView, seen: CallView) -> tuple[str, ...]:
-    """Name what of the `whole` call is not as it stands in what onlookers have `seen`."""
+    """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
     names = [PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
     found = [*names, *(label_of(one) for one, other in pairs if one != other)]
@@ -80,7 +77,7 @@ def name_covered(whole: CallView, seen: CallView) -> tuple[str, ...]:
 
 
 def revealed_note(names: Sequence[str]) -> str:
-    """Tell who opens a dialog that it shows more than the card; `names` from `covered`."""
+    """Return the note in a dialog that it shows more than the card; `names`: see `name_covered`."""
     return (
         f"🔓 The card does not show all of {join_names(names)}. You can see it here because you "
         "may decide or edit this. This access is logged."
@@ -107,7 +104,7 @@ MAX_WORDS = 500  # characters of what a person says in a dialog
 def input_block(
     field: Field, label: str, element: Json, *, optional: bool = False, hint: str = ""
 ) -> Json:
-    """Build an input block of a dialog; `hint` stands below it in small print."""
+    """Build an input block of a dialog; `hint` stands below the input in small print."""
     block: Json = {
         "type": "input",
         "block_id": field,
@@ -119,7 +116,7 @@ def input_block(
 
 
 def text_element(placeholder: str = "") -> Json:
-    """Build the element for a few lines of a person's own words."""
+    """Build a text element for a few lines of a person's own words."""
     element: Json = {
         "type": "plain_text_input",
         "action_id": Entry.TEXT,
@@ -130,12 +127,12 @@ def text_element(placeholder: str = "") -> Json:
 
 
 def entered_text(state_values: Mapping[str, Any], field: Field) -> str:
-    """Return what stands in the text element of this input, without blanks around it."""
+    """Return the text that was entered in this input, without blanks around it."""
     return str(_state(state_values, field, Entry.TEXT).get("value") or "").strip()
 
 
 def chosen_value(state_values: Mapping[str, Any], field: Field, entry: Entry) -> str:
-    """Return the value of the option that is chosen in this input; "" for none."""
+    """Return the value of the option chosen in this input; "" for none."""
     option = _state(state_values, field, entry).get("selected_option") or {}
     return str(option.get("value", ""))
 
@@ -147,7 +144,10 @@ def _state(state_values: Mapping[str, Any], field: Field, entry: Entry) -> Mappi
 
 
 def send_back_modal(target: CallTarget, *, title: str) -> Json:
-    """Build the dialog for a remark on a plan: `target` is a call of it, `title` its effects."""
+    """Build the dialog for a remark on a plan.
+
+    `target`: one call of the plan; `title`: the effects of its calls.
+    """
     label = "What should change?"
     return {
         "type": "modal",
@@ -176,9 +176,9 @@ def reject_modal(
     needs_words: bool = False,
     by_agent: bool = True,
 ) -> Json:
-    """Build the dialog that asks why; `title` is what would be rejected.
+    """Build the dialog that asks why calls are rejected; `title` is what would be rejected.
 
-    `needs_words`: choosing a reason is not enough; `by_agent`: an agent proposed it, and is told.
+    `needs_words`: choosing a reason is not enough; `by_agent`: an agent proposed them, and is told.
     """
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
     preset = {"type": "radio_buttons", "action_id": Entry.PRESET, "options": options}
@@ -200,7 +200,7 @@ def reject_modal(
 
 
 def _top(what: str) -> Json:
-    """What the dialog is about, big where it is short enough."""
+    """Build the block that says what the dialog is about: a header if the text is short enough."""
     if fits_header(what):
         return header("what", what)
     return section("what", plain_text(plain(what, 1_000)))
@@ -228,10 +228,10 @@ MAX_BYTES = 250_000
 
 
 def review_modal(call: CallView, *, bar: str = "") -> Json:
-    """Build the dialog with all of one call, as those who decide may see it.
+    """Build the Review dialog with all of one call, as those who decide may see it.
 
-    It can be submitted, which approves, only if all of the call fits and there is no `bar`: a plain
-    sentence why this person can look and not approve.
+    The dialog can be submitted, which approves, only if all of the call fits and there is no `bar`:
+    a plain sentence on why this person may look and not approve.
     """
     may_approve = not bar
     blocks = _review_blocks(call)
@@ -255,7 +255,7 @@ def review_modal(call: CallView, *, bar: str = "") -> Json:
 
 
 def shows_all(call: CallView) -> bool:
-    """Return whether the dialog has room for all of a call, and every text of it stands there."""
+    """Return whether the Review dialog has room for a whole call and contains all of its texts."""
     view = review_modal(call)
     if "submit" not in view:
         return False
@@ -266,7 +266,7 @@ def shows_all(call: CallView) -> bool:
 
 
 def _texts(drawn: list[Json]) -> Iterator[str]:
-    """Every text in blocks, in no order."""
+    """Yield every text in these blocks, in no order."""
     left: list[Any] = [drawn]
     while left:
         each = left.pop()
@@ -331,7 +331,7 @@ def _review_blocks(call: CallView) -> list[Json]:
 
 
 def _choices(call: CallView) -> list[Json]:
-    """The inputs for a note and for what is to be remembered."""
+    """Build the inputs for a note and for how long to remember the approval."""
     blocks = [
         input_block(
             Field.NOTE,
@@ -354,7 +354,7 @@ def _choices(call: CallView) -> list[Json]:
 
 
 def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
-    """Return the note of a submitted dialog, and the number of the offer to remember."""
+    """Return the note of a submitted dialog, and the index of the offer to remember, or None."""
     chosen = chosen_value(state_values, Field.REMEMBER, Entry.OFFER)
     is_number = chosen.isascii() and chosen.isdigit() and len(chosen) < 3
     note = entered_text(state_values, Field.NOTE)[:MAX_WORDS]
@@ -362,7 +362,7 @@ def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def _long(label: str, text: str) -> list[Json]:
-    """Build one argument: on a line, or below its label, in numbered parts if very long."""
+    """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
     parts = chunks(text)
     if len(parts) == 1 and "\n" not in text:
         return [line(words(f"{isolate_leftward(label)}:  ", bold=True), words(text))]
@@ -374,9 +374,9 @@ def _long(label: str, text: str) -> list[Json]:
 
 
 def chunks(text: str, limit: int = CHUNK) -> list[str]:
-    """The text in pieces that Slack counts at most `limit` characters each.
+    """Split the text into pieces that Slack counts as at most `limit` characters each.
 
-    Joined again they are the text.
+    Joined again the pieces are the text.
     """
     if slack_length(text) <= limit:
         return [text]
@@ -392,5 +392,5 @@ def chunks(text: str, limit: int = CHUNK) -> list[str]:
 
 
 def _rich(name: str, elements: Sequence[Json]) -> list[Json]:
-    """The elements in rich_text blocks of about one full text each."""
+    """Put the elements into rich_text blocks of about one full text each."""
     return pack_rich_text(elements, CHUNK + 100, lambda number: f"{name}:{number}")

@@ -1,4 +1,4 @@
-"""What others wrote, on one line of ours; and the words that several sentences share. Pure."""
+"""Quotes of what others wrote, and words that several sentences share. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 
 def cite(text: str, limit: int = 300) -> str:
-    """Quote what others wrote, in mrkdwn: masked, hidden characters shown, one line, escaped."""
+    """Return others' words as one line of mrkdwn: masked, hidden characters shown, cut, escaped."""
     return escape(
         plain(isolate_leftward_runs(visible(" ".join(mask_secrets(text).split()))), limit)
     )
 
 
 def past(verb: str) -> str:
-    """Return the past of a verb ("approve": "approved"); other words as they are."""
+    """Return the past of a verb ("approve": "approved"); other words unchanged."""
     return _VERBS.get(verb, verb)
 
 
 def offer_label(what: Offer, titles: Mapping[str, str]) -> str:
-    """Word an offer to remember an approval, as the plain text of a menu's option.
+    """Return an offer to remember an approval as plain text for an option of a menu.
 
     "the same amount and account, in this thread, for 1 day, 10 times"; `titles` by field name.
     """

@@ -1,6 +1,6 @@
-"""Strings as Slack reads them: escaping, counting, mentions, times, the model's Markdown.
+"""Text as Slack reads it: escaping, counting, mentions, times, the model's Markdown. Pure.
 
-Pure; it decides nothing and knows no blocks.
+Nothing here decides anything or builds blocks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STYLED = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(
 
 
 def visible(text: str) -> str:
-    """The text with each hidden character written out as ⟨U+202E⟩.
+    """Return the text with each hidden character written out as ⟨U+202E⟩.
 
     All other characters stay as they are, and so do those that join an emoji's parts.
     """
@@ -65,8 +65,10 @@ def _written_out(text: str) -> str:
 
 
 def isolate_leftward(text: str) -> str:
-    """A value, isolated where a part of it is written from right to left: so it does not change the
-    order of what stands beside it. Within JSON, and on several lines, each text in quotes is.
+    """Return a value in Unicode isolate marks if a part of it is written from right to left.
+
+    So it does not change the order of the text beside it. In JSON, and in text of several lines,
+    each quoted text is isolated.
     """
     if text.isascii() or not _LEFTWARD.search(text):
         return text
@@ -76,57 +78,64 @@ def isolate_leftward(text: str) -> str:
 
 
 def isolate_leftward_runs(text: str) -> str:
-    """A text with each run of words from right to left isolated: numbers beside one stay in order.
+    """Return a text with isolate marks around each run of right-to-left words.
 
-    For sentences and previews, in which others have put values beside one another.
+    So numbers beside a run stay in order. For sentences and previews, in which others have put
+    values beside one another.
     """
     return text if text.isascii() else _LEFTWARD.sub(rf"{_ISOLATE}\g<0>{_END}", text)
 
 
 def escape(text: str) -> str:
-    """Escape the three characters that mrkdwn gives a meaning; it knows no back-slash."""
+    """Escape the three characters that mrkdwn gives a meaning (it has no back-slash escapes)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def unescape(text: str) -> str:
-    """Return what `escape` was given."""
+    """Return the text that `escape` was given."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def slack_length(text: str) -> int:
-    """Count as Slack does: after escaping, and characters beyond the BMP as two (to be safe)."""
+    """Return the length as Slack counts: escaped, characters beyond the BMP as two (to be safe)."""
     counted = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
     return counted + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
 
 
 def mention(user: str) -> str:
-    """A person for mrkdwn (`<@U…>`); "someone" for what is not a user id."""
+    """Return the mention of a person for mrkdwn (`<@U…>`); "someone" if `user` is no user id."""
     return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
 
 
 def decider_mention(user: str, stand_ins: Mapping[str, str]) -> str:
-    """A person for mrkdwn, behind whoever has decided for them: "<@UCLEO>, for <@UANA>"."""
+    """Return the mention of a person whose vote counted, behind the delegate who gave it, if any.
+
+    "<@UCLEO>, for <@UANA>"; `stand_ins`: the delegates, by the person they decided for.
+    """
     stand_in = stand_ins.get(user)
     return f"{mention(stand_in)}, for {mention(user)}" if stand_in else mention(user)
 
 
 def group_mention(group: str) -> str:
-    """A user group for mrkdwn (`<!subteam^S…>`), by id; "a user group" for what is not one."""
+    """Return the mention of a user group for mrkdwn (`<!subteam^S…>`).
+
+    "a user group" if `group` is no user group's id.
+    """
     return f"<!subteam^{group}>" if GROUP.fullmatch(group) else "a user group"
 
 
 def channel_mention(channel: str) -> str:
-    """A channel for mrkdwn (`<#C…>`); "a channel" for what is not a channel id."""
+    """Return the mention of a channel (`<#C…>`); "a channel" if `channel` is no channel id."""
     return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
 
 
 def spell_number(count: int) -> str:
-    """A small number as a word in a sentence: "two", "three"; more than ten in digits."""
+    """Return a number up to ten as a word ("two", "three"), a larger one in digits."""
     return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
 
 
 def in_utc(moment: datetime) -> str:
-    """A time for where Slack cannot localise it: "21 Nov 2026, 14:02 UTC".
+    """Return a time in UTC for places where Slack cannot localise times: "21 Nov 2026, 14:02 UTC".
 
     Takes an aware datetime.
     """
@@ -135,20 +144,25 @@ def in_utc(moment: datetime) -> str:
 
 
 def when(moment: datetime) -> str:
-    """A time in mrkdwn that Slack shows in the reader's own zone. Takes an aware datetime."""
+    """Return a time as mrkdwn that Slack shows in the reader's own zone.
+
+    Takes an aware datetime.
+    """
     return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{in_utc(moment)}>"
 
 
 def format_deadline(moment: datetime) -> str:
-    """The same with the time that is left, which Slack keeps right: "… at 14:02 (in 3 hours)"."""
+    """Return a time as mrkdwn with the time left, which Slack updates: "… at 14:02 (in 3 hours)".
+
+    Takes an aware datetime.
+    """
     return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT} ({{ago}})|{in_utc(moment)}>"
 
 
 def plain(text: str, limit: int, lines: int | None = None) -> str:
     """Shorten the text to what Slack counts as `limit` (>= 40) characters, saying how much is cut.
 
-    For places with a limit where the whole text is to be had elsewhere. What is missing is always
-    said. `lines`: the most lines as well.
+    For places where the whole text can be read elsewhere. `lines`: the most lines as well.
     """
     kept = len(text) if lines is None else len("\n".join(text.split("\n", lines)[:lines]))
     if slack_length(text) <= limit and kept == len(text):
@@ -169,7 +183,7 @@ def _missing(text: str, kept: int) -> str:
 
 
 def neutral_markdown(text: str) -> str:
-    """Take out of the model's Markdown what notifies people.
+    """Return the model's Markdown with every mention that notifies people turned into text.
 
     `<!here>` becomes "@here", `<@U1|ana>` "@ana".
     """
@@ -186,7 +200,7 @@ def neutral_markdown(text: str) -> str:
 
 
 def without_markdown(text: str) -> str:
-    """Take the marks out of Markdown, for a notification: `**Done**` becomes "Done"."""
+    """Return Markdown without its marks, for a notification: `**Done**` becomes "Done"."""
     text = _LINK.sub(r"\1", _BEFORE_LINE.sub("", text))
     for _ in range(2):  # bold in italics
         text = _STYLED.sub(r"\2", text)
@@ -194,12 +208,10 @@ def without_markdown(text: str) -> str:
 
 
 def split_markdown(text: str, limit: int = 11_000) -> list[str]:
-    """Split Markdown into parts that Slack counts at most `limit` (>= 100) characters each.
+    """Split Markdown into parts that Slack counts as at most `limit` (>= 100) characters each.
 
-    Blank text has no parts.
-
-    Parts end after a paragraph where there is one, else after a line; a code fence is closed and
-    opened again. Nothing but blank lines at the borders is lost.
+    Blank text has no parts. Parts end after a paragraph if possible, else after a line; a code
+    fence is closed and opened again. Nothing but blank lines at the borders is lost.
     """
     parts: list[str] = []
     lines = _short_lines(text, limit // 2)
@@ -222,9 +234,9 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
 
 
 def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
-    """Return how many lines go into the next part, and the fence open after them ("" for none).
+    """Return how many lines go into the next part (at least one), and the fence left open, or "".
 
-    It is at least one line.
+    The fence is named by its opening line.
     """
     room = limit - (slack_length(fence) + 1 if fence else 0)
     best, best_fence, paragraph = 1, _after(fence, lines[0]), 0
@@ -243,7 +255,7 @@ def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
 
 
 def _after(fence: str, line: str) -> str:
-    """The opening line of the fence that is open after this line ("" for none)."""
+    """Return the opening line of the fence that is open after this line; "" for none."""
     match = _FENCE.fullmatch(line.rstrip("\n"))
     if not match:
         return fence
@@ -259,9 +271,9 @@ def _marks(fence: str) -> str:
 
 
 def _short_lines(text: str, limit: int) -> list[str]:
-    """The lines with their ends.
+    """Return the lines of the text with their ends.
 
-    One longer than the limit is divided, at a space where there is one.
+    One longer than the limit is divided, at a space if there is one.
     """
     lines: list[str] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
@@ -276,7 +288,7 @@ def _short_lines(text: str, limit: int) -> list[str]:
 
 
 def _longest(text: str, limit: int) -> int:
-    """How many leading characters Slack counts as at most `limit` (at least one)."""
+    """Return how many leading characters Slack counts as at most `limit` (at least one)."""
     used = 0
     for index, char in enumerate(text[: limit + 1]):
         used += slack_length(char)
@@ -286,7 +298,7 @@ def _longest(text: str, limit: int) -> int:
 
 
 def strip_mrkdwn(text: str) -> str:
-    """Return a sentence of ours without mrkdwn, for places that show plain text only."""
+    """Return one of the bot's sentences without mrkdwn, for places that show plain text only."""
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
     text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
     text = re.sub(r"<@[^>]+>", "somebody", text)
@@ -294,7 +306,7 @@ def strip_mrkdwn(text: str) -> str:
     return html.unescape(text.replace("*", ""))
 
 
-# What the values of a call are called: labels from keys, and labels that look alike told apart.
+# Labels for the values of a call: made from keys, and told apart if they look alike.
 
 WITHIN = " › "  # between the label of a part and that of what it is a part of
 # letters of other scripts that look like a Latin one, and what they look like
@@ -314,9 +326,10 @@ def humanise_name(name: str) -> str:
 
 
 def label_for_key(key: str) -> str:
-    """Return a label for a key that nothing describes: no two keys have the same one.
+    """Return a label for a key that no schema describes; no two keys have the same label.
 
-    A key of small letters, as programs write one, is in words; any other stands behind its words.
+    A key of small letters, as programs write one, becomes words; any other key is added in full
+    behind its words.
     """
     label = humanise_name(key)
     words = key.split("_")
@@ -331,15 +344,15 @@ def _lowered(word: str) -> str:
 
 
 def _is_disguised(word: str) -> bool:
-    """Whether a word of another script reads as one of Latin letters."""
+    """Return whether a word of another script looks like one in Latin letters."""
     return not word.isascii() and look_of(word).isascii()
 
 
 def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the labels, each that may be taken for another one with its keys behind it.
+    """Return the labels, adding the keys to each that a reader could mistake for another.
 
-    So is one whose letters are of several scripts, or that has none. Keys are written in ASCII, so
-    that no two of them look the same.
+    They are also added to a label that mixes scripts in a word, or has no letters. Keys are written
+    in ASCII, so that no two of them look the same.
     """
     looks = [look_of(label) for label in labels]
     alike = {look for look, count in Counter(looks).items() if count > 1}
@@ -358,14 +371,17 @@ def raw_keys(keys: Sequence[str]) -> str:
 
 @lru_cache(4096)
 def look_of(label: str) -> str:
-    """Return a text that is the same for labels that a reader may take for one another."""
+    """Return a text that is equal for labels that a reader could mistake for one another."""
     folded = unicodedata.normalize("NFKD", label).casefold()
     return "".join(_LIKE.get(char, char) for char in folded if char.isalnum()) or label
 
 
 @lru_cache(4096)
 def _is_mixed(label: str) -> bool:
-    """Whether one word of it has letters of several scripts, or it has unseen ones, or none."""
+    """Return whether a label may mislead by its characters.
+
+    A word mixes scripts, a character cannot be seen, or there is no letter or digit.
+    """
     if not any(map(str.isalnum, label)):
         return True
     if label.isascii():

@@ -1,6 +1,6 @@
-"""What a card shows, as plain data: made from rows for the outbox, drawn by `card`. Pure.
+"""The data that cards show, made from rows and drawn by `card`. Pure.
 
-Before it, what a person wrote to the bot, as text.
+Before it: functions that read the events Slack sends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bot.tools.effect_source import EffectSource
 from bot.tools.invisible_characters import is_hidden, is_plain
 from storage.states import CallStatus
 
-# What a person wrote to the bot, as text for the model, and whence deliveries come. Pure.
+# What a person wrote to the bot, as text for the model, and its workspace. Pure.
 
 # the subtypes of what a person writes; the others say what became of a message, or of a channel
 WRITTEN = (None, "file_share", "thread_broadcast")
@@ -40,7 +40,7 @@ _LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>
 def message_text(event: dict[str, Any], bot_user: str) -> str:
     """Return a message event's words: without the bot's mention, links as typed, files named.
 
-    "" where there is nothing to be seen.
+    "" if nothing in it can be seen.
     """
     text = event.get("text") or ""
     if "<" in text:
@@ -55,9 +55,10 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
 
 
 def file_name(file: Mapping[str, Any]) -> str:
-    """Return a file's name as a name: in quotation marks, on one line, bounded, nothing hidden.
+    """Return a file's name in quotation marks: on one line, shortened, hidden characters shown.
 
-    Whoever names a file does not speak for who attaches it.
+    Quotation marks and brackets in it are replaced: whoever named a file does not speak for the
+    person who attaches it. “unnamed” if nothing in it can be seen.
     """
     name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
     for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
@@ -68,14 +69,14 @@ def file_name(file: Mapping[str, Any]) -> str:
 
 
 def strip_invisible(text: str) -> str:
-    """The text without the characters that nobody can see."""
+    """Return the text without the characters that nobody can see."""
     return text if is_plain(text) else "".join(each for each in text if not is_hidden(each))
 
 
 def may_be_for_us(event: dict[str, Any]) -> bool:
-    """Return whether a message might be for the bot, as far as it alone tells.
+    """Return whether a message could be for the bot, judged by its event alone.
 
-    A bot's never is, nor a channel's message that begins a thread and mentions nobody.
+    A bot's message never is, nor is a channel's message that begins a thread and mentions nobody.
     """
     if event.get("bot_id") or (event.get("previous_message") or {}).get("bot_id"):
         return False
@@ -85,9 +86,9 @@ def may_be_for_us(event: dict[str, Any]) -> bool:
 
 
 def installation_of(body: dict[str, Any]) -> str:
-    """Return the workspace that an event is delivered to; "" for none named.
+    """Return the id of the workspace that an event is delivered to; "" if none is named.
 
-    In a channel shared between companies `team_id` may be the other one's.
+    In a channel shared between companies `team_id` may be the other company's.
     """
     granted = [each.get("team_id") for each in body.get("authorizations") or ()]
     teams = (*granted[:1], body.get("context_team_id"), body.get("team_id"))
@@ -95,18 +96,18 @@ def installation_of(body: dict[str, Any]) -> str:
 
 
 def team_of(body: dict[str, Any]) -> str:
-    """Return the workspace that a click or a submitted dialog comes from; "" for none named."""
+    """Return the id of the workspace that a click or dialog comes from; "" if none is named."""
     return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""
 
 
 def gives_thanks(text: str) -> bool:
-    """Return whether these are the words of somebody who is only polite, and no others."""
+    """Return whether the text is nothing but polite thanks."""
     words = re.findall(r"[^\W_]+", strip_invisible(text).lower())
     return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
 
 
 def takes_back(text: str) -> bool:
-    """Return whether these are the words of somebody who takes a request back, and no others."""
+    """Return whether the text only cancels a request, like "stop it" or "never mind"."""
     words = " ".join(strip_invisible(text).lower().strip(" .!").removeprefix("please ").split())
     return words.removesuffix(" please").rstrip(" ,") in CANCEL
 
@@ -128,13 +129,13 @@ class Value:
 
     @property
     def says_something(self) -> bool:
-        """Whether it is set, or was until the latest edit."""
+        """Whether the argument is set, or was set until the latest edit."""
         return self.text != UNSET or self.before is not None
 
 
 @dataclass(frozen=True, slots=True)
 class MissingVotes:
-    """So many more people of these, as a step without an order lacks them."""
+    """How many more of these people have to approve, in a step that has no fixed order."""
 
     count: int
     groups: tuple[str, ...] = ()  # user-group ids
@@ -144,7 +145,7 @@ class MissingVotes:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a call that takes more than one yes or no has come."""
+    """The votes so far on a call that takes more than one approval or rejection."""
 
     approved: tuple[str, ...]  # Slack user ids, in order
     rejected: tuple[str, ...]
@@ -160,7 +161,7 @@ class Progress:
 class CallView:
     """One call of a plan, with all that its reader may need.
 
-    Made in full for those who decide; `bot.cards.review_dialog` makes of it what a card shows.
+    It is made in full for those who decide; `bot.cards.review_dialog` derives what others may read.
     """
 
     id: str
@@ -204,13 +205,13 @@ class CallView:
 
     @property
     def target(self) -> CallTarget:
-        """What the buttons for this call are about."""
+        """The target of the buttons for this call."""
         return CallTarget(self.id, self.revision)
 
 
 @dataclass(frozen=True, slots=True)
 class DelegatedTask:
-    """What one sub-agent was asked on the way to a call."""
+    """The task of one sub-agent on the way to a call, and who gave it."""
 
     agent: str  # its tool's title
     by: str  # who asked it: another sub-agent's title, "" for the requester's agent
@@ -219,7 +220,7 @@ class DelegatedTask:
 
 @dataclass(frozen=True, slots=True)
 class CardView:
-    """One message: the calls of one plan that go to one approver route (or one part of them)."""
+    """One card: the calls of one plan that go to the same approvers (or one part of them)."""
 
     plan_id: str
     revision: int  # of the card: what waits on it
@@ -248,5 +249,5 @@ class CardView:
 
     @property
     def target(self) -> CardTarget:
-        """What the buttons for all of the card are about."""
+        """The target of the buttons for all of the card."""
         return CardTarget(self.plan_id, self.revision, self.card)

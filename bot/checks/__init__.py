@@ -1,1 +1,1 @@
-"""What `countersign doctor` and a working bot both look at: Slack, people, the policy's rules."""
+"""Checks that `countersign doctor` and a running bot make: Slack, people, the policy's rules."""

@@ -1,4 +1,4 @@
-"""What one check of the doctor says: how it stands, about what, and what to do."""
+"""The result of one check: its level, its subject, what was found, and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PATIENCE = 15.0  # seconds any one check may take
 
 
 class Level(StrEnum):
-    """How what was checked stands."""
+    """How good or bad the result of a check is."""
 
     OK = "ok"  # nothing is to be done
     WARN = "warn"  # it works, and somebody should look at it
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of one check; the remedy is empty where nothing is to be done."""
+    """The result of one check; the remedy is empty if nothing is to be done."""
 
     level: Level
     about: str
@@ -26,21 +26,21 @@ class Check:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """One line, or more where the text has more."""
+        """Return the result as one line, or more if its text has more."""
         line = f"{self.level:<4}  {self.about}: {self.text}"
         return f"{line}. {self.remedy}" if self.remedy else line
 
 
 def ok(about: str, text: str) -> Check:
-    """Say that all is well."""
+    """Return a result that says all is well."""
     return Check(Level.OK, about, text)
 
 
 def warn(about: str, text: str, remedy: str = "") -> Check:
-    """Say that somebody should look at it."""
+    """Return a result that somebody should look at, though the bot works."""
     return Check(Level.WARN, about, text, remedy)
 
 
 def fail(about: str, text: str, remedy: str = "") -> Check:
-    """Say that it would not work."""
+    """Return a result with which Countersign would not work."""
     return Check(Level.FAIL, about, text, remedy)

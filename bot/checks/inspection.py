@@ -1,8 +1,8 @@
-"""Looks beside the work at what `countersign doctor` looks at: soon after the start, when another
-policy is in force, and again for as long as something is wrong.
+"""Makes the checks of `countersign doctor` in a running bot.
 
-It decides nothing and delays nothing: on a thread of its own, with connections of its own. What it
-finds is a line of the log each, and a number of the metrics.
+That is soon after the start, when another policy is in force, and again for as long as something is
+wrong. Nothing is decided or delayed by it: it has a thread and connections of its own. Each finding
+is a line of the log, and is counted in the metrics.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-# The looks at the policy's rules beside the tools there are.
+# The checks of the policy's rules against the tools that exist.
 
 DEEPEST = 5  # levels of a made-up value
 SUMS = (Decimal(0), Decimal(1), Decimal(7))  # made up: several, for some conditions divide by them
@@ -50,8 +50,9 @@ _MOMENTS: dict[str, Any] = {
 
 
 def check_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[Check]:
-    """Whether each rule is about a tool there is, and its condition about fields that tool has; and
-    which tools change something with nobody asked.
+    """Yield checks that each rule fits a tool, and that its condition fits that tool's fields.
+
+    Then those of rules by which something is changed with nobody asked.
     """
     tools = {each.name: each for each in registered}
     found = [
@@ -66,8 +67,9 @@ def check_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[Che
 
 
 def _unasked(policy: Policy, tools: Tools) -> Iterator[Check]:
-    """Rules by which what changes something runs with nobody asked; those that name each such tool
-    are only told.
+    """Yield a check of each rule by which tools that change something run with nobody asked.
+
+    It is a warning if one of these tools is not named in the rule.
     """
     for index, rule in enumerate(policy.rules):
         if not isinstance(rule.gate, Allow):
@@ -88,8 +90,9 @@ def _unasked(policy: Policy, tools: Tools) -> Iterator[Check]:
 
 
 def _settles(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
-    """Whether the rule at `at` sees to it that the one at `index` lets no call of this tool run
-    unasked: it comes first and takes every call, or it denies, or adds people to ask.
+    """Return whether rule `at` keeps rule `index` from letting this tool run unasked.
+
+    It does if it comes first and takes every call, or if it denies, or adds people to ask.
     """
     rule = policy.rules[at]
     if rule.channels or rule.requesters or rule.when:
@@ -102,7 +105,7 @@ def _settles(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
 
 
 def check_hours(policy: Policy, now: datetime) -> Iterator[Check]:
-    """Whether the holidays that business hours leave out are kept up."""
+    """Yield the check that business hours, if set, leave out some holiday within a year."""
     hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
     if hours is None:
         return
@@ -176,7 +179,7 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
 
 
 def _mixed(rule: Rule, tools: Tools) -> Iterator[Check]:
-    """Sums that add up amounts of several currencies."""
+    """Yield a warning for each sum of a rule that adds up amounts in different currencies."""
     for each in sorted(condition(rule.when).spent):
         tool = tools.get(each.tool)
         there = tool.arguments.model_fields if tool else {}
@@ -186,9 +189,9 @@ def _mixed(rule: Rule, tools: Tools) -> Iterator[Check]:
 
 
 def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
-    """Tell the condition with made-up values of the right kinds.
+    """Yield a warning if the rule's condition fails with made-up values for every tool.
 
-    Where that never works, kinds are mixed up.
+    Such a condition compares values of different kinds.
     """
     told, problems = condition(rule.when), []
     for each in matching:
@@ -204,7 +207,7 @@ def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
 
 
 def _made_up(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
-    """Facts of a call of this tool; whatever the rule looks up is there."""
+    """Return made-up facts of a call of this tool; whatever the rule looks up is among them."""
     told = condition(rule.when)
     schema = tool.arguments.model_json_schema(by_alias=False)
     return Facts(
@@ -223,9 +226,9 @@ def _made_up(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
 
 
 def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
-    """A value such as the JSON schema describes; the first kind that is not null.
+    """Return a value that the JSON schema `field` describes; of the first kind that is not null.
 
-    What contains itself ends.
+    What is nested more than DEEPEST levels deep is None, as a schema may contain itself.
     """
     if depth > DEEPEST:
         return None
@@ -251,7 +254,7 @@ def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> An
 
 
 def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
-    """Fields that may be edited or remembered, and that no tool of the rule has."""
+    """Yield a warning for each editable or remembered field that no tool of the rule has."""
     if not isinstance(rule.gate, Ask | Addition):
         return
     there = {field for each in matching for field in each.arguments.model_fields}
@@ -268,7 +271,7 @@ AGAIN = 600.0  # seconds until it is looked again, where something was wrong
 
 
 class Inspection:
-    """One per process."""
+    """The thread that checks the setup of a running bot; one per process."""
 
     def __init__(
         self,
@@ -279,7 +282,7 @@ class Inspection:
         clock: Clock,
         signals: Signals,
     ) -> None:
-        """`signals.policy` says that another policy is in force."""
+        """`signals.policy` is given when another policy is in force."""
         self._settings, self._policy, self._tools = settings, policy, tools
         self._store, self._clock, self._signals = store, clock, signals
         self._ended = threading.Event()
@@ -289,12 +292,12 @@ class Inspection:
         )
 
     def start(self) -> None:
-        """Look soon, on a thread of its own."""
+        """Begin to check soon, on a thread of its own."""
         self._thread = threading.Thread(target=self._run, name="inspection", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; what is being asked is not waited for."""
+        """Make no more checks; a check under way is not waited for."""
         self._ended.set()
         self._signals.policy.give()
         self._client.close()
@@ -318,11 +321,11 @@ class Inspection:
                 known = frozenset()  # of another policy all is said
 
     def look(self) -> list[Check]:
-        """Make all checks, and return those by which something is wrong or odd."""
+        """Make all checks, and return those that found something wrong or odd."""
         return [each for each in self._checks() if each.level is not Level.OK]
 
     def _tell(self, found: list[Check], known: frozenset[str]) -> frozenset[str]:
-        """Log what is not `known`, and have all of it counted; return what is known now."""
+        """Log the findings that are not in `known`, and count all; return all as lines."""
         lines = [" ".join(str(each).split()) for each in found]
         for line in lines:
             if line not in known:
@@ -343,7 +346,7 @@ class Inspection:
         yield from check_hours(policy, self._clock.now())
 
     def _at_slack(self, client: WebClient) -> Iterator[Check]:
-        """What only Slack can say."""
+        """Yield the checks for which Slack has to be asked."""
         from bot.checks.people_checks import check_operator, check_people, usual_of
         from bot.checks.slack import check_places, check_sign_in, sign_in
 

@@ -37,16 +37,16 @@ FIRST = "Correct what is wrong above first"
 
 
 def usual_requesters(settings: Settings, now: datetime) -> Usual:
-    """Who asked how often under which rule, in the last days.
+    """Return, by rule, who asked how often under it in the last DAYS days.
 
-    Nothing where the record cannot be read.
+    Empty if the record cannot be read.
     """
     store = ReadOnly(settings.database_url)
     return {} if store.trouble() else usual_of(store, now)
 
 
 def usual_of(store: Store, now: datetime) -> Usual:
-    """The same of a record that is open."""
+    """Return, by rule, who asked how often, from an open record; empty if it cannot be read."""
     found: Usual = {}
     try:
         with store.read() as tx:
@@ -58,9 +58,9 @@ def usual_of(store: Store, now: datetime) -> Usual:
 
 
 def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator[Check]:
-    """Everybody whom the policy names, each once, then each rule that asks as a whole.
+    """Yield checks of the people, groups and channels that the policy names, then of each rule.
 
-    `usual`: who asks for what, as recorded.
+    `usual`: who asked how often under which rule.
     """
     client, directory = workspace.client, workspace.directory
     asks, people = policy.asks(), _People(directory, workspace.team)
@@ -88,30 +88,30 @@ def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator
 
 
 def _all(ask: Ask) -> Iterator[Approvers]:
-    """The approvers of every stage and escalation."""
+    """Yield the approvers of a gate and of its escalation steps."""
     yield ask.approvers
     yield from (step.approvers for step in ask.escalation)
 
 
 def _beside(policy: Policy) -> Iterator[Approvers]:
-    """Whom the policy names beside its rules: who loosens modes, reads records, uses templates."""
+    """Yield whom the policy names outside rules: to loosen modes, read records, use templates."""
     found = (policy.loosen, policy.readers, *(each.who for each in policy.templates))
     yield from (each for each in found if each is not None)
 
 
 def _places(policy: Policy) -> set[str]:
-    """The channels that the policy names, but for those to post to, by id as well as by name."""
+    """Return the channels that the policy names, by id or name, except those to post to."""
     return {*policy.shared_channels, *(name for rule in policy.rules for name in rule.channels)}
 
 
 def _requesters(policy: Policy) -> set[str]:
-    """The people whom rules name as those who ask, by id."""
+    """Return the ids of the people whom rules name as requesters."""
     named = {each for rule in policy.rules for each in rule.requesters}
     return {each for each in named if not each.startswith("@")}
 
 
 def _rule_person(user: str, directory: SlackDirectory) -> Iterator[Check]:
-    """Somebody who is only named as who asks."""
+    """Yield a failure if a person whom rules name as requester only does not exist."""
     about = f"requester {user}"
     try:
         found = directory.person(user)
@@ -124,7 +124,10 @@ def _rule_person(user: str, directory: SlackDirectory) -> Iterator[Check]:
 
 
 def _condition_person(handle: str, directory: SlackDirectory) -> Iterator[Check]:
-    """Somebody whom a condition names by handle; what people call themselves does not count."""
+    """Yield a failure unless exactly one person has the handle that a condition names.
+
+    Names that people give themselves do not count.
+    """
     about = f"person @{handle}"
     try:
         found = [user for user, known in directory.named(handle).items() if known == handle]
@@ -137,7 +140,7 @@ def _condition_person(handle: str, directory: SlackDirectory) -> Iterator[Check]
 
 
 def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
-    """A group that only says to whom a rule applies."""
+    """Yield a check that a group exists and has members; for groups that do not approve."""
     about = f"group @{handle}"
     try:
         group = directory.group(handle)
@@ -154,7 +157,7 @@ def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
 
 
 def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
-    """A channel that only says where a rule applies."""
+    """Yield a failure if a channel of a rule does not exist, or is private without the bot."""
     about = f"channel {name}"
     try:
         found = directory.channel(name)
@@ -172,7 +175,7 @@ def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
 def _joinable(
     ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory
 ) -> Iterator[Check]:
-    """A channel's members decide: whether anybody could make themselves one of them."""
+    """Yield a warning if people can make themselves approvers by joining a public channel."""
     where = "the channel where it is asked may decide, and anybody can join a public channel"
     if rule and rule.channels:
         public = [name for name in rule.channels if _is_public(name, client, directory)]
@@ -184,7 +187,7 @@ def _joinable(
 
 
 def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
-    """Whether it is known to be a public channel."""
+    """Return whether the channel is known to be a public one."""
     try:
         found = directory.channel(name)
         channel = (
@@ -196,7 +199,7 @@ def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
 
 
 class _People:
-    """Who could decide, looked up once."""
+    """The checks of the people who could decide, with their look-ups."""
 
     def __init__(self, directory: SlackDirectory, team: str) -> None:
         self._directory = directory
@@ -204,7 +207,7 @@ class _People:
         self._authority = Authority(directory, team)
 
     def user(self, user: str) -> Check:
-        """One approver by id."""
+        """Return the check of one approver by Slack user id."""
         about = f"approver {user}"
         try:
             person = self._directory.person(user)
@@ -215,7 +218,7 @@ class _People:
         return ok(about, f"{person.name} may decide")
 
     def group(self, handle: str) -> Check:
-        """One user group by handle."""
+        """Return the check of one user group by handle."""
         about = f"approvers @{handle}"
         try:
             group = self._directory.group(handle)
@@ -231,9 +234,9 @@ class _People:
         return ok(about, f"{len(able)} of {len(members)} members may decide")
 
     def rule(self, ask: Ask, asked: Counter[str]) -> Iterator[Check]:
-        """What only shows when all approvers of a rule are taken together.
+        """Yield checks of all approvers of a rule together: whether they are too few or too many.
 
-        `asked`: who asked how often.
+        `asked`: how often each person asked under it.
         """
         about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
         if any(each.channel or each.requester for each in _all(ask)):
@@ -265,12 +268,12 @@ class _People:
         return self._authority.able(ask, who, requester="", channel="")
 
     def _short_without(self, ask: Ask, person: str) -> bool:
-        """Whether what this person asks for could not be approved."""
+        """Return whether too few people are left to approve what this person asks for."""
         return self._authority.shortage(ask, requester=person, channel="") > 0
 
 
 def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
-    """Whose own requests nobody could approve, and how often they asked."""
+    """Return a text on people whose own requests nobody could approve, and how often they asked."""
     often = [each for each in stuck if asked[each] * 2 > asked.total()]
     if often:
         share = f"{asked[often[0]]} of the {asked.total()} calls under it in {DAYS} days"
@@ -283,7 +286,7 @@ def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
 
 
 def unfit(person: Person | None, team: str) -> str:
-    """Why a person cannot decide."""
+    """Return the reason why a person cannot decide; `person` is None for an unknown one."""
     if person is None:
         return "there is no such person"
     if person.deleted:
@@ -302,7 +305,7 @@ REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 
 def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> list[Check]:
-    """Look at whom the settings name as the operator; nothing where they name none."""
+    """Return the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
         return []
     found = _person(settings.operator, policy, workspace)
@@ -328,7 +331,10 @@ def _person(operator: str, policy: Policy, workspace: Workspace) -> Check:
 
 
 def _may_decide(operator: str, policy: Policy, authority: Authority) -> bool:
-    """Whether some rule lets the operator decide; who is in a channel is told when it is asked."""
+    """Return whether some rule lets the operator decide.
+
+    A rule that asks a channel's members or the requester counts: who that is depends on the call.
+    """
     for ask in policy.asks():
         for who in (ask.approvers, *(step.approvers for step in ask.escalation)):
             if who.channel or who.requester:

@@ -1,4 +1,4 @@
-"""The checks of Slack itself: tokens, scopes, clock, and the places where cards go.
+"""The checks of Slack itself: token, scopes, clock, and the channels to which cards are posted.
 
 They post nothing.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Policy
 
 
-# The client of the commands that only read, and what to say where Slack does not answer it.
+# A Slack client for commands that only read, and the texts for errors of Slack's.
 
 PATIENCE = 15  # seconds for one look-up
 # what slack_sdk raises besides SlackApiError
@@ -36,7 +36,7 @@ UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
 def make_client(settings: Settings) -> WebClient:
-    """Make a client that only reads: it waits where Slack limits it."""
+    """Return a Slack client for reading, which waits and retries when Slack limits requests."""
     token = settings.slack_bot_token.get_secret_value()
     client = WebClient(token, base_url=settings.slack_api_url, timeout=PATIENCE)
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
@@ -44,7 +44,7 @@ def make_client(settings: Settings) -> WebClient:
 
 
 def reason(error: Exception) -> str:
-    """Slack's own error code, or the kind of what went wrong on the way; never a URL or a token."""
+    """Return Slack's error code, or the kind of a network error; never a URL or a token."""
     if isinstance(error, SlackApiError):
         return f"Slack answers {error.response.get('error') or 'with an error'}"
     return f"Slack cannot be reached ({type(error).__name__})"
@@ -75,7 +75,7 @@ class SignIn:
 
 
 def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
-    """Ask Slack whose token it is; the check that failed where it does not say."""
+    """Ask Slack whose token it is; return the answer, or a failed check if there is none."""
     before = clock.now()
     try:
         answer = client.auth_test()
@@ -100,20 +100,21 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
 
 
 def check_sign_in(found: SignIn, settings: Settings) -> Iterator[Check]:
-    """Whether the token has the right scopes, and our clock agrees with Slack's."""
+    """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
     yield ok("bot token", found.name)
     yield _scopes(found.headers, unused_by(settings))
     yield _clock(found.headers, found.at)
 
 
 def unused_by(settings: Settings) -> set[str]:
-    """Return the manifest's scopes that these settings do without."""
+    """Return the scopes in the manifest that the bot does not need with these settings."""
     return {"files:read"} if settings.attached_files is FilesGiven.OFF else set()
 
 
 def _scopes(headers: Mapping[str, str], unused: set[str]) -> Check:
-    """The token's scopes, which Slack names in a header, against the manifest's; it may lack those
-    that are `unused`.
+    """Return the check of the token's scopes, from a header of Slack's, against the manifest's.
+
+    The token may lack those in `unused`.
     """
     if "x-oauth-scopes" not in headers:
         return warn("scopes", "not compared: Slack named none")
@@ -129,7 +130,7 @@ def _scopes(headers: Mapping[str, str], unused: set[str]) -> Check:
 
 
 def _clock(headers: Mapping[str, str], now: float) -> Check:
-    """Compare our clock (`now`, Unix seconds) with the Date of Slack's answer.
+    """Return the check of our clock (`now`, Unix seconds) against the Date of Slack's answer.
 
     That counts whole seconds.
     """
@@ -148,14 +149,14 @@ def _clock(headers: Mapping[str, str], now: float) -> Check:
 
 
 def check_places(policy: Policy, workspace: Workspace) -> Iterator[Check]:
-    """Whether cards can be posted to the channels that the policy names."""
+    """Yield checks that cards can be posted to the channels that the policy names for them."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):
         yield _place(place, workspace.client, workspace.directory)
 
 
 def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
-    """Whether cards can be posted to a channel that a rule names."""
+    """Return the check that cards can be posted to a channel that a rule names."""
     about = f"channel {place}"
     try:
         found = directory.channel(place)

@@ -1,1 +1,1 @@
-"""The command line, a module a command."""
+"""The bot's commands, by subject."""

@@ -31,7 +31,7 @@ FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is wanted of the record."""
+    """Add what to do with the record, and the options of an export."""
     parser.add_argument(
         "what",
         choices=["verify", "show", "export"],
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the record as was said; returns the exit code, 1 where it is not whole."""
+    """Verify, show or export the record; returns the exit code, 1 if it is not whole."""
     if bool(arguments.id) != (arguments.what == "show"):
         raise UsageError("`audit show` takes the id of a request or a call, the others none")
     chosen = arguments.format or arguments.since or arguments.until
@@ -74,7 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verify(settings: Settings, store: ReadOnly) -> int:
-    """Say whether nothing was changed, taken away or put in."""
+    """Check that no row was changed, removed or inserted, and print the result.
+
+    Returns the exit code, 1 if the record is not whole or cannot be checked.
+    """
     try:
         given = settings.signing_key
         if store.shared and not given:
@@ -107,7 +110,7 @@ def _verify(settings: Settings, store: ReadOnly) -> int:
 
 
 def _show(store: ReadOnly, wanted: str) -> int:
-    """Tell what happened to a request, or to one call of it, in order."""
+    """Print in order what happened to a request, or to one call of it; returns the exit code."""
     with store.read() as tx:
         found = [row for row in trail.rows_about(tx, wanted) if _concerns(row, wanted)]
     for row in found:
@@ -119,12 +122,12 @@ def _show(store: ReadOnly, wanted: str) -> int:
 
 
 def _concerns(row: Audit, wanted: str) -> bool:
-    """Whether a row of its request says something of the call that is wanted."""
+    """Return whether an audit row is about the request or call with the id `wanted`."""
     return wanted in (row.run_id, row.call_id) or wanted in row.data
 
 
 def _plain(value: Any) -> str:
-    """A value on one line, hidden characters shown."""
+    """Return a value as text on one line, with hidden characters shown."""
     return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
@@ -134,7 +137,7 @@ def _export(
     since: datetime,
     until: datetime,
 ) -> int:
-    """Write the rows of that time, as they are read: a long record takes no memory."""
+    """Print the rows from that time as they are read: a long record takes no more memory."""
     with store.read() as tx:
         for line in write(trail.rows_between(tx, since, until)):
             say(line)
@@ -142,7 +145,7 @@ def _export(
 
 
 def _json_lines(rows: Iterable[Audit]) -> Iterator[str]:
-    """A JSON object for each row, with what it says as JSON in it."""
+    """Yield a JSON object for each row, with the row's data as JSON in it."""
     for row in rows:
         payload = json.loads(row.payload) if row.payload else None
         fields = {**_fields(row), "data": json.loads(row.data), "payload": payload}
@@ -150,7 +153,7 @@ def _json_lines(rows: Iterable[Audit]) -> Iterator[str]:
 
 
 def _csv(rows: Iterable[Audit]) -> Iterator[str]:
-    """A table with a head; what a row says is JSON in one cell."""
+    """Yield the lines of a CSV table, header first; the data of a row is JSON in one cell."""
     yield ",".join(COLUMNS)
     for row in rows:
         fields, text = _fields(row), io.StringIO()
@@ -159,7 +162,7 @@ def _csv(rows: Iterable[Audit]) -> Iterator[str]:
 
 
 def _fields(row: Audit) -> dict[str, Any]:
-    """The columns of an export, whose names and order stay."""
+    """Return the columns of an exported row; their names and order must not change."""
     fields = {**row.model_dump(), "at": row.at.isoformat()}
     return {name: fields[name] for name in COLUMNS}
 

@@ -38,7 +38,7 @@ from storage.record_copies import LostRowsError
 from storage.sqlite import lock
 from storage.store import ReadOnly, Store
 
-# What the commands about backups have in common: the key in use, and what a record amounts to.
+# What the backup commands share: the key in use, and how much a record holds.
 
 _TOLD = (  # of which tables, and what a row of each is called
     ("run", "request", "requests"),
@@ -48,7 +48,7 @@ _TOLD = (  # of which tables, and what a row of each is called
 
 
 def key_in_use(settings: Settings) -> bytes:
-    """The key that the bot works with; OSError or ValueError where there is none."""
+    """Return the key that the bot works with; raises OSError or ValueError if there is none."""
     if settings.signing_key is not None:
         return settings.signing_key
     if settings.is_shared:
@@ -57,14 +57,14 @@ def key_in_use(settings: Settings) -> bytes:
 
 
 def amount(counts: Mapping[str, int]) -> str:
-    """How much is in a record: "2 requests, 1 call, 12 rows of the audit"."""
+    """Return how much a record holds: "2 requests, 1 call, 12 rows of the audit", for example."""
     return ", ".join(
         f"{counts[name]} {one if counts[name] == 1 else many}" for name, one, many in _TOLD
     )
 
 
 def say_found(found: Examination, key: str) -> None:
-    """Say what reading all of it has shown, under the key with that id."""
+    """Print what an examination of the whole record found, under the key with this id."""
     for each in found.remarks:
         say(f"Note: {each}.")
     for each in found.problems:
@@ -74,7 +74,7 @@ def say_found(found: Examination, key: str) -> None:
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where to, and whether the key is in it."""
+    """Add the file to write, and whether the key is included."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a file that is not there yet")
     parser.add_argument(
         "--with-key",
@@ -84,7 +84,10 @@ def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_backup(arguments: argparse.Namespace) -> int:
-    """Back up, read it again and say what is in it; 1 where nothing was backed up, or not sound."""
+    """Write a backup, read it again and print what it holds.
+
+    Returns the exit code, 1 if no backup was made or it is not sound.
+    """
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
     with closing(ReadOnly(settings.database_url)) as store:
         if trouble := store.trouble():
@@ -117,18 +120,18 @@ def run_backup(arguments: argparse.Namespace) -> int:
 BACKUP = CommandFunctions(add_backup_arguments, run_backup)
 
 
-# `countersign restore`: a backup in the place of the record, while the bot is stopped.
+# `countersign restore`: puts a backup in place of the record, while the bot is stopped.
 
 
 def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add which one."""
+    """Add the file of the backup."""
     parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
 
 
 def run_restore(arguments: argparse.Namespace) -> int:
-    """Put it back, and say what is in it; returns the exit code.
+    """Put a backup in place of the record and print what it holds; returns the exit code.
 
-    Raises AlreadyRunningError beside a working bot.
+    Raises AlreadyRunningError if the bot is running.
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     path: Path = settings.database_path
@@ -147,7 +150,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
 
 
 def _put_back(settings: Settings, file: Path, path: Path) -> int:
-    """Put it in the place of the database at `path`, which nobody else uses."""
+    """Put the backup in place of the database at `path`, which no other process uses."""
     now, real = SystemClock().now(), path.resolve()
     backups.clear_working_folder(real)
     with backups.taken(file, real) as taken:
@@ -161,7 +164,7 @@ def _put_back(settings: Settings, file: Path, path: Path) -> int:
 
 
 def _put_on_a_server(settings: Settings, file: Path) -> int:
-    """Put it in the place of what is in the database of a server, with which nobody works."""
+    """Put the backup in place of the record on a database server, which no bot uses."""
     now = SystemClock().now()
     with backups.taken(file, Path(tempfile.gettempdir()) / file.name) as taken:
         key, lost = _key(settings, taken)
@@ -179,7 +182,7 @@ def _put_on_a_server(settings: Settings, file: Path) -> int:
 
 
 def _tell(made: Backup, lost: str, key: str, aside: object) -> None:
-    """Say what was put back, under which key (by ids), and where is what was there before."""
+    """Print what was restored, under which key (ids), and where the earlier record is kept."""
     say(f"Put back from {made.path}: {amount(made.counts)}.")
     if lost:
         say(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
@@ -191,9 +194,9 @@ def _tell(made: Backup, lost: str, key: str, aside: object) -> None:
 
 
 def _key(settings: Settings, taken: OpenedBackup) -> tuple[bytes, bool]:
-    """The key to put it back under, and whether the one it is sealed with is lost.
+    """Return the key to restore under, and whether the key that sealed the backup is lost.
 
-    Raises BackupError where neither the right one is there nor said to be lost.
+    Raises BackupError if that key is neither here nor said to be lost.
     """
     needed, kept = taken.sealed_by, key_path(settings.database_path)
     lost = bool(needed) and settings.lost_key == needed
@@ -230,7 +233,7 @@ RESTORE = CommandFunctions(add_restore_arguments, run_restore)
 
 
 def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where to."""
+    """Add the address of the PostgreSQL database."""
     parser.add_argument(
         "url",
         metavar="URL",
@@ -240,9 +243,9 @@ def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_copy_to(arguments: argparse.Namespace) -> int:
-    """Move it, and say what to do then; returns the exit code.
+    """Move the record to PostgreSQL, and print what to do next; returns the exit code.
 
-    Raises AlreadyRunningError beside a working bot, and StartupError where its key is not the one.
+    Raises AlreadyRunningError if the bot is running, and StartupError if its key does not fit.
     """
     settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
     if settings.is_shared:
@@ -272,7 +275,7 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
 
 
 def _tell_moved(settings: Settings, moved: RecordMove, name: str, key: str) -> None:
-    """Say what is there now, and how it goes on, or back."""
+    """Print what the new database holds, and how to go on there or to go back."""
     what = "It was there already" if moved.before else "All of the record is there"
     say(f"{what}, in {name}: {amount(moved.counts)}.")
     if not moved.before:

@@ -1,4 +1,4 @@
-"""How commands reach the running bot, which alone decides: HTTP at the socket beside its record."""
+"""HTTP from commands to the running bot, which alone decides, at the socket beside its database."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ CUT_OFF = "The bot closed the line without an answer; its log says why."
 
 
 class NoBotError(Exception):
-    """The bot cannot be reached; the sentence says what to do."""
+    """Raised when the bot cannot be reached; the message says what to do."""
 
 
 class BotRefusedError(ValueError):
-    """The bot does not do this; says why in a sentence."""
+    """Raised when the bot refuses to do something; the message says why."""
 
 
 def ask(asking: Asking) -> int:
-    """Say it to the bot and print what it answers; returns the exit code, 1 where nothing counted.
+    """Send a message to the bot and print the answer; returns the exit code, 1 if it had no effect.
 
     Raises SettingsError.
     """
@@ -50,7 +50,10 @@ def ask(asking: Asking) -> int:
 
 
 def place() -> Path:
-    """Return where the bot listens; raises NoBotError without an operator, and SettingsError."""
+    """Return the path of the bot's socket.
+
+    Raises NoBotError if there is no operator, and SettingsError.
+    """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     if settings.operator is None:
         raise NoBotError(
@@ -61,7 +64,7 @@ def place() -> Path:
 
 
 def send(path: Path, asking: Asking) -> Answering:
-    """Say it to the bot at this socket, and return what it answers; raises NoBotError."""
+    """Send a message to the bot at this socket, and return the answer; raises NoBotError."""
     try:
         return read_answering(post(path, "/v1/terminal", asdict(asking)))
     except BotRefusedError as error:
@@ -71,9 +74,9 @@ def send(path: Path, asking: Asking) -> Answering:
 
 
 def follow(path: Path, run_id: str) -> socket.socket:
-    """Have the bot tell what happens in the chat of a request: a line of JSON for each thing.
+    """Return a socket on which the bot reports what happens in a request's chat.
 
-    Returns where the lines come. Raises NoBotError.
+    Each event is a line of JSON. Raises NoBotError.
     """
     with _reaching(path), closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as bot:
         bot.settimeout(PATIENCE)
@@ -91,9 +94,9 @@ def follow(path: Path, run_id: str) -> socket.socket:
 
 
 def post(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
-    """Say it to the bot at this socket, and return its answer, which may take so many seconds.
+    """Send JSON to the bot at this socket and return the answer; `patience`: seconds to wait.
 
-    Raises NoBotError, and BotRefusedError where it is a problem.
+    Raises NoBotError, and BotRefusedError if the answer is an HTTP error.
     """
     bot = UnixConnection(str(path.absolute()), timeout=patience)
     with _reaching(path), closing(bot):
@@ -107,7 +110,7 @@ def post(path: Path, route: str, said: Mapping[str, Any], patience: float = PATI
 
 @contextmanager
 def _reaching(path: Path) -> Iterator[None]:
-    """Whatever goes wrong on the way to the bot raises NoBotError."""
+    """Raise NoBotError for every connection error in this block."""
     try:
         yield
     except TimeoutError:
@@ -119,7 +122,7 @@ def _reaching(path: Path) -> Iterator[None]:
 
 
 def _sentence(problem: bytes) -> str:
-    """What a problem says."""
+    """Return the sentence in a problem answer; a general one if it cannot be read."""
     try:
         return str(json.loads(problem)["detail"])
     except (ValueError, KeyError, TypeError):

@@ -14,13 +14,13 @@ WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how it is drawn, and which chat goes on."""
+    """Add how the chat is drawn, and which chat is continued."""
     parser.add_argument("--plain", action="store_true", help="plain lines, without frames")
     parser.add_argument("--go-on", default="", metavar="ID", help="with this request of yours")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Talk until Ctrl-D or /quit; returns the exit code."""
+    """Run the chat until Ctrl-D or /quit; returns the exit code."""
     try:
         conversation = Conversation(place(), painter(plain=arguments.plain), arguments.go_on)
         return conversation.hold()
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def painter(*, plain: bool) -> Painter:
-    """Return what draws here: plain lines where no terminal is, or Rich is not installed."""
+    """Return the painter for a chat: plain lines without a terminal or without Rich."""
     if plain or not sys.stdout.isatty():
         return PlainPainter()
     try:

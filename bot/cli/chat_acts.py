@@ -1,4 +1,4 @@
-"""What a line with a "/" does at the prompt: one wish to the bot, or a sentence."""
+"""The commands with a "/" at the prompt: each sends the bot one wish, or prints a sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bot.terminal.terminal_messages import (
     Wish,
 )
 
-# A form at the prompt: one field after the other, with what stands there.
+# A form at the prompt: one field after the other, with its current value.
 
 EMPTY = "-"  # typed to empty a field
 OFF = "/"  # typed to break it off
@@ -33,9 +33,9 @@ HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 def fill_in(
     fields: Sequence[FieldShown], ask: Callable[[str], str | None], painter: Painter
 ) -> dict[str, str] | None:
-    """Return what was typed into the fields, by name; None where it was broken off.
+    """Ask for each field, and return the typed values by name; None if the person broke off.
 
-    `ask` shows a question and returns the line that is typed, None at the end of what is typed.
+    `ask` shows a question and returns the line that is typed, None at the end of input.
     """
     if not fields:
         painter.say("There is nothing to fill in here.")
@@ -54,7 +54,7 @@ def fill_in(
 
 
 def question(field: FieldShown) -> str:
-    """What is asked: the label, what may be chosen, what stands there."""
+    """Return the prompt for a field: its label, its choices and its current value."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
     there = f" [{field.text}]" if field.text else ""
@@ -66,10 +66,10 @@ Line = Callable[[str], str | None]  # shows a question; the line that is typed, 
 
 
 class Numbers:
-    """What the calls of one chat are called at its prompt: 1, 2 and so on, as they came."""
+    """The numbers of one chat's calls at its prompt: 1, 2 and so on, in order of arrival."""
 
     def __init__(self) -> None:
-        """There is none yet."""
+        """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
         self.shown: dict[str, CallShown] = {}
 
@@ -82,7 +82,7 @@ class Numbers:
         return self._names.index(name) + 1
 
     def named(self, number: str) -> CallShown | None:
-        """Return the call of that number; without a number, the only one that waits for them."""
+        """Return the call with this number; for "" the only one that can be acted on; else None."""
         if number.isdecimal() and 0 < int(number) <= len(self._names):
             return self.shown[self._names[int(number) - 1]]
         open_ = [each for each in self.shown.values() if each.may]
@@ -90,10 +90,10 @@ class Numbers:
 
 
 class TypedActs:
-    """The commands of one chat, by their names."""
+    """The "/" commands of one chat, by name."""
 
     def __init__(self, painter: Painter, numbers: Numbers, ask: Ask, line: Line) -> None:
-        """`ask` reaches the bot, `line` whoever types."""
+        """`ask` sends a message to the bot; `line` asks the person for a line."""
         self._painter, self._numbers, self._ask, self._line = painter, numbers, ask, line
         self._acts: Mapping[str, Callable[[str], None]] = {
             "/help": lambda _: painter.say(HELP),
@@ -114,7 +114,7 @@ class TypedActs:
         }
 
     def take(self, word: str, rest: str) -> None:
-        """Do what was typed: a command of this chat, and what stood behind it."""
+        """Run the command `word` with the text typed behind it."""
         name = SHORT.get(word, word)
         if act := self._acts.get(name):
             act(rest.strip())
@@ -137,7 +137,7 @@ class TypedActs:
             self._painter.call(self._numbers.of(each), each)
 
     def _about(self, name: str, wish: Wish, rest: str, needs: str = "") -> None:
-        """Do this to the call of that number, as it was shown; words come behind it."""
+        """Send the bot a wish about the call with the typed number, and the words behind that."""
         number, _, words = rest.partition(" ")
         if (call := self._named(number, f"{name} 1")) is None:
             return
@@ -170,7 +170,7 @@ class TypedActs:
             self._ask(Asking(Wish.APPROVE_PLAN, call.plan), True)
 
     def _sure(self, sure: Confirmation) -> bool:
-        """Ask a second time; anything but a yes is a no."""
+        """Ask the person to confirm; return whether the answer was yes."""
         self._painter.say(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES

@@ -1,6 +1,6 @@
-"""One chat: what is typed goes to the bot, what happens is drawn, each as it comes.
+"""One chat at the terminal: typed lines go to the bot, and events are drawn as they come.
 
-It decides nothing, and nothing that is typed without a "/" is anything but words for the agent.
+It decides nothing, and a typed line without a "/" is only words for the agent.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from bot.terminal.terminal_messages import (
 from countersign.cli.console import harmless
 from storage.states import RUN_OPEN, RunStatus
 
-# What the bot tells of one chat, each thing once, also where the bot was away in between.
+# The bot's events of one chat, each taken once, even if the bot was away in between.
 
 
 class Feed:
-    """The line at which one chat is followed; closed by `close`."""
+    """The connection that delivers the events of one chat; closed by `close`."""
 
     def __init__(self, bot: Path) -> None:
-        """`bot`: where it listens. Nothing is followed yet."""
+        """`bot`: the path of the bot's socket. Nothing is connected yet."""
         self.run = ""  # the newest request of the chat
         self.is_away = False  # the bot has hung up
         self.lines: Lines | None = None
@@ -56,7 +56,7 @@ class Feed:
         self._calls: dict[str, CallShown] = {}
 
     def follow(self, run: str) -> None:
-        """Hear what happens in the chat of this request, unless that is heard already.
+        """Connect to the events of this request's chat, unless already connected.
 
         Raises NoBotError.
         """
@@ -69,9 +69,9 @@ class Feed:
         self.lines, self.is_away = Lines(self._line.fileno()), False
 
     def take(self) -> Happening | None:
-        """Return the next thing that was not told before; None where there is none yet.
+        """Return the next event that is new; None if there is none yet.
 
-        Notices that the bot has hung up. Raises NoBotError for what is not understood.
+        Sets `is_away` if the bot has hung up. Raises NoBotError for an event that cannot be read.
         """
         while self.lines is not None and (line := self.lines.take()) is not None:
             found = _understood(line)
@@ -83,7 +83,7 @@ class Feed:
         return None
 
     def again(self) -> bool:
-        """Return whether the bot is there again, and is heard from now on."""
+        """Try to connect again; return whether the bot is there."""
         try:
             self._open()
         except NoBotError:
@@ -91,14 +91,15 @@ class Feed:
         return True
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Close the connection."""
         if self._line is not None:
             self._line.close()
         self._line, self.lines = None, None
 
     def _is_new(self, found: Happening) -> bool:
-        """Return whether this was not told before: whoever follows anew is told all from the
-        beginning of the request.
+        """Return whether an event is new.
+
+        After a new connection the bot sends all events from the beginning of the request.
         """
         if found.kind is Happens.STATE:
             self.run = found.run
@@ -114,7 +115,7 @@ class Feed:
 
 
 def _understood(line: bytes) -> Happening:
-    """Return what the bot says that happened; raises NoBotError where it says something else."""
+    """Parse an event of the bot; raises NoBotError if it is malformed."""
     try:
         return read_happening(line)
     except GarbledError:
@@ -127,10 +128,10 @@ PATIENCE = 60.0  # seconds for which a pipe waits for it
 
 
 class Conversation:
-    """Holds one chat with the bot; one per process."""
+    """One chat with the bot at the terminal; one per process."""
 
     def __init__(self, bot: Path, painter: Painter, run: str = "") -> None:
-        """`bot`: where it listens; `run`: a request of the chat that goes on, "" for a new one."""
+        """`bot`: the path of its socket; `run`: a request whose chat goes on, "" for a new chat."""
         self._bot = bot
         self._painter = painter
         self._feed = Feed(bot)
@@ -146,7 +147,7 @@ class Conversation:
         self._ended = False
 
     def hold(self) -> int:
-        """Talk until there is nothing more to hear or to type; returns the exit code.
+        """Run the chat until nothing more can happen or be typed; returns the exit code.
 
         Raises NoBotError.
         """
@@ -163,13 +164,13 @@ class Conversation:
 
     @property
     def _works(self) -> bool:
-        """Whether something is still to come that nobody has to type for."""
+        """Whether more events will come without anything being typed."""
         if self._feed.lines is None:
             return False
         return self._state is None or self._state in RUN_OPEN - {RunStatus.WAITING}
 
     def _step(self) -> None:
-        """Take one thing that happened, or one line that was typed."""
+        """Handle one event, or one typed line."""
         news = self._feed.lines
         if news and news.has_line:
             self._happened()
@@ -200,13 +201,13 @@ class Conversation:
             self._take(as_typed(line))
 
     def _typed_ahead(self) -> bool:
-        """Return whether a line, or the end, was typed while there was no prompt."""
+        """Return whether a line, or the end of input, came before the prompt was drawn."""
         if not self._typed.is_over:
             wait([self._typed], 0)
         return self._typed.has_line or self._typed.is_over
 
     def _edit_line(self, news: Lines | None) -> None:
-        """Take a line that is typed with the keys of an editor, unless something comes first."""
+        """Read a line with the line editor and handle it, unless an event comes first."""
         assert self._editor is not None
         self._painter.still()
         try:
@@ -224,7 +225,7 @@ class Conversation:
             self._happened()
 
     def _happened(self) -> bool:
-        """Draw the next thing that happened; return whether there was one."""
+        """Draw the next event, or wait for a bot that has stopped; return whether it did either."""
         if (found := self._feed.take()) is not None:
             self._draw(found)
         elif self._feed.is_away:
@@ -234,7 +235,7 @@ class Conversation:
         return True
 
     def _await_the_bot(self) -> None:
-        """Say that the bot has stopped, and go on once it is there again."""
+        """Say that the bot has stopped, and return once it is back or the person has quit."""
         self._begin_line()
         self._painter.say(AWAY if self._is_at_terminal else NOT_BACK)
         since = monotonic()
@@ -255,7 +256,7 @@ class Conversation:
         self._painter.say(BACK)
 
     def _draw(self, found: Happening) -> None:
-        """Draw one thing; above the prompt, which is asked for again."""
+        """Draw one event; a prompt that was drawn before is drawn again later."""
         painter, number = self._painter, self._numbers.of(found.call) if found.call else 0
         if found.call and not is_told(found.call):
             return
@@ -280,13 +281,13 @@ class Conversation:
                     painter.say("It could not go on; /retry tries again.")
 
     def _begin_line(self) -> None:
-        """Leave the prompt that stands there; it is asked for again."""
+        """Start a new line if a prompt was drawn; the prompt is drawn again later."""
         if self._prompted:
             self._prompted = False
             self._painter.say("")
 
     def _take(self, line: str) -> None:
-        """Do what was typed."""
+        """Handle a typed line."""
         word, _, rest = line.partition(" ")
         if word in QUIT:
             self._ended = True
@@ -298,7 +299,7 @@ class Conversation:
             self._say(line)
 
     def _say(self, words: str) -> None:
-        """Have the agent hear it, and follow what comes of it."""
+        """Send words to the agent, and follow the request that they belong to."""
         answer = self._ask(Asking(Wish.SAY, self._feed.run, words))
         if answer.counted and answer.run:
             self._state = None
@@ -315,7 +316,7 @@ class Conversation:
             self._painter.say("There is no request yet.")
 
     def _line(self, question: str) -> str | None:
-        """Ask for a line; None at the end of what is typed."""
+        """Ask the person for a line; None at the end of input."""
         if self._editor and not self._typed_ahead():
             self._painter.still()
             try:
@@ -329,9 +330,9 @@ class Conversation:
         return None if line is None else as_typed(line)
 
     def _ask(self, asking: Asking, aloud: bool = False) -> Answering:
-        """Say it to the bot; what went wrong is drawn, and what came of it where that is wanted.
+        """Send a message to the bot; draw an answer without effect, and any other if `aloud`.
 
-        Raises NoBotError where the bot was never there, or nobody sits at a terminal.
+        Raises NoBotError if the bot was never reached, or nobody sits at a terminal.
         """
         try:
             answer = send(self._bot, asking)

@@ -1,7 +1,7 @@
-"""The line that is typed at a terminal: edited with the usual keys, with what was typed before.
+"""The line editor of the chat: the usual keys, and the lines that were typed before.
 
-What the bot says meanwhile interrupts it; what was typed so far then stands there again. What was
-typed is remembered as long as the chat, and never kept on disk.
+News from the bot interrupts a line; the next prompt has its text again. The lines are remembered as
+long as the chat runs, and never written to disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RESET = "\x1b[0m"
 
 
 class _Readline(Protocol):
-    """The standard library's module, which not every Python has."""
+    """The interface of the standard library's readline, which not every Python has."""
 
     def set_auto_history(self, enabled: bool, /) -> None: ...
     def get_current_history_length(self) -> int: ...
@@ -31,14 +31,14 @@ class _Readline(Protocol):
 
 
 class _NewsError(Exception):
-    """The bot has said something while a line was typed."""
+    """Raised when the bot sends something while a line is typed."""
 
 
 class Editor:
-    """One for each process, on its main thread."""
+    """The line editor; one for each process, on its main thread."""
 
     def __init__(self, readline: _Readline) -> None:
-        """`readline`: the module."""
+        """Use the module `readline`, and let SIGIO interrupt a line."""
         self._readline = readline
         self._typed = ""  # so far, before the bot said something
         self._asks = False
@@ -47,10 +47,10 @@ class Editor:
     def ask(
         self, prompt: str, style: str = "", *, news: int | None = None, kept: bool = False
     ) -> str | None:
-        """Return the line that is typed; None where something came at the descriptor `news`.
+        """Return the line that is typed; None if something arrived at the descriptor `news` first.
 
         `style`: the escape sequence before the prompt; `kept`: the arrow keys bring the line back
-        later. EOFError at the end of what is typed.
+        later. Raises EOFError at the end of input.
         """
         self._readline.set_auto_history(kept)
         before = self._readline.get_current_history_length()
@@ -72,7 +72,7 @@ class Editor:
         return line
 
     def _read(self, asked: str, typed: str) -> str:
-        """Ask for a line that begins with what was typed before."""
+        """Read a line that already begins with the text `typed`."""
         self._readline.set_startup_hook(lambda: self._readline.insert_text(typed))
         try:
             self._asks = True
@@ -83,7 +83,7 @@ class Editor:
 
     @contextmanager
     def _interrupted_by(self, news: int | None) -> Iterator[None]:
-        """Have whatever comes there interrupt what is typed."""
+        """Have input at the descriptor `news` interrupt the line that is typed in this block."""
         if news is None:
             yield
             return
@@ -101,7 +101,7 @@ class Editor:
             raise _NewsError
 
     def _erase(self, prompt: str) -> None:
-        """Leave the lines empty on which the prompt and what was typed stand."""
+        """Clear the terminal lines with the prompt and the text typed so far."""
         rows = len(prompt + self._typed) // max(1, shutil.get_terminal_size().columns)
         up = f"\x1b[{rows}A" if rows else ""
         sys.stdout.write(f"\r{up}\x1b[J")
@@ -109,7 +109,7 @@ class Editor:
 
 
 def editor() -> Editor | None:
-    """Return what edits lines here; None where nobody types at a terminal, or Python has none."""
+    """Return a line editor; None without a terminal, or if Python has no readline."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         return None
     with suppress(ImportError):  # Python may have been built without it

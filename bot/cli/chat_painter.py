@@ -1,4 +1,4 @@
-"""How a chat looks: the port, and plain lines, which need no terminal and no Rich."""
+"""The interface for drawing a chat, and a painter of plain lines that needs no terminal or Rich."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot.terminal.terminal_messages import CallShown, May
 from countersign.cli.console import harmless, say
 from storage.states import CallStatus
 
-# What a chat says of its own, and which of what happens is worth a word. Pure.
+# The chat's own texts, and which calls it draws. Pure.
 
 PROMPT = "you> "
 HELP = """\
@@ -57,38 +57,39 @@ SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending"}
 
 
 def is_told(call: CallShown) -> bool:
-    """Return whether it is drawn how the call stands: where people decide, the thread's lines tell
-    what became of it, and steps tell that it runs.
+    """Return whether the chat draws this call.
+
+    If people decide about a call, the thread's lines say how it ended, and steps say that it runs.
     """
     return call.status in LOUD or not (call.deciders or call.status in QUIET)
 
 
-# Lines from two sides at once: what is typed, and what the bot says. Each comes whole.
+# Whole lines from two sides at once: the keyboard and the bot.
 
 _KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the like
 
 
 class Lines:
-    """Whole lines of one file descriptor, as bytes without their ends."""
+    """Whole lines from one file descriptor, as bytes without line ends."""
 
     def __init__(self, source: int) -> None:
-        """`source`: a descriptor that can be waited for."""
+        """Read from the descriptor `source`, which `select` has to support."""
         self.source = source
         self.is_over = False
         self._rest = b""
         self._ready: deque[bytes] = deque()
 
     def take(self) -> bytes | None:
-        """Return the next line that is there; None where there is none yet."""
+        """Return the next whole line; None if there is none yet."""
         return self._ready.popleft() if self._ready else None
 
     @property
     def has_line(self) -> bool:
-        """Whether `take` returns one."""
+        """Whether a whole line is there."""
         return bool(self._ready)
 
     def read(self) -> None:
-        """Take in what has come; blocks where nothing has."""
+        """Read what has arrived; block until something has."""
         try:
             part = os.read(self.source, 65_536)
         except ConnectionResetError:  # the other side was killed
@@ -104,14 +105,14 @@ class Lines:
 
 
 def as_typed(line: bytes) -> str:
-    """Return what a person has typed: without keys that are no letters, and blanks around it."""
+    """Return typed text, without escape sequences, control characters and outer blanks."""
     text = _KEYS.sub("", line.decode("utf-8", "replace"))
     kept = (each for each in text if each == "\t" or unicodedata.category(each) != "Cc")
     return "".join(kept).strip()
 
 
 def wait(sides: list[Lines], seconds: float | None = None) -> None:
-    """Wait until one of these has a line, or is over."""
+    """Wait until one of these has a line or is over, or until nothing has come for `seconds`."""
     while not any(each.has_line or each.is_over for each in sides):
         readable, _, _ = select.select([each.source for each in sides], [], [], seconds)
         if not readable:
@@ -141,57 +142,60 @@ STANDS = {
 
 
 class Painter(Protocol):
-    """Draws what happens. All that is not ours comes as it is; it draws nothing of it as markup."""
+    """The interface for drawing a chat.
+
+    Text of others is passed as it came, and never drawn as markup.
+    """
 
     def say(self, sentence: str) -> None:
-        """A sentence of ours."""
+        """Draw a sentence of the chat itself."""
         ...
 
     def step(self, doing: str) -> None:
-        """What the agent does."""
+        """Draw what the agent is doing."""
         ...
 
     def words(self, text: str) -> None:
-        """More of an answer."""
+        """Draw more of an answer while it grows."""
         ...
 
     def void(self) -> None:
-        """The words so far do not count."""
+        """Discard the answer that was growing."""
         ...
 
     def answer(self, markdown: str) -> None:
-        """The whole of an answer."""
+        """Draw a whole answer."""
         ...
 
     def notice(self, line: str) -> None:
-        """A line of the thread."""
+        """Draw a line of the thread."""
         ...
 
     def call(self, number: int, call: CallShown) -> None:
-        """How a call stands now; `number`: as it is called here."""
+        """Draw a call with its current status; `number`: the call's number in this chat."""
         ...
 
     def prompt(self, text: str) -> None:
-        """Ask for a line."""
+        """Draw a prompt for a line."""
         ...
 
     @property
     def prompt_style(self) -> str:
-        """The escape sequence before a prompt, where another one draws that; "" for none."""
+        """The escape sequence for a prompt that is drawn elsewhere; "" for none."""
         ...
 
     def still(self) -> None:
-        """Draw nothing over what is there, until something happens."""
+        """Stop redrawing an answer that grows, until something happens."""
         ...
 
 
 def stands(call: CallShown) -> str:
-    """How a call stands, in words."""
+    """Return the status of a call in words."""
     return DECLINED if call.declined else STANDS.get(call.status, str(call.status))
 
 
 def details(call: CallShown) -> Iterator[tuple[str, str]]:
-    """What is to be known of a call that waits, as label and text."""
+    """Yield what people should know of a waiting call, as label and text."""
     for label, text, before in call.values:
         yield label, f"{before} → {text}" if before else text
     yield "On the way", "\n".join(call.chain)
@@ -207,7 +211,7 @@ def details(call: CallShown) -> Iterator[tuple[str, str]]:
 
 
 def keys(number: int, call: CallShown) -> str:
-    """What can be typed about a call; "" for nothing."""
+    """Return the commands that can be typed about a call; "" for none."""
     found = [KEYS[each].format(n=number) for each in call.may]
     if call.plan and May.APPROVE in call.may:
         found.append(f"/all {number}")
@@ -215,32 +219,32 @@ def keys(number: int, call: CallShown) -> str:
 
 
 class PlainPainter:
-    """One line after the other, and no more: for pipes, logs and readers that speak."""
+    """Prints a chat as plain lines: for pipes, logs and screen readers."""
 
     def say(self, sentence: str) -> None:
-        """A sentence of ours."""
+        """Print a sentence of the chat itself."""
         say(harmless(sentence))
 
     def step(self, doing: str) -> None:
-        """What the agent does."""
+        """Print what the agent is doing."""
         say(f"… {harmless(doing)}")
 
     def words(self, text: str) -> None:
-        """Nothing: the whole answer comes in a moment."""
+        """Print nothing: the whole answer follows soon."""
 
     def void(self) -> None:
-        """Nothing was drawn."""
+        """Do nothing: no part of the answer was printed."""
 
     def answer(self, markdown: str) -> None:
-        """The answer as it was written."""
+        """Print the answer as it was written."""
         say(harmless(markdown))
 
     def notice(self, line: str) -> None:
-        """A line of the thread."""
+        """Print a line of the thread."""
         say(harmless(line))
 
     def call(self, number: int, call: CallShown) -> None:
-        """A head, what is to be known of it while it waits, and what can be typed."""
+        """Print the call's status, its details while it waits, and what can be typed about it."""
         note = f" ({harmless(call.note)})" if call.note else ""
         say(f"[{number}] {harmless(call.effect)}: {stands(call)}{note}")
         if call.status is CallStatus.PENDING:
@@ -256,15 +260,15 @@ class PlainPainter:
                 say(f"    {harmless(label)}: {line}")
 
     def prompt(self, text: str) -> None:
-        """Ask, where somebody sits there."""
+        """Print a prompt if somebody types at a terminal."""
         if sys.stdin.isatty():
             sys.stdout.write(harmless(text))
             sys.stdout.flush()
 
     @property
     def prompt_style(self) -> str:
-        """None: readers that speak would read it out."""
+        """Always "", since a screen reader would read the escape sequence out."""
         return ""
 
     def still(self) -> None:
-        """Nothing moves here."""
+        """Do nothing: no line is ever redrawn."""

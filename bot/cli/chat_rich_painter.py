@@ -1,7 +1,7 @@
-"""How a chat looks in a terminal, drawn by Rich: import this only where Rich is installed.
+"""A painter that draws a chat with Rich: import this only where Rich is installed.
 
-All that others wrote is text, never Rich's markup, and has no control character; links are not
-made to be clicked.
+Text of others is drawn as text, never as Rich's markup, and without control characters; links
+cannot be clicked.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ COLOURS = {
 
 
 class RichPainter:
-    """Draws with colours; one per chat."""
+    """Draws a chat with colours and frames; one per chat."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """`console`: where to draw; the standard output, where none is given."""
+        """Draw on `console`, by default the standard output."""
         self._console = console or Console(markup=False, emoji=False, highlight=False)
         self._width = min(self._console.width, WIDEST)
         self._live: Live | None = None
         self._said = ""
 
     def say(self, sentence: str) -> None:
-        """A sentence of ours."""
+        """Draw a sentence of the chat itself."""
         self._put(Text(harmless(sentence), style="bold"))
 
     def step(self, doing: str) -> None:
-        """What the agent does."""
+        """Draw what the agent is doing."""
         self._put(Text(f"… {harmless(doing)}", style="dim italic"))
 
     def words(self, text: str) -> None:
-        """Show the answer while it grows."""
+        """Draw more of an answer while it grows."""
         self._said += text
         if self._live is None:
             self._live = Live(
@@ -65,22 +65,22 @@ class RichPainter:
         self._live.update(self._markdown(self._said), refresh=True)
 
     def void(self) -> None:
-        """Take back what was shown."""
+        """Remove the answer that was growing."""
         if self._live is not None:
             self._live.stop()
         self._live, self._said = None, ""
 
     def answer(self, markdown: str) -> None:
-        """The whole of an answer, in the place of what grew."""
+        """Draw a whole answer in place of the growing one."""
         self.void()
         self._put(self._markdown(markdown))
 
     def notice(self, line: str) -> None:
-        """A line of the thread."""
+        """Draw a line of the thread."""
         self._put(Text(harmless(line), style="dim"))
 
     def call(self, number: int, call: CallShown) -> None:
-        """A frame while something can be done or decided, else a line."""
+        """Draw a call: in a frame while something can be done or decided, else as a line."""
         colour, found = COLOURS.get(call.status, "white"), keys(number, call)
         effect = Text(harmless(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
@@ -102,13 +102,13 @@ class RichPainter:
         self._put(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
 
     def prompt(self, text: str) -> None:
-        """Ask for a line."""
+        """Draw a prompt."""
         self.still()
         self._console.print(Text(harmless(text), style="bold cyan"), end="")
 
     @property
     def prompt_style(self) -> str:
-        """The same, where colours are drawn."""
+        """The escape sequence of a prompt; "" without colours."""
         return "\x1b[1;36m" if self._console.color_system else ""
 
     def _table(self, call: CallShown) -> Table:
@@ -124,7 +124,7 @@ class RichPainter:
         return Markdown(harmless(text), hyperlinks=False, code_theme="ansi_dark")
 
     def still(self) -> None:
-        """Leave what grows as it is, before anything else is drawn."""
+        """Leave a growing answer as it is, before anything else is drawn."""
         if self._live is not None:
             self._live.transient = False
             self._live.stop()

@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 
 
 def complaint(error: Exception) -> str | None:
-    """Return what to say of `error`; None where it is a fault of the program."""
+    """Return a sentence for an error that ended a command; None if the error is a bug."""
     from bot.cli import complaints  # it knows the errors of every part, and imports them
 
     return complaints.complaint(error)

@@ -1,4 +1,4 @@
-"""The errors that end a command, as a sentence for whoever typed it."""
+"""The errors that end a command, as sentences for the person who typed it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.store import SchemaError, driver_message
 
 
 def complaint(error: Exception) -> str | None:
-    """Return what to say of `error`; None where it is a fault of the program."""
+    """Return a sentence for an error that ended a command; None if the error is a bug."""
     match error:
         case StartupError() | SettingsError() | SchemaError():
             return str(error)

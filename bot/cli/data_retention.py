@@ -33,16 +33,16 @@ from storage.store import ReadOnly, Store
 
 # `countersign export`: all that the record holds of one person, as JSON.
 
-# Which person a command is about, for what is forgotten or exported.
+# The person whose data `export` or `forget` is about.
 
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 def person_of(settings: Settings, named: str) -> str:
-    """The Slack user id of a @handle, a full name or an id; an id is taken as it is, also of
-    somebody whom Slack knows no more.
+    """Return the Slack user id of a @handle, a full name or an id.
 
-    Raises ValueError with a sentence for anybody else.
+    An id is returned unchecked, even if Slack no longer knows that person. Raises ValueError with a
+    sentence if nobody is found.
     """
     if _ID.fullmatch(named):
         return named
@@ -58,12 +58,15 @@ def person_of(settings: Settings, named: str) -> str:
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add whose."""
+    """Add the person."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """Write one JSON object to the standard output; returns the exit code. Works beside the bot."""
+    """Print what is held of one person as a JSON object; returns the exit code.
+
+    Works beside the bot.
+    """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
         person = person_of(settings, arguments.person)
@@ -86,7 +89,7 @@ PATIENCE = 3600.0  # seconds that a bot may take
 
 
 def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add whom, and whether it is meant."""
+    """Add the person, and whether to erase or only to list."""
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
     parser.add_argument(
         "--yes", action="store_true", help="do it; without, what would be done is listed"
@@ -94,7 +97,7 @@ def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_forget(arguments: argparse.Namespace) -> int:
-    """List what would go, or have it go; 1 where something is left."""
+    """List what would be erased, or erase it; returns the exit code, 1 if something is left."""
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
         person = person_of(settings, arguments.person)
@@ -119,7 +122,7 @@ def run_forget(arguments: argparse.Namespace) -> int:
 
 
 def _done(settings: Settings, person: str) -> ErasureResult:
-    """Do it here, or have the bot do it that has the record to itself."""
+    """Erase the person's data here, or have the running bot do so if it holds the record."""
     clock = SystemClock()
     actor = settings.operator or "system"
     try:
@@ -169,7 +172,7 @@ FORGET = CommandFunctions(add_forget_arguments, run_forget)
 
 
 def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how old it has to be."""
+    """Add the age from which requests are purged."""
     parser.add_argument(
         "--older-than",
         type=duration,
@@ -180,9 +183,9 @@ def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_purge(arguments: argparse.Namespace) -> int:
-    """Purge, and say how much; returns the exit code.
+    """Erase what was said in old requests, and print how many; returns the exit code.
 
-    Raises AlreadyRunningError beside a working bot, which does it by itself.
+    Raises AlreadyRunningError if the bot is running; it purges by itself.
     """
     if arguments.older_than < timedelta(days=LEAST):
         raise UsageError(
@@ -215,7 +218,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 
 def size_of(store: Store) -> int:
-    """Bytes on this machine's disk; 0 for a server's record."""
+    """Return the size of the record's file in bytes; 0 for a record on a server."""
     return 0 if store.shared else store.path.stat().st_size
 
 

@@ -13,7 +13,7 @@ from countersign.cli.console import UsageError, assignments, complain, harmless,
 
 
 def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, a note, and that all of a plan is meant."""
+    """Add the call, a note, and whether the id is that of a plan."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument("--note", default="", metavar="WORDS", help="for the thread and the agent")
     parser.add_argument(
@@ -22,7 +22,7 @@ def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_approve(arguments: argparse.Namespace) -> int:
-    """Have the bot count the approval; returns the exit code."""
+    """Send the approval of a call or a plan to the bot; returns the exit code."""
     note = arguments.note.strip()
     if arguments.plan and note:
         raise UsageError("a note is for one call: leave out --plan or --note")
@@ -37,7 +37,7 @@ APPROVE = CommandFunctions(add_approve_arguments, run_approve)
 
 
 def add_reject_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, and why not."""
+    """Add the call and the reason."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "--reason", required=True, metavar="WORDS", help="why not, for the thread and the agent"
@@ -45,7 +45,7 @@ def add_reject_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_reject(arguments: argparse.Namespace) -> int:
-    """Have the bot count the rejection; returns the exit code."""
+    """Send the rejection of a call to the bot; returns the exit code."""
     reason = arguments.reason.strip()
     if not reason:
         raise UsageError("`reject` needs a --reason of some words")
@@ -59,7 +59,7 @@ REJECT = CommandFunctions(add_reject_arguments, run_reject)
 
 
 def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, and what is to change."""
+    """Add the call and the new values."""
     parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
     parser.add_argument(
         "values",
@@ -70,7 +70,7 @@ def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_edit(arguments: argparse.Namespace) -> int:
-    """Have the bot store the edit, or list what can be changed; returns the exit code."""
+    """Send the new values of a call to the bot, or list its fields; returns the exit code."""
     values = assignments(arguments.values)
     if values:
         return ask(Asking(Wish.EDIT, arguments.id, values=values))
@@ -88,7 +88,7 @@ def run_edit(arguments: argparse.Namespace) -> int:
 
 
 def described(field: FieldShown) -> str:
-    """One line about something that can be filled in."""
+    """Return one line about a form field: its name, value, label and choices."""
     one_of = f" ({' | '.join(field.options)})" if field.options else ""
     return f"{field.name}={field.text}  {field.label}{one_of}"
 
@@ -114,7 +114,7 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_answer(arguments: argparse.Namespace) -> int:
-    """Have the bot take the answer; returns the exit code."""
+    """Send the answer to a question to the bot; returns the exit code."""
     values = assignments(arguments.field)
     given = [bool(arguments.words), bool(values), arguments.decline]
     if sum(given) != 1:
@@ -141,7 +141,7 @@ def add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_resolve(arguments: argparse.Namespace) -> int:
-    """Have the bot write it down; returns the exit code."""
+    """Send the bot what became of a call; returns the exit code."""
     return ask(Asking(BECAME[arguments.became], arguments.id))
 
 
@@ -157,7 +157,7 @@ def add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_cancel(arguments: argparse.Namespace) -> int:
-    """Have the bot stop it; returns the exit code."""
+    """Have the bot stop a request; returns the exit code."""
     return ask(Asking(Wish.CANCEL, arguments.id))
 
 

@@ -20,7 +20,7 @@ FOLDER = Path("var/demo")
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the port."""
+    """Add the port of the page."""
     parser.add_argument(
         "--port", type=port, help="where the page is served (default: 8765 or the next free one)"
     )
@@ -43,7 +43,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
 
 def called(folder: Path) -> str:
-    """Return how to call this program at another terminal, in `folder`."""
+    """Return the shell command that runs this program from `folder`, at another terminal."""
     program = Path(sys.argv[0])
     if program.name != "countersign":
         return f"{shlex.quote(sys.executable)} -m bot"
@@ -59,7 +59,7 @@ DEMO = CommandFunctions(add_demo_arguments, run_demo)
 
 
 def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where it is served, and whose apps and people it has."""
+    """Add the options of the local Slack, if it is installed."""
     try:
         from slack_sandbox.__main__ import add_arguments as add
     except ModuleNotFoundError:  # it comes with the extra only, which `run` then says

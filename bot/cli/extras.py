@@ -1,4 +1,4 @@
-"""What comes with an extra of the bot only, and what to say where it is missing."""
+"""The packages that come only with an extra of the bot, and the message if one is missing."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _NEEDS = {SANDBOX: ("aiohttp", "slack_sandbox"), REPORT: ("matplotlib",)}  # eac
 
 
 def complain_of_missing(what: str, error: ModuleNotFoundError, extra: str = SANDBOX) -> int:
-    """Say how to install what `what` needs; raises `error` where that is not it."""
+    """Print how to install what `what` needs; re-raise `error` if another module is missing."""
     return console.complain_of_missing(what, error, _NEEDS[extra], f"countersign-bot[{extra}]")

@@ -26,7 +26,7 @@ PER_HOUR = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is to be done, and what a new key may do."""
+    """Add the action, the program's name, and what a new key may do."""
     parser.add_argument("what", choices=[NEW, RENEW, LIST, REVOKE])
     parser.add_argument(
         "name", nargs="?", default="", help="of the program; revoke: or of one key, csk_…"
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make, list or revoke; returns the exit code."""
+    """Make, renew, list or revoke keys; returns the exit code."""
     if bool(arguments.name) == (arguments.what == LIST):
         raise UsageError("`key list` takes no name, the others that of a program")
     options = (arguments.person, arguments.tools, arguments.per_hour, arguments.webhook)
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _change(arguments: argparse.Namespace, bot: Path) -> Iterator[str]:
-    """Do it, and say what was done, with the secrets that are shown this once."""
+    """Make, renew or revoke a key; yield lines with the result and any secret, shown this once."""
     name = arguments.name
     if arguments.what == REVOKE:
         post(bot, "/v1/keys/revoke", {"name": name})

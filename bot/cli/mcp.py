@@ -36,7 +36,7 @@ _SAID = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is to be done, for which server, and whether it asks."""
+    """Add the action, the server, and whether to accept without a question."""
     parser.add_argument(
         "act", choices=["accept"], help="show what servers say of their tools, and accept it"
     )
@@ -45,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show what differs from what was accepted, ask, and write it down; 1 where nothing was."""
+    """Show what differs from the accepted tools, ask, and save it.
+
+    Returns the exit code, 1 if not everything was accepted.
+    """
     try:
         file = _named()
     except (DotenvError, ServersError) as error:
@@ -78,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _named() -> ServerFile | None:
-    """The file of servers, which is all that this needs. Raises DotenvError and ServersError."""
+    """Return the file of servers, None if no file is set. Raises DotenvError and ServersError."""
     given = read_variables(os.environ, DOTENV)
     name = given.get("COUNTERSIGN_SERVERS")
     return read_servers(Path(name), given) if name else None
@@ -90,7 +93,7 @@ def _accept(
     found: dict[str, Definition],
     agree: Callable[[str], bool],
 ) -> bool:
-    """Show what differs at one server, and write it down after a yes; False after a no."""
+    """Show what differs at one server, and save it after a yes; return False after a no."""
     accepted = read_lock(file.lock)
     usable = dict(_usable(server, found))
     differing = list(find_changes(accepted.get(server.name, {}), usable))
@@ -108,7 +111,7 @@ def _accept(
 
 
 def _usable(server: Server, found: dict[str, Definition]) -> Iterator[tuple[str, Definition]]:
-    """The tools that are used and can be; what cannot is said."""
+    """Yield the tools that are used and can be; print why any other of them cannot."""
     for name, each in found.items():
         if not server.uses(name):
             continue
@@ -129,7 +132,7 @@ def _show(server: Server, change: ToolChange) -> None:
 
 
 def _on_one_line(text: str) -> str:
-    """A line with a server's own words in it, which cannot pass for a second one of ours."""
+    """Return a server's text with line ends written out, so it cannot pass for a line of ours."""
     return harmless(text).replace("\n", "⟨U+000A⟩")
 
 

@@ -36,7 +36,7 @@ _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 
 
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, who asks for it and where, and the policy."""
+    """Add the call, its requester, channel and time, and the policy."""
     parser.add_argument("tool", help="the tool's name")
     parser.add_argument("values", nargs="*", metavar="key=value", help="its arguments")
     parser.add_argument(
@@ -60,7 +60,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
-    """Explain the call that was typed; returns the exit code."""
+    """Print how policy decides the call that was typed; returns the exit code."""
     try:
         _check(arguments)
         clock = _Stopped(arguments.at) if arguments.at else SystemClock()
@@ -92,7 +92,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise MistypedError for a person or a channel that can be none."""
+    """Raise MistypedError for a person or a channel that is neither an id nor a name."""
     if arguments.person and not _PERSON.fullmatch(arguments.person):
         raise MistypedError(
             f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
@@ -105,17 +105,17 @@ def _check(arguments: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stopped:
-    """A clock that always tells the same time."""
+    """A clock that always returns the same time."""
 
     at: datetime
 
     def now(self) -> datetime:
-        """That time."""
+        """Return the fixed time."""
         return self.at
 
 
 def _person(directory: CachedDirectory, person: str) -> str:
-    """Return the id of a person who was named."""
+    """Return the user id of a person, who was given by id or @name."""
     if not person.startswith("@"):
         return person
     try:
@@ -130,7 +130,7 @@ def _person(directory: CachedDirectory, person: str) -> str:
 
 
 def _channel(directory: Directory, channel: str) -> str:
-    """Return the id of a channel that was named; the name where Slack cannot be asked."""
+    """Return the id of a channel given by id or #name; the name if Slack cannot be asked."""
     if not channel.startswith("#"):
         return channel
     try:
@@ -143,9 +143,9 @@ def _channel(directory: Directory, channel: str) -> str:
 
 
 def _unseen(found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool) -> list[str]:
-    """Return lines on what was not looked at, and why.
+    """Return lines that say what was not looked at, and why.
 
-    A record that is not there is told of only where `sums` are wanted of it.
+    A record that is not there is mentioned only if the policy needs `sums` from it.
     """
     lines = []
     if found.no_slack:
@@ -166,11 +166,11 @@ def _unseen(found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool) -> l
 EXPLAIN = CommandFunctions(add_explain_arguments, run_explain)
 
 
-# `countersign policy replay`: a policy run over the recorded calls. Changes nothing.
+# `countersign policy replay`: evaluates a policy over the recorded calls. Changes nothing.
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the word `replay`, how far back, and the policy."""
+    """Add the word `replay`, how far back to go, and the policy."""
     parser.add_argument("what", choices=["replay"])
     parser.add_argument(
         "--since",
@@ -188,7 +188,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_policy(arguments: argparse.Namespace) -> int:
-    """Run a policy over the recorded calls; returns the exit code."""
+    """Replay a policy over the recorded calls, and print the result; returns the exit code."""
     found = opened("There is nothing to replay", DOTENV, complain, arguments.policy)
     if isinstance(found, int):
         return found

@@ -1,4 +1,4 @@
-"""How a process that is the bot begins, and how it ends."""
+"""The start and the end of a process that runs the bot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HIGHEST = 65_535
 
 
 def port(text: str) -> int:
-    """The number, from 0 (any that is free) to 65535; the usage tells of anything else."""
+    """Return a port number from 0 (any that is free) to 65535; raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST:
         why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
         raise argparse.ArgumentTypeError(why)
@@ -26,29 +26,29 @@ def port(text: str) -> int:
 
 
 class Working(Protocol):
-    """What is started once, waited for, and stopped once."""
+    """Something that is started once, waited for, and stopped once."""
 
     def start(self) -> None:
-        """Begin to work; raises what keeps it from that."""
+        """Start to work; raises what keeps it from starting."""
         ...
 
     def inspect(self) -> None:
-        """Look beside the work at whether all is set up well."""
+        """Check, beside the work, whether everything is set up well."""
         ...
 
     def wait(self) -> None:
-        """Return when it is over."""
+        """Return when the work is over."""
         ...
 
     def stop(self) -> None:
-        """End in an orderly way."""
+        """Stop in an orderly way."""
         ...
 
 
 def prepare(settings: Settings) -> None:
-    """Prepare the process for the bot, before Bolt and what else it needs is imported.
+    """Set up logs and environment for the bot, before Bolt and its other modules are imported.
 
-    Raises StartupError for a database that may not be used as it is.
+    Raises StartupError for a database role that may do too much.
     """
     write_logs(settings.log_level, settings.log_format)
     for warning in settings.warnings:
@@ -58,7 +58,7 @@ def prepare(settings: Settings) -> None:
 
 
 def work(bot: Working) -> int:
-    """Have it work until Ctrl-C or SIGTERM; returns the exit code."""
+    """Run the bot until Ctrl-C or SIGTERM; returns the exit code."""
     try:
         try:
             bot.start()
@@ -72,7 +72,7 @@ def work(bot: Working) -> int:
 
 
 def _refuse_roles(settings: Settings) -> None:
-    """Raise StartupError for a database's role that may do too much, with the SQL that mends it."""
+    """Raise StartupError for a database role with too many rights, with SQL that corrects them."""
     if not settings.databases:
         return
     # only now: its drivers take memory and a moment

@@ -1,7 +1,6 @@
-"""What the commands that only look are made of: tools, policy, look-ups and the rows.
+"""What read-only commands work with: tools, policy, look-ups and the record.
 
-Nothing is started. What cannot be looked up, or read, is not known; the core that is made here
-says so and never guesses.
+Nothing is started. What cannot be looked up or read is unknown; the core says so and never guesses.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from storage.store import ReadOnly, recorded_teams
 
 
 class PlainWords:
-    """People by name and id, groups and channels as a policy writes them.
+    """Names of people, groups and channels as plain text.
 
     See `bot.explain.explanation.Words`.
     """
 
     def __init__(self, directory: Directory) -> None:
-        """Names are looked up in `directory`."""
+        """Look up names in `directory`."""
         self._directory = directory
 
     def person(self, user: str) -> str:
-        """Name and id, or the id alone where Slack does not tell."""
+        """Return a person's name and id; the id alone if Slack cannot be asked."""
         try:
             found = self._directory.person(user)
         except LookupFailedError:
@@ -59,70 +58,70 @@ class PlainWords:
         return f"{visible(found.name)} ({user})" if found else f"{user} (nobody of that id)"
 
     def group(self, handle: str) -> str:
-        """The handle."""
+        """Return a group's handle, with its @."""
         return f"@{handle}"
 
     def channel(self, channel: str) -> str:
-        """The channel as it was given."""
+        """Return the channel as it was given."""
         return channel
 
     def quoted(self, text: str) -> str:
-        """The text on one line, hidden characters shown."""
+        """Return the text on one line, with hidden characters shown."""
         return visible(" ".join(text.split()))
 
 
-# A directory in the place of Slack's, where Slack is not asked.
+# A directory in place of Slack's, for when Slack is not asked.
 
 
 class NotLookedUp:
-    """A `bot.policy.authority.Directory` that can tell nothing."""
+    """A `bot.policy.authority.Directory` in which every look-up fails."""
 
     def __init__(self, why: str) -> None:
-        """`why` goes into every refusal."""
+        """Store `why`, the reason that every error gives."""
         self.why = why
 
     def person(self, user: str) -> Person | None:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def people(self, users: Collection[str]) -> Mapping[str, Person]:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def named(self, name: str) -> Mapping[str, str]:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def group(self, handle: str) -> Group | None:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def members(self, channel: str) -> frozenset[str]:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def channel(self, name: str) -> str | None:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def sees(self, user: str, channel: str) -> bool:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def outsiders_read(self, channel: str) -> bool:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def channels(self) -> Mapping[str, dict[str, Any]]:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def everybody(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
     def private_channels(self, user: str) -> frozenset[str]:
-        """Raises LookupFailedError."""
+        """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
 
@@ -132,7 +131,7 @@ _LONGEST = 99_999 * DAY  # seconds
 
 
 def duration(text: str) -> timedelta:
-    """How long "12h" or "30d" is; the usage tells of anything else."""
+    """Return the duration "12h" or "30d" stands for; raises ArgumentTypeError for other text."""
     found = seconds(text, "hd")
     if not 0 < found <= _LONGEST:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write it as 12h or 30d")
@@ -140,7 +139,10 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """The moment "2026-11-24" or "2026-11-24T22:00" is, in UTC unless it says otherwise."""
+    """Return the UTC time of "2026-11-24" or "2026-11-24T22:00", which may have an offset.
+
+    Raises ArgumentTypeError for other text.
+    """
     try:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
@@ -155,7 +157,7 @@ BAD_INPUT = 2  # exit code
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyCore:
-    """A core that only reads, and what it cannot see."""
+    """A core that only reads, with the reasons why it cannot see Slack or the record."""
 
     settings: Settings
     store: ReadOnly
@@ -169,12 +171,12 @@ class ReadOnlyCore:
 
     @property
     def sources(self) -> Sources:
-        """What it takes to ask the policy."""
+        """The sources from which the policy is evaluated."""
         return Sources(self.policy, self.directory, self.store, self.clock)
 
     @property
     def grounds(self) -> ExplanationSources:
-        """What an explanation is made from."""
+        """The sources from which an explanation is made."""
         limits = Allowance(self.settings, self.clock)
         return ExplanationSources(self.sources, self.authority, limits)
 
@@ -182,9 +184,10 @@ class ReadOnlyCore:
 def opened(
     what: str, dotenv_path: Path, complain: Callable[[object], int], policy: Path | None = None
 ) -> ReadOnlyCore | int:
-    """Make one that can read the record, from where a command is given.
+    """Return a core that can read the record, with the settings of the environment.
 
-    Without a record `what` cannot be done: has `complain` say so, and returns the exit code.
+    If it cannot be made or cannot read the record, has `complain` say so, and returns the exit
+    code. `what`: the beginning of the sentence about an unreadable record.
     """
     try:
         found = read_only_core(os.environ, dotenv_path, policy, SystemClock())
@@ -197,7 +200,7 @@ def opened(
 def read_only_core(
     environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
 ) -> ReadOnlyCore:
-    """Make one; `policy` takes the place of the policy in force.
+    """Return a core; `policy` takes the place of the policy in force.
 
     Raises MistypedError for settings, a policy or tools that cannot be used.
     """
@@ -214,7 +217,7 @@ def read_only_core(
 def _make(
     environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
 ) -> ReadOnlyCore:
-    """Make one; tokens may be missing: then nobody is looked up.
+    """Return a core; without a Slack token, nobody is looked up.
 
     Raises SettingsError, PolicyError, and what the tools' modules raise.
     """
@@ -249,7 +252,7 @@ def _make(
 
 
 def _identity(client: WebClient) -> tuple[Identity | None, str]:
-    """Return who the bot is, or why that is not known."""
+    """Return who the bot is and ""; None and the reason if Slack does not tell."""
     try:
         me = client.auth_test()
     except (SlackApiError, *UNREACHABLE) as error:
@@ -258,9 +261,9 @@ def _identity(client: WebClient) -> tuple[Identity | None, str]:
 
 
 def _only_team(store: ReadOnly) -> str:
-    """The workspace of the record, where there is one.
+    """Return the id of the record's workspace; "" if it has none or several.
 
-    Without Slack nobody else says which it is.
+    Without Slack nothing else says which workspace is meant.
     """
     with store.read() as tx:
         found = recorded_teams(tx)

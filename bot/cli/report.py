@@ -15,7 +15,7 @@ from storage import call_history
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how far back, and the picture's file."""
+    """Add how far back the report goes, and the file of the picture."""
     parser.add_argument(
         "--since",
         type=duration,
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _png(text: str) -> Path:
-    """The path of a picture; the usage tells of any other kind of file."""
+    """Return the path of a PNG file; raises ArgumentTypeError for any other kind."""
     path = Path(text)
     if path.suffix.lower() != ".png":
         raise argparse.ArgumentTypeError(f"the picture is a PNG: write it as {path.stem}.png")
@@ -37,7 +37,7 @@ def _png(text: str) -> Path:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the report; returns the exit code."""
+    """Print the report, and draw the picture if one is wanted; returns the exit code."""
     found = opened("There is nothing to report", DOTENV, complain)
     if isinstance(found, int):
         return found
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _draw(computed: Report, titles: Mapping[str, str], path: Path) -> int:
-    """Draw the picture into the file; returns the exit code."""
+    """Draw the report's picture into a file; returns the exit code."""
     try:
         # here, since matplotlib may be missing: it comes with the extra only
         from bot.explain.report_picture import draw_png, has_picture

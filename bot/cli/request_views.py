@@ -31,15 +31,15 @@ from storage.states import CallStatus
 
 
 class NamedPlaces(PlainWords):
-    """The same, with the names of channels, where Slack tells."""
+    """Plain words in which channels have their names, if Slack can be asked."""
 
     def __init__(self, directory: CachedDirectory) -> None:
-        """The list of channels is asked for once, when the first one is named."""
+        """Use `directory`; the list of channels is fetched once, when the first one is named."""
         super().__init__(directory)
         self._channels = cache(partial(_names, directory))
 
     def channel(self, channel: str) -> str:
-        """Name and id; a direct message by its kind."""
+        """Return a channel's name and id; "a direct message" and the id for one of those."""
         if channel.startswith("D"):
             return f"a direct message ({channel})"
         name = self._channels().get(channel)
@@ -54,21 +54,21 @@ def _names(directory: CachedDirectory) -> dict[str, str]:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option for what programs read."""
+    """Add the option --json."""
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
 def look(see: Callable[[ReadOnlyCore, PlainWords], int]) -> int:
-    """Open the record for reading and let `see` tell of it; returns its exit code, or a problem's.
+    """Open the record for reading and pass it to `see`; returns the exit code.
 
-    Works beside the bot, and without Slack: then people are told by their ids.
+    Works beside the bot, and without Slack: people are shown by their ids then.
     """
     found = opened("The record cannot be read", DOTENV, complain)
     return found if isinstance(found, int) else see(found, NamedPlaces(found.directory))
 
 
 def as_json(told: Any) -> str:
-    """A dataclass, or a list of them, as JSON; moments as in 2026-11-24T22:00:00+00:00."""
+    """Return a dataclass, or a list of them, as JSON; times look like 2026-11-24T22:00:00+00:00."""
     plain = [asdict(each) for each in told] if isinstance(told, list) else asdict(told)
     return json.dumps(plain, ensure_ascii=False, indent=2, default=_plain)
 
@@ -82,7 +82,7 @@ def _plain(value: object) -> object:
 
 
 def deciders_in_words(who: Approvers | None, words: PlainWords, channel: str) -> str:
-    """The approvers as the policy names them, people with their names."""
+    """Return the approvers that the policy names, people with their names; "nobody" for none."""
     if who is None:
         return "nobody"
     named = [*map(words.group, who.groups), *map(words.person, who.users)]
@@ -92,12 +92,12 @@ def deciders_in_words(who: Approvers | None, words: PlainWords, channel: str) ->
 
 
 def add_pending_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how it is written."""
+    """Add the option --json."""
     add_json(parser)
 
 
 def run_pending(arguments: argparse.Namespace) -> int:
-    """List what waits; returns the exit code."""
+    """Print the calls and questions that wait for people; returns the exit code."""
 
     def see(found: ReadOnlyCore, words: PlainWords) -> int:
         if not found.authority.team:
@@ -145,20 +145,20 @@ def _lines(each: WaitingHere, words: PlainWords, now: datetime) -> Iterator[str]
 PENDING = CommandFunctions(add_pending_arguments, run_pending)
 
 
-# `countersign show`: a request's or a call's whole life, to be read. Secrets are masked.
+# `countersign show`: the history of a request or a call. Secrets are masked.
 
 _WRITERS = {AGENT: "the agent", FORM: "whoever asked, in a form"}
 _PROGRAMS = {**_WRITERS, FORM: "the program that asked"}
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is to be shown, and how."""
+    """Add the id to show, and the option --json."""
     parser.add_argument("id", help="of a call, as `pending` shows it, or of a request")
     add_json(parser)
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Show it; returns the exit code."""
+    """Print the history of the request or call with this id; returns the exit code."""
 
     def see(found: ReadOnlyCore, words: PlainWords) -> int:
         with found.store.read() as tx:
@@ -225,7 +225,7 @@ def _call(call: CallTold, words: PlainWords, of: RunTold) -> Iterator[str]:
 
 
 def _long(label: str, text: str) -> Iterator[str]:
-    """A text behind its label, or below it where it has several lines."""
+    """Yield a text behind its label, or below the label if it has several lines."""
     lines = visible(text).splitlines()
     if len(lines) == 1:
         yield f"    {visible(label)}: {lines[0]}"

@@ -17,11 +17,11 @@ from countersign.cli.process import share_memory, uncollected
 
 
 def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Add nothing: all there is to say is in the settings."""
+    """Add no options: the settings say everything."""
 
 
 def run_run(_arguments: argparse.Namespace) -> int:
-    """Start the bot and wait for its end; raises what keeps it from starting."""
+    """Start the bot and wait until it ends; raises what keeps it from starting."""
     share_memory()
     settings, policy = read_settings_and_policy(os.environ, DOTENV)
     prepare(settings)
@@ -35,11 +35,11 @@ def run_run(_arguments: argparse.Namespace) -> int:
 RUN = CommandFunctions(add_run_arguments, run_run)
 
 
-# `countersign serve`: the bot, to which Slack sends signed requests, until Ctrl-C or SIGTERM.
+# `countersign serve`: the bot with signed requests from Slack, until Ctrl-C or SIGTERM.
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where it listens, if not where COUNTERSIGN_HTTP says."""
+    """Add the host and the port to listen at, in place of those in COUNTERSIGN_HTTP."""
     usual = "COUNTERSIGN_HTTP, else {}"
     parser.add_argument(
         "--host", help=f"the address it listens at (default: that of {usual.format(USUAL.host)})"
@@ -52,7 +52,10 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
-    """Listen, and wait for the end; raises what keeps the bot from starting."""
+    """Start the bot with Slack's requests over HTTP, and wait until it ends.
+
+    Raises what keeps the bot from starting.
+    """
     settings, policy = read_settings_and_policy(os.environ, DOTENV, Transport.HTTP)
     usual = settings.http or USUAL
     chosen = usual.port if arguments.port is None else arguments.port

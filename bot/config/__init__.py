@@ -1,4 +1,4 @@
-"""What an operator sets: the environment and .env, limits, and the files the settings name.
+"""The operator's configuration: the environment and .env, limits, and the files the settings name.
 
-It lies above the tools, since the settings name their databases, and below all that is built.
+It is above the tools, since the settings name their databases, and below all that is built.
 """

@@ -10,20 +10,20 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-# How Slack and Countersign reach one another: a part of the settings.
+# The settings of the connection between Slack and Countersign.
 
 MISSING = SecretStr("")  # never read from a variable: blank means unset there
 
 
 class Transport(StrEnum):
-    """The way by which Slack's deliveries come."""
+    """The ways in which Slack's deliveries arrive."""
 
     SOCKET = "socket"  # Slack's Socket Mode: the bot opens a connection
     HTTP = "http"  # Slack sends signed requests to an address of ours
 
 
 class Endpoint(NamedTuple):
-    """Where requests are listened to."""
+    """The host and port on which the bot listens for requests."""
 
     host: str
     port: int  # 0: any that is free
@@ -33,7 +33,7 @@ USUAL = Endpoint("127.0.0.1", 8080)  # where `countersign serve` listens unless 
 
 
 def listening_error_text(error: OSError) -> str:
-    """Return why it cannot be listened to, in the system's words alone."""
+    """Return the system's message why the bot cannot listen, without the address."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
@@ -111,7 +111,10 @@ class Connection(BaseModel):
 
 
 def chosen_transport(given: Mapping[str, Any], transport: Transport | None) -> Transport:
-    """Return the way that the command named, or else the one whose secret alone is given."""
+    """Return the transport that the command named, else the one whose secret is given.
+
+    If both or neither secret is given, that is the socket.
+    """
     if transport is None:
         only_http = "slack_signing_secret" in given and "slack_app_token" not in given
         return Transport.HTTP if only_http else Transport.SOCKET
@@ -119,7 +122,7 @@ def chosen_transport(given: Mapping[str, Any], transport: Transport | None) -> T
 
 
 def missing_secret_sentence(given: Mapping[str, Any], transport: Transport) -> Iterator[str]:
-    """Return a sentence for the secret that this way needs and that is not given."""
+    """Yield a sentence if the secret that the transport needs is not given."""
     need = "slack_app_token" if transport is Transport.SOCKET else "slack_signing_secret"
     if need not in given:
         field = Connection.model_fields[need]
@@ -130,7 +133,7 @@ SECONDS_MIN = 0.05  # below this a loop would spin
 
 
 class ModelApi(StrEnum):
-    """What the model's server speaks."""
+    """The APIs that the model's server may speak."""
 
     RESPONSES = "responses"  # OpenAI's Responses API
     CHAT = "chat"  # Chat Completions, which most other servers speak
@@ -138,7 +141,7 @@ class ModelApi(StrEnum):
 
 
 class FilesGiven(StrEnum):
-    """Which of the files that people attach the model is given."""
+    """The kinds of attached files that the model is given."""
 
     ON = "on"  # pictures, PDFs and texts
     TEXT = "text"  # texts alone
@@ -215,7 +218,7 @@ class Model(BaseModel):
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model to read what people write."""
+        """Return whether an API key is set, so that there is a model to read messages."""
         return bool(self.openai_api_key.get_secret_value())
 
     @field_validator("openai_api_key")

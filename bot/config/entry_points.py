@@ -1,6 +1,6 @@
-"""What other packages add to the bot: the entry points of a group, loaded.
+"""Loads the entry points of a group, by which other packages add parts to the bot.
 
-One that is broken is named and stops the start: what its operator counts on is there, or nothing.
+A broken entry point is named and stops the start, so that nothing an operator relies on is missing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ OURS = "Countersign"
 
 
 class EntryPointError(ValueError):
-    """An entry point cannot be used; says which one, and why."""
+    """Raised if an entry point cannot be used; the text says which one and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedEntryPoint:
-    """One entry point, loaded."""
+    """One entry point with its loaded object."""
 
     name: str
     source: str  # "package 1.0", or OURS for what comes with the bot
@@ -29,10 +29,10 @@ class LoadedEntryPoint:
 
 
 def load_entry_points(group: str, own: Iterable[tuple[str, str]] = ()) -> list[LoadedEntryPoint]:
-    """Return what is added under this group: the bot's `own` first, then the others by name.
+    """Load the entry points of a group: the bot's `own` first, then the others by name.
 
-    `own`: name and "module:attribute", as a package would declare them. Those are written in code,
-    so that a checkout that was never installed has them as well. Raises EntryPointError.
+    `own`: name and "module:attribute", as a package would declare them; written in code so that a
+    checkout that was never installed has them as well. Raises EntryPointError.
     """
     ours = [EntryPoint(name, value, group) for name, value in own]
     declared = _declared(tuple(sys.path)).select(group=group)
@@ -48,7 +48,7 @@ def load_entry_points(group: str, own: Iterable[tuple[str, str]] = ()) -> list[L
 
 @lru_cache(maxsize=1)
 def _declared(_path: tuple[str, ...]) -> Any:
-    """What the packages on this path declare, of all groups: read once, for that takes 3 ms."""
+    """Return all entry points of the packages on this path; cached, as reading them takes 3 ms."""
     return entry_points()
 
 

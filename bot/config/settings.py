@@ -1,6 +1,6 @@
 """The settings: read once, from the environment and an optional .env file, into one frozen model.
 
-It may not print or log a value: messages name the variable and the remedy, never what was written.
+Values are never printed or logged: messages name the variable and the remedy only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from storage.backend import is_shared, local_path, server_address
 from storage.chain import SigningKey
 from storage.digest import parse_key
 
-# What the environment says beside the settings: proxies, plain http, unknown names.
+# Checks of the environment besides the settings: proxies, plain http, unknown names.
 
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _PREFIX = "COUNTERSIGN_"
@@ -42,7 +42,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of `url`; all empty where it is no address at all."""
+    """Return the parts of `url`; all are empty if it is not a valid URL."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -50,18 +50,18 @@ def split_url(url: str) -> SplitResult:
 
 
 def is_exempt_from_proxy(url: str, environ: Mapping[str, str]) -> bool:
-    """Whether `url` is not to be reached through a proxy."""
+    """Return whether `url` is to be reached without a proxy."""
     host = split_url(url).hostname or ""
     no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
 
 
 class DotenvError(Exception):
-    """The .env file cannot be read; says why."""
+    """Raised if the .env file cannot be read; the text says why."""
 
 
 def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -> dict[str, str]:
-    """What is set in `environ`, and under it in the .env file; blank means unset.
+    """Return the variables in `environ` and the .env file; `environ` wins, blank means unset.
 
     Raises DotenvError.
     """
@@ -77,7 +77,7 @@ def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -
 
 
 def odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
-    """What is odd in the variables that were given, but stops nothing.
+    """Yield sentences about given variables that are odd but harmless.
 
     `known`: the names of all settings.
     """
@@ -97,7 +97,7 @@ def odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[
 
 
 def misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
-    """What begins as our own settings do and is none, or is all but the name of one not given."""
+    """Yield sentences about variables that seem to be misspelt names of settings."""
     for name in sorted(given.keys() - _OF_PROGRAMS - set(known)):
         own = name.startswith(_PREFIX)
         close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
@@ -106,11 +106,11 @@ def misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator
 
 
 def prepare_environment(environ: MutableMapping[str, str], slack_api_url: str) -> None:
-    """Take out of `environ` what the Slack libraries would misread; to be called before Bolt is.
+    """Remove from `environ` what the Slack libraries would misread; call this before using Bolt.
 
     SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
-    everything through HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on
-    this machine, they make way.
+    everything through HTTP(S)_PROXY and ignores NO_PROXY: if Slack's address is exempt or on this
+    machine, those variables are replaced by ALL_PROXY.
     """
     for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
         environ.pop(name, None)
@@ -123,23 +123,23 @@ def prepare_environment(environ: MutableMapping[str, str], slack_api_url: str) -
         environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
 
 
-# What is wrong with the settings, for the operator; values are never told.
+# Problems of the settings, for the operator; values are never shown.
 
 
 class SettingsError(ValueError):
-    """The settings cannot be used.
+    """Raised if the settings cannot be used.
 
     `problems` has one line each: the variable, what is wrong, what to do.
     """
 
     def __init__(self, problems: list[str], policy_path: Path | None = None) -> None:
-        """`policy_path`: the policy file, to be checked still where that setting is right."""
+        """`policy_path` is the policy file, still to be checked; None if that setting is wrong."""
         self.problems = tuple(problems)
         self.policy_path = policy_path
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-# What stands in files that settings name: databases and servers; a part of the settings.
+# The settings that name files: databases and servers.
 
 
 class FileSettings(BaseModel):
@@ -158,7 +158,7 @@ class FileSettings(BaseModel):
 
 
 def read_files(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
-    """Put what each file says in the place of its name in `values`; return what is wrong there.
+    """Replace file names in `values` by the files' parsed content; return the problems found.
 
     `given`: the variables that the files may refer to.
     """
@@ -173,7 +173,7 @@ def read_files(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str
     return problems
 
 
-# How the bot is watched while it works: a part of the settings.
+# The settings of logs and traces.
 
 
 class MonitoringSettings(BaseModel):
@@ -204,7 +204,7 @@ class MonitoringSettings(BaseModel):
         return value
 
 
-# Who looks after the bot on its machine, and how long it remembers: a part of the settings.
+# The settings of the operator, and of how long requests are kept.
 
 LEAST = 90  # days that are kept: rules may count what was done that long ago
 
@@ -227,7 +227,7 @@ class RetentionSettings(BaseModel):
     )
 
 
-# How much one run and one person may use: the part of the settings that the limits are.
+# The settings that limit how much one run and one person may use.
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -367,12 +367,11 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
         reading: bool = False,
         transport: Transport | None = Transport.SOCKET,
     ) -> Settings:
-        """Read `environ`, and under it the .env file at `dotenv_path`; blank means unset.
+        """Read the settings from `environ` and the .env file; `environ` wins, blank means unset.
 
-        `reading`: tokens and keys may be missing, and are empty then: enough to look, not to run.
-        `transport`: how Slack's deliveries come, whose secret has to be there; None: as the secrets
-        say that are there.
-        Raises SettingsError with everything that is missing or wrong.
+        `reading`: tokens and keys may be missing, and are then empty: enough to look, not to run.
+        `transport`: how Slack's deliveries arrive, whose secret is required; None: the one whose
+        secret is given. Raises SettingsError with all problems.
         """
         try:
             given = read_variables(environ, dotenv_path)
@@ -410,17 +409,17 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
 
     @property
     def database_path(self) -> Path:
-        """The SQLite file of `database_url`; with a server, what its sockets are named after."""
+        """Return the SQLite file of `database_url`; with a server, the path that names sockets."""
         return local_path(self.database_url)
 
     @property
     def signing_key(self) -> SigningKey | None:
-        """The key that is set, with older ones; None where it is in a file."""
+        """Return the configured key with older ones; None if the key is in a file."""
         return parse_key(self.key.get_secret_value()) if self.key else None
 
     @property
     def is_shared(self) -> bool:
-        """Whether the record is on a server, where several processes may write it."""
+        """Return whether the record is on a server, where several processes may write it."""
         return is_shared(self.database_url)
 
     @field_validator("key")
@@ -475,7 +474,7 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
 
 
 def _listed(value: object) -> tuple[str, ...]:
-    """Names that are given with commas between them, or as a list; each once."""
+    """Return names from a comma-separated text or a list, without duplicates."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, list | tuple):
         raise ValueError("it is not a list of names")
@@ -483,13 +482,13 @@ def _listed(value: object) -> tuple[str, ...]:
 
 
 def _in_order(problems: list[str], known: list[str]) -> list[str]:
-    """The problems in the order of the settings that they name; what names none comes last."""
+    """Return the problems in the order of the settings that they name, those without one last."""
     place = {each: number for number, each in enumerate(known)}
     return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """One of Pydantic's complaints as a line for the operator, without the value."""
+    """Return one of Pydantic's errors as a line for the operator, without the value."""
     field = Settings.model_fields[str(error["loc"][0])]
     if error["type"] == "missing":
         return f"{field.title}: is missing. {field.description}"

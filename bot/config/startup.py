@@ -1,8 +1,8 @@
-"""The settings and the policy as they are read before anything is built, and the policy file as it
-is read again while the bot works: a valid new file replaces the old policy, an invalid one not.
+"""Reads the settings and the policy at the start, and the policy file again when it changes.
 
-What counts is the file's content, not its time. It is judged only once two looks have found the
-same, so that a file half written, whose beginning may be a looser policy, is never in force.
+A valid new policy replaces the old one; an invalid one does not. The file's content counts, not its
+time. It is judged only once two looks have found the same content, so that a half-written file,
+whose beginning may be a looser policy, is never in force.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bot.tools import Registry
 from storage import trail
 from storage.store import Store
 
-# What is read before anything is built: the settings and the policy they name.
+# Reading the settings and the policy they name, before anything is built.
 
 
 class StartupError(Exception):
-    """Countersign cannot start; `settings` and `policy` say why, a line each."""
+    """Raised if Countersign cannot start; `settings` and `policy` say why, a line each."""
 
     def __init__(self, settings: Sequence[str], policy: Sequence[str]) -> None:
         self.settings, self.policy = tuple(settings), tuple(policy)
@@ -39,10 +39,10 @@ def read_settings_and_policy(
     dotenv_path: Path | None = None,
     transport: Transport | None = Transport.SOCKET,
 ) -> tuple[Settings, Policy]:
-    """Settings from `environ` and the .env file, and their policy.
+    """Return the settings from `environ` and the .env file, and the policy that they name.
 
-    `transport`: how Slack's deliveries come; None: as the secrets say that are there.
-    Raises StartupError with all that is wrong.
+    `transport`: how Slack's deliveries arrive; None: the one whose secret is given. Raises
+    StartupError with all problems.
     """
     settings: Settings | None = None
     wrong: Sequence[str] = ()
@@ -61,19 +61,19 @@ def read_settings_and_policy(
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy in the file at `path`. Raises PolicyError, also where it cannot be read."""
+    """Return the policy in the file at `path`. Raises PolicyError, also if it cannot be read."""
     return parse(policy_text(path), str(path))
 
 
 def fit_policy(policy: Policy, tools: Registry) -> Policy:
-    """The policy for a bot with these tools. Raises PolicyError where it counts on others."""
+    """Return the policy for a bot with these tools. Raises PolicyError if it relies on others."""
     known = (*tools, *tools.left_out.values())
     fields = {each.name: frozenset(each.arguments.model_fields) for each in known}
     return policy.beside(fields, frozenset(each.name for each in tools if each.asks))
 
 
 def policy_text(path: Path) -> str:
-    """What the policy file at `path` says. Raises PolicyError where it cannot be read."""
+    """Return the text of the policy file at `path`. Raises PolicyError if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -85,7 +85,7 @@ EVERY = timedelta(seconds=3)  # between two looks
 
 
 class PolicyReload:
-    """One per process; `look` is called by the loop only."""
+    """Replaces the policy when its file changes; one per process, used by the loop only."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class PolicyReload:
         tracer: Tracer | None = None,
         taken: Callable[[], None] = lambda: None,
     ) -> None:
-        """Replaces the `current` policy whenever the file at `path` says something else.
+        """`current` is replaced when the file at `path` has other content.
 
-        `misfits` says what in a policy does not fit the tools there are; `tracer` is told of one
-        that is refused, and `taken` called once another one is in force.
+        `misfits` returns what in a policy does not fit the bot's tools; `tracer` counts refused
+        policies; `taken` is called once a new policy is in force.
         """
         self._taken = taken
         self._misfits, self._tracer = misfits, tracer or Tracer()
@@ -114,9 +114,9 @@ class PolicyReload:
         self._settled = ""  # fingerprint of what was last taken or refused
 
     def look(self) -> timedelta | None:
-        """Look at the file, if it is time to.
+        """Read the file, if the last look was long enough ago, and apply a settled change.
 
-        Returns after how long to look again, where it has just changed.
+        Returns how soon to look again if the file has just changed, else None.
         """
         now = self._clock.now()
         if now - self._looked >= EVERY:
@@ -158,6 +158,6 @@ class PolicyReload:
         )
 
     def _for_these_tools(self, policy: Policy) -> Policy:
-        """The new policy beside the tools there are; raises PolicyError."""
+        """Return the new policy for the current tools; PolicyError if it does not fit them."""
         now = self._current.policy
         return policy if now.tools is None else policy.beside(now.tools, now.asking)

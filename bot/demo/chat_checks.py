@@ -1,6 +1,6 @@
-"""What the stand-in refuses of Chat Completions, and a chat's request as one of the Responses API.
+"""Checks Chat Completions requests for the stand-in, and converts them to the Responses API's form.
 
-It only reads a request body. What it refuses is what OpenAI's own server refuses.
+Request bodies are only read. What is refused here, OpenAI's own server refuses.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
 
 
 def check_chat(body: Any) -> None:
-    """Raise Refusal unless Chat Completions would take this request body."""
+    """Raise Refusal unless Chat Completions would accept this request body."""
     if not isinstance(body, dict):
         raise Refusal("We could not parse the JSON body of your request: expected an object.")
     parsed = parse(ChatBody, body, "")
@@ -241,7 +241,7 @@ def _check_choice(body: ChatBody) -> None:
 
 
 def _check_pairs(messages: list[dict[str, Any]]) -> None:
-    """Refuse calls whose outputs do not follow them at once, and outputs of no call."""
+    """Raise Refusal for calls not directly followed by their outputs, or outputs of no call."""
     waiting: list[str] = []
     for index, message in enumerate(messages):
         if message["role"] == "tool":
@@ -270,7 +270,7 @@ def _check_answered(waiting: list[str]) -> None:
 
 
 def as_responses(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a request that the checks have let through as the Responses API has it."""
+    """Return a checked Chat Completions request in the form of the Responses API."""
     first, *rest = body["messages"]
     has_system = first["role"] in ("system", "developer")
     items = [item for each in (rest if has_system else body["messages"]) for item in _items(each)]
@@ -301,7 +301,7 @@ def _items(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What was said one after the other, and in one message."""
+    """Yield the messages that one message combines, each as an item of the Responses API."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     item: dict[str, Any] = {}
     for part in parts:
@@ -323,7 +323,7 @@ def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, 
 
 
 def _medium(part: dict[str, Any]) -> dict[str, Any]:
-    """A picture or a file as the Responses API has it."""
+    """Return a picture or a file part in the form of the Responses API."""
     if part["type"] == "file":
         return {"type": "input_file", **part["file"]}
     given = part["image_url"]

@@ -1,7 +1,7 @@
 """The demo: a local Slack with its page, a local planner, the demo shop and the real bot.
 
-Every start begins anew, as the local Slack does; the last demo's database stays for a look. Nothing
-leaves the machine unless OPENAI_API_KEY is set: then the real model plans.
+Every start begins with an empty database; the last demo's is kept until then. Nothing leaves the
+machine unless OPENAI_API_KEY is set: then the real model plans.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Policy
 
 
-# What the demo tells a first-time visitor: what to ask for, and who could decide the card.
+# The guide for first-time visitors: what to ask for, and who can decide a waiting card.
 
 DECIDING = ("approve", "review")  # the buttons that only a waiting card has
 PROMPTS = [
@@ -51,7 +51,10 @@ PROMPTS = [
 
 
 def first_steps(world: World) -> Json:
-    """Prompts, and the cards that wait with the ids of who may decide them, the oldest first."""
+    """Return the guide of the demo's page: prompts, and waiting cards with who may decide them.
+
+    The oldest card comes first.
+    """
     name = world.app.name.capitalize()
     return {
         "title": f"Ask {name} for something",
@@ -97,9 +100,9 @@ def _words(blocks: list[Json]) -> str:
 
 
 def _named(world: World, text: str) -> list[str]:
-    """Return the people that the mentions in `text` stand for, each once, in that order.
+    """Return the ids of the people that the mentions in `text` stand for, each once, in order.
 
-    Users, groups and channels are mentioned.
+    Mentions can be of users, groups and channels.
     """
     found: list[str] = []
     for kind, name in re.findall(r"<(@|!subteam\^|#)(\w+)", text):
@@ -142,11 +145,11 @@ def run(
     build: Callable[[Settings, Clock, Policy], App],
     called: Callable[[Path], str],
 ) -> None:
-    """Run until Ctrl-C, whose KeyboardInterrupt it passes on; `build` makes the bot.
+    """Run the demo until Ctrl-C, whose KeyboardInterrupt is passed on; `build` makes the bot.
 
-    `called` says how countersign is called in a folder, at another terminal.
+    `called` returns the command that runs countersign for a folder, at another terminal.
 
-    What earlier demos left in `folder` is forgotten.
+    What earlier demos left in `folder` is deleted.
 
     Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this
     folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
@@ -168,7 +171,7 @@ def run(
 
 
 def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
-    """What to type elsewhere to have a program ask, and what that is."""
+    """Yield lines that tell what to type at another terminal so that a program asks."""
     if demo.lacking:
         yield f"For programs that ask, too: {demo.lacking}"
         return
@@ -180,7 +183,7 @@ def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The parts of a demo that runs."""
+    """The parts of a running demo."""
 
     sandbox: Sandbox
     planner: StandInPlanner | None  # None: a real model plans
@@ -196,7 +199,10 @@ def begin(
     environ: Mapping[str, str],
     build: Callable[[Settings, Clock, Policy], App],
 ) -> Demo:
-    """Start everything, with two days behind it; `stack` ends it. Raises what `run` raises."""
+    """Start all parts of the demo, which `stack` will stop; raises what `run` raises.
+
+    With the stand-in planner, two days of history are played first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     empty(folder)
     logging.basicConfig(
@@ -224,7 +230,7 @@ def begin(
 
 
 def _lacking(app: App, settings: Settings) -> str:
-    """What there has to be for programs to ask; "" where they can."""
+    """Return what is missing for programs to be able to ask; "" if nothing is."""
     if app.endpoints.web is None:
         return "pip install 'countersign-bot[serve]'"
     if not socket_path(settings.database_path).exists():
@@ -233,9 +239,9 @@ def _lacking(app: App, settings: Settings) -> str:
 
 
 def serving_at(port: int | None) -> str:
-    """Return where programs may ask, as the setting has it; "" where what it needs is missing.
+    """Return the HTTP address for programs as a setting; "" if the needed package is missing.
 
-    With a page at any port (0) at any port, too; else at the usual one, or one near it.
+    With `port` 0 any free port is taken, else the usual one or one near it.
     """
     try:
         import_module("bot.http.http_side")
@@ -251,9 +257,10 @@ def demo_settings(
     environ: Mapping[str, str],
     http: str,
 ) -> Settings:
-    """Settings for the local Slack and its planner, kept in `folder` for commands typed there.
+    """Return settings for the local Slack and its planner; also write them into `folder`.
 
-    With none, for the real model that `environ` names. `http`: where programs ask.
+    Commands typed there read them. Without a planner, they are for the real model that `environ`
+    names. `http`: the address where programs ask.
     """
     folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
     databases = folder / "databases.toml"
@@ -282,9 +289,9 @@ def demo_settings(
 
 
 def empty(folder: Path) -> None:
-    """Remove what demos leave in `folder`, and nothing else.
+    """Delete the files that demos leave in `folder`, and nothing else.
 
-    Raises AlreadyRunningError, which says where, while one runs there.
+    Raises AlreadyRunningError, with the address of its page, while a demo runs there.
     """
     try:
         held = lock(folder / "countersign.db")

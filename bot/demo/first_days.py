@@ -1,7 +1,7 @@
-"""What happened in the demo before its first visitor came, and the keys of the demo's programs.
+"""Plays the demo's history before its first visitor, and makes the keys of the demo's programs.
 
-They ask over HTTP, as any program does; what is in the file beside the demo lets another terminal
-ask, too.
+The programs ask over HTTP, as any program does; with the file that is written beside the demo, a
+program at another terminal can ask, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slack_sandbox.server import Sandbox
 
 
-# What happened in the demo before its first visitor came: two days of requests and decisions.
+# The demo's history before its first visitor: two days of requests and decisions.
 
 log = logging.getLogger("countersign.demo")
 HOUR = 60  # minutes
@@ -33,23 +33,23 @@ PATIENCE = 10.0  # seconds for what is to happen
 
 
 class Scene(Protocol):
-    """Something of the past."""
+    """One event in the demo's history."""
 
     @property
     def ago(self) -> int:
-        """Minutes ago it began."""
+        """How many minutes ago the scene began."""
         ...
 
     def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
-        """Let it happen at the sandbox's time; `settle` waits until the bot is at rest."""
+        """Play the scene at the sandbox's current time; `settle` waits until the bot is idle."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Somebody asked for something, so many minutes ago; then people pressed these buttons.
+    """A request that a person made `ago` minutes ago, and the buttons that people then pressed.
 
-    `pressed`: who, which button, and in which channel its card stands ("" for where it was asked).
+    `pressed`: who, which button, and the channel of the card ("" for the channel of the request).
     """
 
     ago: int
@@ -59,7 +59,7 @@ class Past:
     pressed: Sequence[tuple[str, str, str]] = ()
 
     def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
-        """Write it, and press the buttons, minutes apart."""
+        """Post the request and press the buttons, minutes apart."""
         person = sandbox.person(self.who)
         channel = channel_named(sandbox, self.channel)
         thread = person.say(channel, f"<@{sandbox.bot_user_id}> {self.asked}")
@@ -112,10 +112,10 @@ def live_through(
     settle: Callable[[], None],
     past: Iterable[Scene] = HISTORY,
 ) -> None:
-    """Let all of it happen, and leave the sandbox's clock at `now`.
+    """Play all scenes, oldest first, and leave the sandbox's clock at `now`.
 
-    The clock has to stand before the first of it. `settle` waits until the bot is at rest. What
-    goes otherwise than planned is left as it is: a demo without its past is one all the same.
+    The clock must be earlier than the first scene. `settle` waits until the bot is idle. A scene
+    that fails is logged and left out: the demo works without it.
     """
     for each in sorted(past, key=lambda scene: -scene.ago):
         _go_to(sandbox, now() - timedelta(minutes=each.ago), settle)
@@ -127,7 +127,7 @@ def live_through(
 
 
 def _go_to(sandbox: Sandbox, moment: datetime, settle: Callable[[], None]) -> None:
-    """Let the time pass, an hour at a time: what falls due on the way is said when it does."""
+    """Advance the clock to `moment`, an hour at a time: what falls due happens at its time."""
     while (left := (moment - sandbox.clock.now()).total_seconds()) > 0:
         sandbox.clock.advance(min(left, 3600.0))
         settle()
@@ -141,21 +141,21 @@ def pressed(
     action: str,
     settle: Callable[[], None],
 ) -> None:
-    """Have somebody press that button of a card, and wait until the bot is at rest again."""
+    """Let a person press this button of a card, and wait until the bot is idle again."""
     person.click(channel, card["ts"], action)
     sandbox.wait(lambda: all(each.outcome != "pending" for each in sandbox.deliveries))
     settle()
 
 
 def channel_named(sandbox: Sandbox, name: str) -> str:
-    """Return the id of the channel of that name; StopIteration where there is none."""
+    """Return the id of the channel with this name; StopIteration if there is none."""
     return next(
         each.id for each in sandbox.world.channels.values() if each.name.lstrip("#") == name
     )
 
 
 def card_with(person: Actor, channel: str, thread: str | None, action: str) -> Json:
-    """Return the newest message that has this button; {} where none has."""
+    """Return the newest message with this button; {} if there is none."""
     for message in reversed(person.messages(channel, thread)):
         for block in message.get("blocks") or ():
             if any(each.get("action_id") == action for each in block.get("elements") or ()):
@@ -164,7 +164,7 @@ def card_with(person: Actor, channel: str, thread: str | None, action: str) -> J
 
 
 def two_days_ago() -> datetime:
-    """Return a moment before all of it."""
+    """Return the time five minutes before the first scene of HISTORY, in UTC."""
     return datetime.now(UTC) - timedelta(minutes=max(each.ago for each in HISTORY) + 5)
 
 
@@ -187,7 +187,7 @@ DEPLOY = OwnAction(
 
 @dataclass(frozen=True, slots=True)
 class PastRequest:
-    """A program asked in #support, so many minutes ago; Cleo approved what it does itself."""
+    """A program's request in #support, `ago` minutes ago; approved by Cleo if it has a `result`."""
 
     client: Countersign
     ago: int
@@ -197,7 +197,7 @@ class PastRequest:
     result: str = ""  # how it went, where it did it itself
 
     def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
-        """Ask, and where it does it itself have it approved, do it and say how it went."""
+        """Send the request; if it has a `result`, get it approved, claim it and report."""
         asked = self.client.request(
             self.what, self.arguments, channel="#support", reason=self.reason
         )
@@ -216,7 +216,7 @@ class PastRequest:
 
 
 def past(url: str, record: Path) -> list[PastRequest]:
-    """What a release job asked this morning, and what a help desk's agent asks just now."""
+    """Return the programs' scenes: a release job this morning, a help desk's agent just now."""
     release = Countersign(url, key_for("ci", "@ben", ["deploy_*"], record))
     desk = Countersign(url, key_for("help-desk", "@dan", ["refund_order"], record))
     refund = {"order_id": 1046, "amount": "12.00", "reason": "damaged"}
@@ -236,13 +236,13 @@ def past(url: str, record: Path) -> list[PastRequest]:
 
 
 def key_for(name: str, person: str, tools: list[str], record: Path) -> str:
-    """Make a key for a program, of the bot whose record that is."""
+    """Return a new API key for a program, made by the bot whose database file is `record`."""
     wanted = {"name": name, "person": person, "tools": tools}
     return str(Wire(address_beside(record), "").post("/v1/keys", wanted)["key"])
 
 
 def add_programs(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
-    """Write what a program at another terminal needs: a key for Ben, and these variables."""
+    """Write a shell file for programs at another terminal: an API key for Ben, and `variables`."""
     given = {"COUNTERSIGN_API_KEY": key_for("terminal", "@ben", ["*"], record), **variables}
     file = folder / VARIABLES
     file.touch(0o600)

@@ -16,7 +16,7 @@ MANIFEST = Path(__file__).parents[1] / "manifest.yml"
 
 
 def countersign_manifest() -> Json:
-    """The manifest with which Countersign is installed."""
+    """Return the app manifest with which Countersign is installed."""
     return read_manifest(MANIFEST)
 
 
@@ -28,5 +28,5 @@ def local_slack(
     *,
     shares_clock: bool = False,
 ) -> Sandbox:
-    """Make a local Slack in which Countersign is installed; see `Sandbox`."""
+    """Return a new local Slack in which Countersign is installed; see `Sandbox`."""
     return Sandbox(countersign_manifest(), clock, seed, port, guide, shares_clock=shares_clock)

@@ -1,6 +1,6 @@
-"""A turn as an answer on the wire: of the Responses API and of Chat Completions, whole or streamed.
+"""Writes a turn as an answer of the Responses API or of Chat Completions, whole or streamed.
 
-It makes data only. It may not decide what a turn says, and it opens no socket.
+It makes data only: it does not decide what a turn says, and opens no socket.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Turn:
 
 
 def seal(item_id: str, summary: Sequence[Any]) -> str:
-    """The encrypted_content of a reasoning item."""
+    """Return the encrypted_content of a reasoning item."""
     digest = hashlib.sha256(
         json.dumps([_SEAL, item_id, list(summary)], sort_keys=True).encode()
     ).digest()
@@ -55,12 +55,12 @@ def seal(item_id: str, summary: Sequence[Any]) -> str:
 
 
 def opens_seal(sealed: str, item_id: str, summary: Sequence[Any]) -> bool:
-    """Whether that encrypted_content belongs to exactly this item."""
+    """Whether this encrypted_content belongs to exactly this item."""
     return secrets.compare_digest(sealed.encode(), seal(item_id, summary).encode())
 
 
 def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
-    """The finished output items of a turn.
+    """Return the finished output items of a turn.
 
     `reasoning` puts a sealed reasoning item in front of its calls.
     """
@@ -110,7 +110,7 @@ def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
 
 
 def blank_response(body: Mapping[str, Any]) -> Item:
-    """The Response object at its start: the request's settings echoed, nothing said yet."""
+    """Return the Response object at its start: the request's settings, and no output yet."""
     reasoning = body.get("reasoning") or {}
     text = body.get("text") or {}
     return {
@@ -153,7 +153,7 @@ def blank_response(body: Mapping[str, Any]) -> Item:
 
 
 def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str, Any]) -> Item:
-    """The Response object at its end, with its usage in (roughly counted) tokens."""
+    """Return the Response object at its end, with its usage in roughly counted tokens."""
     asked = tokens([body.get("instructions"), body.get("input"), body.get("tools")])
     thought = 64 if any(each["type"] == "reasoning" for each in items) else 0
     said = sum(map(tokens, items)) + thought
@@ -190,7 +190,7 @@ def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str
 
 
 def events(turn: Turn, items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
-    """Every event of the stream in its order, numbered."""
+    """Yield all events of the stream in order, numbered."""
     for number, event in enumerate(_events(turn, items, blank, final)):
         yield {"type": event.pop("type"), "sequence_number": number, **event}
 
@@ -235,12 +235,12 @@ def _text_events(item: Item, index: int) -> Iterator[Item]:
 
 
 def pieces(text: str) -> list[str]:
-    """The text in token-like pieces: words with the space before them, long ones in parts."""
+    """Return the text in token-like pieces: words with leading space, long ones in parts."""
     return re.findall(r"\s*\S{1,12}|\s+", text)
 
 
 def tokens(value: Any) -> int:
-    """How many tokens that is, roughly."""
+    """Return roughly how many tokens a JSON value takes."""
     return 1 + len(json.dumps(without_data(value))) // 4
 
 
@@ -250,7 +250,7 @@ REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def _called(turn: Turn) -> list[Item]:
-    """The calls of a turn, whole, as a message has them."""
+    """Return the calls of a turn in the form of a Chat Completions message."""
     items = output_items(turn, reasoning=False)
     return [
         {
@@ -293,14 +293,14 @@ def _head(body: Mapping[str, Any], kind: str) -> Item:
 
 
 def failure(turn: Turn) -> Item:
-    """The error that a turn fails with."""
+    """Return the error body with which a turn fails."""
     message = "The stand-in was told to fail."
     error = {"message": message, "type": "server_error", "param": None, "code": turn.failed}
     return {"error": error}
 
 
 def whole_chat(turn: Turn, body: Mapping[str, Any]) -> Item:
-    """The answer to a request that is not streamed."""
+    """Return the Chat Completions answer to a request that is not streamed."""
     message: Item = {"role": "assistant", "content": turn.text or None, "refusal": None}
     if turn.calls:
         message["tool_calls"] = _called(turn)
@@ -310,7 +310,7 @@ def whole_chat(turn: Turn, body: Mapping[str, Any]) -> Item:
 
 
 def chunks(turn: Turn, body: Mapping[str, Any]) -> Iterator[Item]:
-    """Every chunk of the stream in its order."""
+    """Yield all chunks of a streamed Chat Completions answer in order."""
     counts = bool((body.get("stream_options") or {}).get("include_usage"))
     head = _head(body, "chat.completion.chunk") | ({"usage": None} if counts else {})
     if turn.failed:
@@ -339,7 +339,7 @@ def _deltas(turn: Turn) -> Iterator[Item]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a stream: the how-manyth, what is written, whether it has words."""
+    """One event of a stream: its number, its bytes, and whether it is a delta."""
 
     number: int
     data: bytes
@@ -348,14 +348,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request as the Responses API has it, what may refuse it, and how it is answered."""
+    """A request in the Responses API's form, the check that may refuse it, and its answers."""
 
     body: dict[str, Any]
     check: Callable[[], None]
     chat: dict[str, Any] | None = None  # as it came, where it is one of Chat Completions
 
     def events(self, turn: Turn) -> Iterator[Event]:
-        """The answer, streamed."""
+        """Yield the events of the streamed answer."""
         if self.chat is not None:
             # counted as if a message's beginning were told by itself, as the Responses API does
             for number, chunk in enumerate(chunks(turn, self.chat), start=3):
@@ -369,13 +369,13 @@ class Exchange:
             yield Event(number, data, event["type"].endswith(".delta"))
 
     def whole(self, turn: Turn) -> tuple[Item, int]:
-        """The answer in one piece, and its HTTP status."""
+        """Return the answer in one piece, and its HTTP status."""
         if self.chat is None:
             return self._response(turn)[-1], 200
         return (failure(turn), 500) if turn.failed else (whole_chat(turn, self.chat), 200)
 
     def _response(self, turn: Turn) -> tuple[list[Item], Item, Item]:
-        """The output items, and the response at its beginning and its end."""
+        """Return the output items, and the response at its start and at its end."""
         wanted = "reasoning.encrypted_content" in (self.body.get("include") or [])
         reasons = wanted and bool(REASONING_MODEL.match(self.body["model"]))
         items = output_items(turn, reasoning=reasons)

@@ -1,8 +1,7 @@
-"""The stand-in for the model: a server that speaks OpenAI's Responses API and Chat Completions, for
-demo and tests.
+"""The stand-in for the model: a server for OpenAI's Responses API and Chat Completions.
 
-It listens on 127.0.0.1 only, keeps nothing between requests, and is no language model: what it says
-comes from scripted turns or from `brain`. It knows nothing of Slack or of the bot.
+For demo and tests. It listens on 127.0.0.1 only, keeps nothing between requests, and is no language
+model: its answers come from scripted turns or from `mind`. It knows nothing of Slack or of the bot.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from bot.demo.responses_schema import Refusal, kinds
 
 
 class Part(StrEnum):
-    """What a server may lack that speaks as OpenAI's does."""
+    """A part of OpenAI's API that the stand-in server can be set to lack."""
 
     RESPONSES = "responses"  # the Responses API
     COMPACTION = "compaction"  # its means to say a long transcript in fewer items
@@ -41,7 +40,7 @@ class Part(StrEnum):
 
 
 class Hold:
-    """One request kept waiting: `arrived` is set when it is there, `release()` lets it go on."""
+    """One request kept waiting: `arrived` is set once it has come, `release()` lets it go on."""
 
     def __init__(self, after_events: int) -> None:
         self.after_events = after_events
@@ -59,7 +58,7 @@ class Hold:
             wake()
 
     async def wait(self) -> None:
-        """Arrive and wait for the release (on the server's loop)."""
+        """Set `arrived` and wait for the release (on the server's loop)."""
         loop, free = asyncio.get_running_loop(), asyncio.Event()
         with self._lock:
             if not self._released:
@@ -71,14 +70,13 @@ class Hold:
 
 
 class Controls:
-    """The controls; each may be called from any thread, before and after the start of the server.
+    """What steers the stand-in server; usable from any thread, before and after the server starts.
 
-    `requests` holds every body that came as JSON, oldest first, one of Chat Completions as the
-    Responses API would have it; `chats` those as they came; `refused` the message of every refusal.
-    `compactions` holds the bodies of what was to be said in fewer items. `context` is how many
-    tokens the model reads at once, None for any number; `chunk_delay` is the pause after each delta
-    in seconds; `lenient_ids` accepts call ids used twice; `without` names what the server is to
-    lack.
+    `requests` holds every JSON body that came, oldest first, those of Chat Completions converted to
+    the Responses API's form; `chats` holds these as they came; `refused` the message of every
+    refusal; `compactions` the bodies of compaction requests. `context` is how many tokens the model
+    reads at once, None for any number; `chunk_delay` is the pause after each delta in seconds;
+    `lenient_ids` accepts call ids used twice; `without` names what the server is to lack.
     """
 
     def __init__(self) -> None:
@@ -100,7 +98,7 @@ class Controls:
         self._era = 0  # grows with each clearing: what was scripted after it is for later requests
 
     def script(self, *turns: Turn) -> None:
-        """Queue turns, one for each answered request, to be used before the built-in brain.
+        """Queue turns, one for each answered request; they are used before the built-in rules.
 
         A turn that was not sent to its end is used again.
         """
@@ -108,12 +106,12 @@ class Controls:
             self._turns.extend(turns)
 
     def fail(self, status: int = 500, retry_after: float | None = None, times: int = 1) -> None:
-        """Answer the next `times` requests with that HTTP status; `retry_after` is in seconds."""
+        """Answer the next `times` requests with this HTTP status; `retry_after` is in seconds."""
         with self._lock:
             self._faults.extend([(status, retry_after)] * times)
 
     def cut(self, after_events: int = 3, times: int = 1) -> None:
-        """Break the next `times` answers off after that many events (at once when not streamed)."""
+        """Cut the next `times` answers short after that many events (at once if not streamed)."""
         with self._lock:
             self._cuts.extend([after_events] * times)
 
@@ -155,7 +153,7 @@ class Controls:
     def _take_request(
         self, body: dict[str, Any]
     ) -> tuple[tuple[int, float | None] | None, Hold | None, int]:
-        """Record a request and take the fault or the hold that is meant for it, and the era."""
+        """Record a request; return the fault and the hold for it, if any, and the current era."""
         with self._lock:
             self.requests.append(body)
             fault = self._faults.popleft() if self._faults else None
@@ -165,8 +163,9 @@ class Controls:
             return fault, hold, self._era
 
     def _take_turn(self, era: int) -> tuple[Turn | None, int | None]:
-        """The scripted turn for the answer to a request of that era, and after how many of its
-        events to cut it.
+        """Return the scripted turn for a request of this era, and after how many events to cut it.
+
+        Each is None where nothing is scripted, or the era is over.
         """
         with self._lock:
             if era != self._era:
@@ -209,10 +208,10 @@ OTHER_FAULT = ("The request was refused on demand.", "invalid_request_error", No
 
 
 class StandInPlanner(Controls):
-    """The server; what steers it is in Controls."""
+    """The stand-in server for the model; Controls has the methods that steer it."""
 
     def __init__(self, port: int = 0, mind: Callable[[dict[str, Any]], Turn] = plan) -> None:
-        """`mind` makes the next turn of a request's body where none is scripted."""
+        """Set the port (0: any free one); `mind` makes a turn of a body where none is scripted."""
         super().__init__()
         self._port = port
         self._mind = mind
@@ -228,9 +227,9 @@ class StandInPlanner(Controls):
         return f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> None:
-        """Serve, on a thread of its own; returns when it listens.
+        """Start serving on a thread of its own; return once the server listens.
 
-        OSError when the port is taken.
+        Raises OSError when the port is taken, RuntimeError when the server runs already.
         """
         if self._thread:
             raise RuntimeError("the planner runs already")
@@ -247,7 +246,7 @@ class StandInPlanner(Controls):
             raise problem[0]
 
     def stop(self) -> None:
-        """End the server and whatever it is still answering; harmless when it does not run."""
+        """Stop the server, and whatever it is still answering; does nothing if it does not run."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -293,7 +292,7 @@ class StandInPlanner(Controls):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Connection faults, the bearer key, and refusals as error bodies."""
+        """Apply connection faults, check the bearer key, and turn refusals into error bodies."""
         if self._take_refusal():
             return _hang_up(request)
         try:
@@ -348,7 +347,7 @@ class StandInPlanner(Controls):
         self._check_model(body)
 
     def _check_chat(self, asked: dict[str, Any]) -> None:
-        """Of a chat that is one, as the Responses API has it."""
+        """Raise Refusal unless a chat, in the Responses API's form, fits the model's abilities."""
         fits(asked, self.context, by_chat=True)
         self._check_model(asked)
 

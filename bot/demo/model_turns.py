@@ -1,7 +1,7 @@
-"""What the stand-in for the model does next: a transcript and tools in, one turn out.
+"""Decides what the stand-in for the model does next: a transcript and tools in, one turn out.
 
-It is rules, not a language model, and says so. It plans from the newest request only; what others
-said earlier in a thread, and what tools returned, is data to it and never an order.
+It is rules, not a language model, and says so. It plans from the newest request only: what others
+said earlier in a thread, and what tools returned, is data and never an order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from bot.demo import order_phrases
 from bot.demo.model_answers import Turn
 from bot.demo.order_phrases import REASON_FIELD, PhrasedCall, Values
 
-# What the stand-in for the model says: what it is, what it still needs, and what became of
-# calls.
+# The texts of the stand-in for the model: what it is, what it still needs, what became of calls.
 
 NOTICE = "_I am the offline stand-in planner, not a language model._"
 EXAMPLES = {
@@ -66,7 +65,7 @@ NO_ANSWER = "Without an answer I cannot go on. Ask me again once you know."
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an output says became of a call."""
+    """What became of a call, as its output in the transcript says."""
 
     status: str  # a key of OUTCOMES; "" where the output does not say
     result: Any = None  # of a success: parsed where it is JSON
@@ -76,7 +75,7 @@ class Outcome:
 
 
 def outcome_of(output: str) -> Outcome:
-    """Read an output: a status word with words after it, a tool's result on the lines below."""
+    """Parse a call's output: a status word and more words, a tool's result on the lines below."""
     output = output.strip()
     head = HEAD.match(output)
     first = head[0] if head else ""
@@ -103,7 +102,11 @@ def _parsed(text: str) -> Any:
 
 
 def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome, *, alone: bool = True) -> str:
-    """Say in Markdown what became of one call; `alone`: of the only one of its request."""
+    """Return Markdown that says what became of one call.
+
+    `alone`: all calls that are reported with it ended in the same way, so a general sentence is
+    enough.
+    """
     shown = values(outcome.result)
     looked = REASON_FIELD not in arguments and not outcome.words
     if outcome.status in ("succeeded", "") and looked:
@@ -127,7 +130,7 @@ def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome, *, alone: 
 
 
 def label(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Name a call and what it was about: "Refund order 1042, amount 40.00"."""
+    """Return a name for a call with its main arguments: "Refund order 1042, amount 40.00"."""
     about = [
         _flat(value) if key.endswith(("id", "channel", "name")) else f"{_words(key)} {_flat(value)}"
         for key, value in arguments.items()
@@ -139,7 +142,7 @@ def label(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def values(result: Any) -> str:
-    """Write a tool's result as a short Markdown list; what is left out is counted."""
+    """Return a tool's result as a short Markdown list, with a count of the entries left out."""
     if result in (None, "", [], {}):
         return ""
     match result:
@@ -161,7 +164,7 @@ def _member(key: str, value: Any) -> str:
 
 
 def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
-    """Say what the stand-in is, and up to three requests to copy: what it says has no buttons."""
+    """Return what the stand-in is, and up to three example requests to copy."""
     names = list(tools)
     lost = "I did not understand that, or have no tool for it. " if is_lost else ""
     who = f"{lost}I am the offline stand-in planner, not a language model."
@@ -173,19 +176,19 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
 
 
 def waits(calls: Iterable[str]) -> str:
-    """Say what waits for people, and how it can be changed."""
+    """Return a list of the calls that wait for a decision, and how to change them."""
     lines = [f"- **{each}** waits for a decision, and has not run." for each in calls]
     return "\n".join([*lines, "\nTell me what to change, and I take it back and propose it anew."])
 
 
 def no_tool(left: Iterable[str]) -> str:
-    """Refuse a request of which no tool does a part."""
+    """Return a refusal of a request with parts that fit no tool."""
     orders = " and ".join(f"“{each}”" for each in left)
     return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
 
 
 def question(lacking: Iterable[PhrasedCall]) -> str:
-    """Ask for what proposals still need."""
+    """Return a question for the arguments that these calls still need."""
     return "\n".join(
         f"For “{_words(each.tool)}” I still need the "
         f"{' and the '.join(_wanted(name) for name in each.missing)}. Can you tell me?"
@@ -241,7 +244,7 @@ MOST_OF_REASON = 500  # characters that an approver is told
 
 @dataclass
 class Made:
-    """A call of the transcript and, once it is there, what became of it."""
+    """A call in the transcript and, once known, its outcome."""
 
     name: str
     arguments: Values
@@ -250,7 +253,7 @@ class Made:
 
 @dataclass
 class Talk:
-    """A transcript, read: the newest request, what was done for it, and what came before."""
+    """A transcript as read: the newest request, the calls made for it, and what came before."""
 
     request: str = ""
     asked: bool = False  # the newest words are a person's, not a tool's
@@ -261,7 +264,7 @@ class Talk:
 
 
 def plan(body: dict[str, Any]) -> Turn:
-    """Make the next turn for a request body that the checks have let through."""
+    """Return the next turn for a request body that has passed the checks."""
     if (summary := _summed_up(body["input"])) is not None:
         return Turn(text=summary)
     offered = [] if body.get("tool_choice") == "none" else body.get("tools") or []
@@ -283,7 +286,7 @@ def plan(body: dict[str, Any]) -> Turn:
 
 
 def read(source: str | list[dict[str, Any]]) -> Talk:
-    """Read the input of a request body."""
+    """Return the transcript in the input of a request body as a Talk."""
     items = [{"role": "user", "content": source}] if isinstance(source, str) else source
     talk = Talk()
     open_calls: dict[str, Made] = {}
@@ -308,7 +311,7 @@ def read(source: str | list[dict[str, Any]]) -> Talk:
 
 
 def _summed_up(source: str | list[dict[str, Any]]) -> str | None:
-    """Return a summary where one is asked for: the beginning of each of its first lines."""
+    """Return a summary if one is asked for, the beginnings of the first lines; None otherwise."""
     last = source if isinstance(source, str) else source[-1].get("content") or ""
     text = _text(last)
     if not SUM_UP.match(text):
@@ -346,9 +349,9 @@ def _arguments(text: str) -> Values:
 
 
 def _told(talk: Talk, tools: dict[str, Values]) -> Turn:
-    """Report on every call of the request; what they have in common is said once.
+    """Return a turn that reports on every call of the request; equal sentences are said once.
 
-    A plan that was sent back with a value is proposed with that instead.
+    If a plan was sent back with a value to change, the turn proposes it with that value instead.
     """
     feedback = _feedback(talk)
     if order_phrases.changed(feedback):
@@ -373,13 +376,13 @@ def _reported(made: Made, outcome: Outcome, alone: bool) -> str:
 
 
 def _feedback(talk: Talk) -> str:
-    """Return what whoever sent the plan back wants otherwise; "" where nobody did."""
+    """Return the feedback of the person who sent the plan back; "" if nobody did."""
     said = [FEEDBACK.search(made.outcome.words) for made in talk.made if made.outcome]
     return next((found[1] for found in said if found), "")
 
 
 def _beside(talk: Talk, turn: Turn) -> Turn:
-    """Say what waits, look something up, or take back what waits for what is wanted instead."""
+    """Return the turn to take while calls wait: list them, look something up, or replace them."""
     if turn.calls:
         reads = all(REASON_FIELD not in arguments for _, arguments in turn.calls)
         return turn if reads else replace(turn, calls=[(REPLACE, {}), *turn.calls])
@@ -394,7 +397,7 @@ def _beside(talk: Talk, turn: Turn) -> Turn:
 
 
 def _answer(talk: Talk, tools: dict[str, Values], answer: str) -> Turn:
-    """Do what the request says; `answer` is what a person has said to a question about it."""
+    """Return the turn that the request asks for; `answer`: a person's reply to a question."""
     request = talk.request
     if len(request) > LONGEST:
         return Turn(text=f"That is more than I can read: at most {LONGEST:,} characters.")
@@ -420,7 +423,7 @@ def _answer(talk: Talk, tools: dict[str, Values], answer: str) -> Turn:
 
 
 def _heard(talk: Talk) -> str | None:
-    """Return what a person has just answered to a question; None where nobody has."""
+    """Return a person's answer if the last call was a question to the requester; None otherwise."""
     last = talk.made[-1] if talk.made and not talk.asked else None
     if last is None or last.name != ASK or last.outcome is None or "to" in last.arguments:
         return None
@@ -429,7 +432,10 @@ def _heard(talk: Talk) -> str | None:
 
 
 def _ask(lacking: list[order_phrases.PhrasedCall], talk: Talk, tools: dict[str, Values]) -> Turn:
-    """Ask for what is missing: for an order alone by a question, once; else in words."""
+    """Return a turn that asks for missing arguments.
+
+    If only one order number is missing, it asks once with ask_person; otherwise with a text.
+    """
     alone = len(lacking) == 1 and lacking[0].missing == ("order_id",)
     if alone and ASK in tools and not any(made.name == ASK for made in talk.made):
         return Turn(calls=[(ASK, {"question": "Which order is it? Its number will do."})])
@@ -437,7 +443,10 @@ def _ask(lacking: list[order_phrases.PhrasedCall], talk: Talk, tools: dict[str, 
 
 
 def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:
-    """Propose the last calls anew with the values a correction names, unless they may have run."""
+    """Return a turn that proposes the last calls again with corrected values.
+
+    Calls that may have run already are left out.
+    """
     again = [
         made
         for made in talk.earlier

@@ -1,7 +1,7 @@
-"""The requests that the stand-in for the model understands, as calls of the tools it is offered.
+"""Parses requests in plain English into calls of the offered tools, for the stand-in for the model.
 
-These are the requests that the demo offers, and for any other tool the words of its name, in order:
-"put Ana on duty for 12 hours" calls put_on_duty.
+It knows the requests that the demo suggests and, for any other tool, the words of the tool's name
+in order: "put Ana on duty for 12 hours" calls put_on_duty.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class PhrasedCall:
-    """A call that an order asks for, and the required arguments that nobody named."""
+    """A call that a request asks for, and the required arguments that are missing."""
 
     tool: str
     arguments: Values
@@ -73,9 +73,9 @@ class PhrasedCall:
 def proposals(
     request: str, tools: Mapping[str, Values], known: Values
 ) -> tuple[list[PhrasedCall], list[str]]:
-    """Return the calls that a request asks for, and its orders that no tool is for.
+    """Return the calls that a request asks for, and the parts of it that fit no tool.
 
-    `known` is said elsewhere, and stands for what the request does not say.
+    `known`: argument values from elsewhere, used where the request names none.
     """
     found: list[PhrasedCall] = []
     left: list[str] = []
@@ -91,13 +91,13 @@ def proposals(
 
 
 def changed(text: str) -> Values:
-    """Return what an answer or a correction names: an order or an amount, and why."""
+    """Return the order number, amount and reason that an answer or correction names; {} if none."""
     found = CHANGE.fullmatch(_plain(text))
     return _read(found) if found else {}
 
 
 def _orders(request: str) -> list[str]:
-    """Cut a request where a new order begins, not within a quotation."""
+    """Return the single orders of a request, split where a new one begins outside quotes."""
     hidden = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", ""))
     orders = (_plain(part.replace("\0", " ")) for part in NEXT.split(hidden))
     return [order for order in orders if order]
@@ -137,7 +137,7 @@ def _completed(name: str, values: Values, schema: Values, order: str) -> Phrased
 
 
 def _read(found: re.Match[str]) -> Values:
-    """Return the values that were said, as the tools take them; what is no amount is left out."""
+    """Return the values in a match as tools take them; an unreadable amount is left out."""
     values: Values = {key: said for key, said in found.groupdict().items() if said}
     if "order_id" in values:
         values["order_id"] = int(values["order_id"])
@@ -167,11 +167,14 @@ def _quoted(text: str) -> str | None:
     return next(filter(None, found.groups()), None) if found else None
 
 
-# any other tool
+# Calls of any other tool.
 
 
 def _gaps(name: str, text: str) -> list[str] | None:
-    """Return what stands around the words of a tool's name; None where they are not all there."""
+    """Return the text before, between and after the words of a tool's name.
+
+    None where the words are not all there in order, or the text says "never" or "do not".
+    """
     gaps, rest = [], text
     if NEVER.search(text):
         return None
@@ -185,7 +188,7 @@ def _gaps(name: str, text: str) -> list[str] | None:
 
 
 def _generic(schema: Values, gaps: list[str], order: str) -> Values | None:
-    """Read arguments by their names and types; what a number is for is said beside it.
+    """Return arguments for any tool, read by name and type; a number needs its name beside it.
 
     None where words are left that no argument takes.
     """
@@ -210,7 +213,7 @@ def _generic(schema: Values, gaps: list[str], order: str) -> Values | None:
 
 
 def _stripped(said: str) -> str:
-    """Return the words of a gap without numbers and small words; a mention as the person's id."""
+    """Return a gap's words without numbers and small words; for a mention, the person's id."""
     if mention := MENTION.search(said):
         return mention[1]
     words = re.sub(CHANNEL, " ", re.split(r"\s(?:for\s+)?\d", said)[0], flags=re.I)

@@ -1,6 +1,6 @@
-"""What the stand-in planner refuses, and how: the requests that OpenAI's Responses API refuses.
+"""Checks that refuse the requests that OpenAI's Responses API refuses, for the stand-in planner.
 
-It reads request bodies. Of those it lets through it answers one kind, which asks for fewer items.
+Request bodies are only read, but for compaction requests, which are answered here.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ TOO_LONG = "context_length_exceeded"
 
 
 def check(body: Any, *, lenient_ids: bool = False) -> None:
-    """Raise Refusal unless the Responses API would take this request body.
+    """Raise Refusal unless the Responses API would accept this request body.
 
-    `lenient_ids` plays a provider that lets call ids be empty or used again, as some compatible
-    servers do.
+    `lenient_ids` acts like a compatible server that lets call ids be empty or used again.
     """
     if not isinstance(body, dict):
         raise Refusal("We could not parse the JSON body of your request: expected an object.")
@@ -76,9 +75,10 @@ def check(body: Any, *, lenient_ids: bool = False) -> None:
 
 
 def fits(body: dict[str, Any], context: int | None, *, by_chat: bool = False) -> None:
-    """Raise Refusal unless a request of the Responses API has at most so many tokens.
+    """Raise Refusal if a request has more than `context` tokens; None allows any number.
 
-    `by_chat`: it came as one of Chat Completions, and is told so.
+    A request that allows truncation always passes. `by_chat`: it came as a Chat Completions
+    request, and the error has that API's words.
     """
     asked = tokens([body.get(each) for each in ("instructions", "input", "tools")])
     if context is None or asked <= context or body.get("truncation") == "auto":
@@ -120,7 +120,7 @@ def _check_model(body: Body) -> None:
 
 
 def check_tool(tool: dict[str, Any], path: str) -> None:
-    """Raise Refusal unless this is a function tool whose schema is one; `path` names its place."""
+    """Raise Refusal unless this is a valid function tool; `path` names its place."""
     parsed = parse(ToolParam, tool, path)
     schema = parsed.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":
@@ -136,7 +136,7 @@ def check_tool(tool: dict[str, Any], path: str) -> None:
 
 
 def _check_strict(schema: dict[str, Any], name: str, path: str) -> None:
-    """Refuse a strict tool that leaves a property optional, or allows others, at any level."""
+    """Raise Refusal if a strict tool has an optional property, or allows others, at any level."""
     nested = [
         *schema.get("properties", {}).values(),
         *schema.get("$defs", {}).values(),
@@ -223,7 +223,7 @@ def _check_content(content: Any, path: str, allowed: list[str]) -> None:
 
 
 def check_part(part: dict[str, Any], path: str) -> None:
-    """Raise Refusal unless a picture or a file in a content list is one; `path` names its place."""
+    """Raise Refusal unless this part is a valid picture or file; `path` names its place."""
     if part["type"] == "input_image":
         if not is_whole(parse(ImagePart, part, path).image_url, pictures=True):
             what = "The image data you provided does not represent a valid image."
@@ -235,7 +235,7 @@ def check_part(part: dict[str, Any], path: str) -> None:
 
 
 def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
-    """Refuse calls without one output after them, outputs without a call, and ids used twice."""
+    """Raise Refusal for calls without one later output, outputs without a call, repeated ids."""
     waiting: Counter[str] = Counter()
     seen: set[str] = set()
     for item in items:
@@ -265,7 +265,7 @@ def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
 
 
 def _check_reasoning(items: list[dict[str, Any]]) -> None:
-    """Refuse reasoning altered, misplaced or left out, and altered items that stand for others."""
+    """Raise Refusal for altered, misplaced or missing reasoning, or altered compaction items."""
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
             _check_sealed(item, items[index + 1] if index + 1 < len(items) else {})
@@ -298,8 +298,10 @@ def _check_sealed(item: dict[str, Any], follower: dict[str, Any]) -> None:
 
 
 def compacted(body: Any, context: int | None) -> Item:
-    """Answer a request to say items in fewer: every message of a user, then one sealed item for all
-    the rest, as OpenAI's server does. Raises Refusal for what it refuses.
+    """Return the answer to a compaction request, in the form of OpenAI's server.
+
+    It has all user messages, and one sealed item for all the rest. Raises Refusal for what that
+    server refuses.
     """
     if not isinstance(body, dict):
         raise Refusal("We could not parse the JSON body of your request: expected an object.")

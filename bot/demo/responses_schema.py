@@ -1,6 +1,6 @@
-"""The shapes of a Responses API request as strict models, and the errors for what does not fit.
+"""Strict models of a Responses API request, and the errors for a request that does not fit.
 
-What fits one model by itself is decided here; what must fit together is `checks`' business.
+Each model is checked by itself here; what must fit together is checked in `responses_checks`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Include = Literal[
 
 
 class Refusal(Exception):
-    """A request is answered with an error: an HTTP status and OpenAI's error body."""
+    """Raised to answer a request with an error: an HTTP status and OpenAI's error body."""
 
     def __init__(
         self, message: str, param: str | None = None, code: str | None = None, status: int = 400
@@ -44,7 +44,7 @@ class Refusal(Exception):
         self.message, self.param, self.code, self.status = message, param, code, status
 
     def body(self) -> dict[str, Any]:
-        """The JSON error body."""
+        """Return the JSON error body."""
         error = {
             "message": self.message,
             "type": "invalid_request_error",
@@ -227,7 +227,7 @@ ITEMS: dict[str, type[Strict]] = {
 
 
 def parse(model: type[S], value: Any, path: str) -> S:
-    """The value as that model; Refusal naming the place under `path` otherwise."""
+    """Return the value as this model, or raise a Refusal that names the place under `path`."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -257,7 +257,7 @@ def _refusal_of(error: Any, path: str) -> Refusal:
     return Refusal(f"Invalid '{where}': {error['msg']}.", where, "invalid_value")
 
 
-# What the stand-in looks at of pictures and files: that they are whole and what they say they are.
+# Checks that pictures and files are complete and of the type that they declare.
 
 _BEGINS = {
     "image/png": rb"\x89PNG\r\n\x1a\n",
@@ -271,7 +271,7 @@ _DATA = re.compile(r"data:([a-z]+/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})")
 
 
 def is_whole(url: str, *, pictures: bool) -> bool:
-    """Whether a data address holds the picture, or else the PDF, that it says."""
+    """Whether a data URL holds a picture (`pictures`) or a PDF of the type that it declares."""
     found = _DATA.fullmatch(url)
     if found is None or found[1] not in _BEGINS or (found[1] == _PDF) is pictures:
         return False
@@ -283,13 +283,13 @@ def is_whole(url: str, *, pictures: bool) -> bool:
 
 
 def kinds(items: Any) -> set[str]:
-    """Return which kinds of parts an input that was let through has in its content lists."""
+    """Return the types of all parts in the content lists of a checked input."""
     contents = [each.get("content") for each in items] if isinstance(items, list) else []
     return {part["type"] for content in contents if isinstance(content, list) for part in content}
 
 
 def without_data(value: Any) -> Any:
-    """Return a request's JSON with each picture and file as long as what a model reads of it."""
+    """Return a request's JSON with 4,000 characters in place of each picture's or file's data."""
     if isinstance(value, str):
         return "x" * 4000 if value.startswith("data:") else value
     if isinstance(value, list):
@@ -300,7 +300,7 @@ def without_data(value: Any) -> Any:
 
 
 def bad_value(given: Any, path: str, allowed: list[str]) -> Refusal:
-    """The refusal of a value that is not one of `allowed`."""
+    """Return the refusal of a value that is not one of `allowed`."""
     return Refusal(
         f"Invalid value: '{given}'. Supported values are: {', '.join(allowed)}.",
         path,

@@ -1,1 +1,1 @@
-"""Why policy says what it says: one call explained, recorded calls replayed."""
+"""Explanations of the policy: one call explained, recorded calls replayed, decisions reported."""

@@ -1,7 +1,7 @@
-"""What would become of a call, in words: which rule, why, who decides, who is told, when.
+"""An explanation of what would happen to a call: which rule, why, who decides, who is told, when.
 
-It only reads and looks up. The command line and the slash command say the same; only people, groups
-and channels are written as each place does.
+Nothing is written. The command line and the slash command say the same; only people, groups and
+channels are written as usual in each place.
 """
 
 from __future__ import annotations
@@ -35,14 +35,12 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Judgement
 
 
-# A gate in words: who decides, how many, where, until when, what may be edited or remembered.
-
-# What an explanation is made from.
+# The sources of an explanation.
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationSources:
-    """The policy with its facts, who may decide, and the limits."""
+    """What an explanation needs: the policy with its facts, who may decide, and the limits."""
 
     sources: Sources
     authority: Authority
@@ -53,22 +51,22 @@ class ExplanationSources:
 
 
 class MentionStyle(Protocol):
-    """How a place writes what is not our own prose."""
+    """How one place (Slack, a terminal) writes people, groups, channels and quoted texts."""
 
     def person(self, user: str) -> str:
-        """A person by id."""
+        """Return the text for a person, given by id."""
         ...
 
     def group(self, handle: str) -> str:
-        """A user group by handle."""
+        """Return the text for a user group, given by handle."""
         ...
 
     def channel(self, channel: str) -> str:
-        """A channel by id, or as a policy names it."""
+        """Return the text for a channel, given by id or as a policy names it."""
         ...
 
     def quoted(self, text: str) -> str:
-        """Somebody else's words."""
+        """Return the text for words that somebody else wrote."""
         ...
 
 
@@ -82,7 +80,7 @@ _REASONS = {
 
 
 class GateWords:
-    """The parts of a gate, in words."""
+    """The lines that describe a gate which asks people: who decides, where, until when, edits."""
 
     def __init__(
         self, grounds: ExplanationSources, words: MentionStyle, run: Run, tool: Tool[Any], gate: Ask
@@ -96,7 +94,7 @@ class GateWords:
         )
 
     def lines(self) -> Iterator[str]:
-        """All of it."""
+        """Yield the whole description, line by line."""
         gate, steps = self._gate, len(self._gate.stages)
         for number, stage in enumerate(gate.stages):
             step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
@@ -119,7 +117,7 @@ class GateWords:
         return f"{many} of {self._named(stage.approvers)}{now}"
 
     def _named(self, who: Approvers) -> str:
-        """The approvers as the policy names them."""
+        """Return the approvers as the policy names them."""
         words = self._words
         found = [words.group(each) for each in who.groups] + [
             words.person(each) for each in who.users
@@ -136,7 +134,7 @@ class GateWords:
         return ", ".join(found)
 
     def _now(self, who: Approvers) -> str:
-        """Who of them could approve now, looked up."""
+        """Return who of these approvers could approve now, looked up, in parentheses."""
         run = self._run
         try:
             if who.channel and not run.channel:
@@ -186,9 +184,9 @@ class GateWords:
             yield f"⚠ This can’t be approved: {takes}."
 
     def _place(self) -> str:
-        """Where the card goes, as the place is now.
+        """Return where the card would be posted, as things are now.
 
-        The policy's own word where that cannot be told.
+        The policy's own word for the place if that is not known.
         """
         gate, run = self._gate, self._run
         asked = {
@@ -250,7 +248,7 @@ class GateWords:
 
 
 def _open(hours: BusinessHours, now: datetime) -> str:
-    """The business hours, in words, and the next days off."""
+    """Return the business hours in words, with the next days off."""
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
     days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
     off = days_off_in_words(hours, now)
@@ -258,8 +256,9 @@ def _open(hours: BusinessHours, now: datetime) -> str:
 
 
 def days_off_in_words(hours: BusinessHours, now: datetime) -> str:
-    """The next holidays in business hours, and whose they are: "24 Dec 2026, 25 Dec 2026
-    (Christmas Day) and so on, by the calendar DE-BY"; "" where there are none within a year.
+    """Return the next holidays within business hours and their calendar; "" for none within a year.
+
+    "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY"
     """
     found = hours.next_off(now, DAYS_OFF + 1)
     named = [
@@ -289,9 +288,10 @@ def explain(
     *,
     sums: bool = True,
 ) -> list[str]:
-    """Explain a call that `run` would propose, in lines. `sums`: whether the rows can be read.
+    """Return the lines that explain a call that `run` would propose.
 
-    What Slack cannot be asked about is said to be not known; nothing is raised for it.
+    `sums`: whether the rows can be read. What Slack cannot be asked about is said to be not known;
+    nothing is raised for it.
     """
     facts = facts_of(grounds.sources, run, tool, args)
     gate: Allow | Deny | Ask | None = None
@@ -321,14 +321,14 @@ def explain(
 
 
 def _class(tool: Tool[Any]) -> str:
-    """Return its effect class, and whether that is only assumed."""
+    """Return the tool's effect class, saying if it is only assumed."""
     return tool.does if tool.stated_effect else f"taken as {tool.does}, as it is not known"
 
 
 def _by_mode(
     policy: Allow | Deny | Ask, gate: Allow | Deny | Ask | None, mode: Mode, words: MentionStyle
 ) -> Iterator[str]:
-    """Say what the mode of the place changes about the policy's word, where it does."""
+    """Yield what the mode of the place changes about the policy's verdict, if anything."""
     if gate is None or gate == policy:
         return
     yet = f"{ICONS[mode]} Yet {mode} mode holds here"
@@ -349,7 +349,7 @@ def _instead(
     args: BaseModel,
     gate: Ask,
 ) -> Iterator[str]:
-    """Say what comes before anybody is asked: a remembered approval, or a limit that is reached."""
+    """Yield what happens instead of asking: a saved approval applies, or a limit is reached."""
     with grounds.sources.store.read() as tx:
         given = grants.candidates(tx, grounds.sources, run, tool, gate, dump_arguments(args))
         reached = grounds.limits.on_asking(tx, run, 0)
@@ -377,7 +377,7 @@ def _verdict(judged: Judgement, words: MentionStyle) -> str:
 
 
 def _trail(judged: Judgement, words: MentionStyle) -> Iterator[str]:
-    """What each rule said, those about other tools together."""
+    """Yield a line for each rule that was tried; rules about other tools are only counted."""
     answers = {True: "applies", False: "does not apply", None: "cannot be told, so it applies"}
     added = getattr(judged.gate, "added", ())
     others = 0

@@ -1,8 +1,8 @@
-"""A policy run over the recorded calls: which of them it would have decided otherwise.
+"""A policy replayed over the recorded calls: which calls it would have decided otherwise.
 
-It only reads and looks up. Sums are those of the calls on record at the time of each call. Groups
-and channels are as they are now, for nobody wrote down how they were. What hangs on something that
-is not known is told as such, never as a difference.
+Nothing is written. Sums are those of the calls on record at the time of each call. Groups and
+channels are as they are now, since nobody recorded how they were. If the outcome depends on
+something unknown, that is reported as such, never as a difference.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class FixedClock:
-    """A clock that stands."""
+    """A clock that always shows the same time."""
 
     moment: datetime
 
     def now(self) -> datetime:
-        """That moment."""
+        """Return the clock's fixed time."""
         return self.moment
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedDecision:
-    """A call that would have been decided otherwise."""
+    """A recorded call that the replayed policy would have decided otherwise."""
 
     kind: str  # one of HEADINGS
     line: str
 
 
 class UndecidableCallError(Exception):
-    """It cannot be said how this call would have been decided.
+    """Raised if nobody can say how the policy would have decided a call.
 
     The text says why, without naming the call.
     """
@@ -75,7 +75,7 @@ class Replay:
     def __init__(
         self, sources: Sources, authority: Authority, tools: Registry, words: MentionStyle
     ) -> None:
-        """`sources.policy` is replayed; the rows are only read."""
+        """Prepare a replay of `sources.policy`; database rows are only read."""
         self._sources = sources
         self._authority = authority
         self._tools = tools
@@ -83,7 +83,7 @@ class Replay:
         self._histories: dict[tuple[str, str | None, str], list[call_history.ProposedCall]] = {}
 
     def lines(self, since: datetime) -> Iterator[str]:
-        """The report."""
+        """Yield the report, line by line, on calls proposed since this time (aware)."""
         found: list[ChangedDecision] = []
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
@@ -112,7 +112,7 @@ class Replay:
             )
 
     def _otherwise(self, call: Call) -> Iterator[ChangedDecision]:
-        """The difference that the policy makes for one call; raises UndecidableCallError."""
+        """Yield how the policy would change one call, if it would; raises UndecidableCallError."""
         tool = self._tools.of(call)
         if tool is None:
             raise UndecidableCallError(f"there is no tool {call.tool} any more")
@@ -139,7 +139,7 @@ class Replay:
     def _as_decided(
         self, tx: Transaction, call: Call, tool: Tool[Any]
     ) -> tuple[Allow | Ask | Deny, BaseModel]:
-        """The gate on record and the arguments it was about; raises UndecidableCallError."""
+        """Return the gate on record and the call's arguments; raises UndecidableCallError."""
         text = call_history.arguments(tx, call)
         try:
             if text is not None:
@@ -158,7 +158,7 @@ class Replay:
             ) from None
 
     def _facts(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> Facts:
-        """What was known then, as far as it still can be."""
+        """Return the facts about the call at the time it was proposed, as far as they are known."""
         then = replace(self._sources, clock=FixedClock(call.created_at))
         facts, sums = facts_of(then, run, tool, args), {}
         for each in needed(then.policy, tool).spent:
@@ -179,7 +179,10 @@ class Replay:
         return self._histories[key]
 
     def _enough(self, was: Allow | Ask | Deny, now: Ask, run: Run, call: Call) -> str:
-        """Whether the people who approved it would have been enough, as the groups are now."""
+        """Return words that say the call's approvers would not have been enough; "" otherwise.
+
+        The groups are looked up as they are now.
+        """
         with self._sources.store.read() as tx:
             votes = calls.votes(tx, call.id, call.revision)
             editors = calls.editors(tx, call.id)
@@ -199,7 +202,7 @@ class Replay:
 
 
 def _certain(judged: Judgement) -> None:
-    """Raises UndecidableCallError where the outcome hangs on a rule that could not be told."""
+    """Raise UndecidableCallError if the outcome depends on a rule that could not be judged."""
     if isinstance(judged.gate, Deny) and judged.tried and judged.tried[-1].fits:
         return
     decided = False
@@ -210,7 +213,7 @@ def _certain(judged: Judgement) -> None:
 
 
 def _difference(was: Allow | Ask | Deny, now: Allow | Ask | Deny) -> tuple[str, str]:
-    """The kind of difference, "" for none, and what it is in words."""
+    """Return the kind of the difference ("" for none) and its description."""
     by = " and ".join(f"rule {each!r}" for each in (now.rule, *getattr(now, "added", ())))
     match was, now:
         case Ask(), Ask():

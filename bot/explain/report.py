@@ -1,6 +1,6 @@
-"""A report on decisions: computed from the calls, and written as lines for a terminal or as blocks.
+"""A report on decisions: computed from the calls, and written as lines or as Slack blocks.
 
-Slack gets lines that also a telephone can show; columns would have to be wider than its screen.
+Slack gets lines that a telephone can show too; columns would be wider than its screen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from storage.call_history import AskedCall, ReportedVote
 from storage.calls import WRITERS
 from storage.states import CallStatus, Verb
 
-# How people decided over a time: how many, how fast, by tool and by approver, day by day.
+# The numbers of a report: how many decisions, how fast, by tool, by approver and by day.
 
 HASTY = timedelta(seconds=3)  # who decides sooner can hardly have read it
 C = CallStatus
@@ -44,7 +44,7 @@ K = TypeVar("K")
 
 
 class CallFate(StrEnum):
-    """What came of a call that people were asked about."""
+    """What became of a call that people were asked about."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -65,7 +65,7 @@ _FATES = {
 
 @dataclass(frozen=True, slots=True)
 class DecisionSpeed:
-    """How long decisions took; None where there is none."""
+    """How long decisions took; None if there were none."""
 
     median: timedelta | None = None
     slow: timedelta | None = None  # the 90th percentile: nine of ten were as fast, or faster
@@ -73,7 +73,7 @@ class DecisionSpeed:
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
-    """What came of some calls: all of them, or one tool's."""
+    """What became of some calls: all of them, or one tool's."""
 
     tool: str  # "" for all
     fates: dict[CallFate, int]  # every outcome is there
@@ -82,13 +82,13 @@ class CallCounts:
 
     @property
     def asked(self) -> int:
-        """How many people were asked about."""
+        """The number of calls that people were asked about."""
         return sum(self.fates.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """How one person voted."""
+    """One person's votes and edits in a report."""
 
     person: str  # Slack user id
     approved: int
@@ -100,7 +100,7 @@ class Approver:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of it, for the calls proposed in [since, until)."""
+    """The whole report, for the calls proposed in [since, until)."""
 
     since: datetime
     until: datetime
@@ -115,7 +115,7 @@ class Report:
 
 
 def compute_report(asked: Iterable[AskedCall], since: datetime, until: datetime) -> Report:
-    """Compute the report of these calls, which were proposed in that time."""
+    """Compute the report on these calls, which were proposed in [since, until)."""
     found = [each for each in asked if _by_people(each)]
     tools = _grouped(found, lambda each: each.tool)
     votes = [(vote, _thought(call, vote)) for call in found for vote in call.votes]
@@ -138,12 +138,12 @@ def compute_report(asked: Iterable[AskedCall], since: datetime, until: datetime)
 
 
 def _by_people(call: AskedCall) -> bool:
-    """Whether people had or have a say in it: not so where a grant or the policy approved it."""
+    """Return whether people decided or may decide the call, not a grant or the policy alone."""
     return call.status in _FATES or bool(call.votes)
 
 
 def fate_of(call: AskedCall) -> CallFate:
-    """Return what came of a call."""
+    """Return what became of a call."""
     return _FATES.get(call.status, CallFate.APPROVED)
 
 
@@ -165,7 +165,7 @@ def _editors(call: AskedCall) -> set[str]:
 
 
 def _took(call: AskedCall) -> timedelta | None:
-    """How long people took to decide; None where they have not."""
+    """Return the time from a call's first revision to its last vote; None if it is not decided."""
     first = call.drafts.get(1)
     if fate_of(call) not in (CallFate.APPROVED, CallFate.REJECTED) or not call.votes or not first:
         return None
@@ -173,7 +173,7 @@ def _took(call: AskedCall) -> timedelta | None:
 
 
 def _thought(call: AskedCall, vote: ReportedVote) -> timedelta | None:
-    """How long a person had what they voted on; None where that is not known."""
+    """Return the time from when the voted revision was made to the vote; None if unknown."""
     draft = call.drafts.get(vote.revision)
     return vote.at - draft.at if draft else None
 
@@ -208,14 +208,14 @@ def _decided_by_day(calls: Iterable[AskedCall]) -> tuple[tuple[date, dict[CallFa
 
 
 def _ended(call: AskedCall) -> datetime | None:
-    """When it was decided, by people or the clock."""
+    """Return when the call was decided, by people or the clock; None while it waits."""
     if fate_of(call) is CallFate.WAITING:
         return None
     return call.votes[-1].at if call.votes else call.decided_at
 
 
 def _speed_of(taken: Iterable[timedelta | None]) -> DecisionSpeed:
-    """The median, and the time within which nine of ten are (nearest rank)."""
+    """Return the median time, and the time of the 90th percentile (nearest rank)."""
     known = sorted(each.total_seconds() for each in taken if each is not None)
     if not known:
         return DecisionSpeed()
@@ -240,7 +240,7 @@ _HEAD = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edite
 
 
 def report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
-    """The report, line by line; `words` names the people."""
+    """Yield the report, line by line; `words` names the people."""
     yield f"Decisions from {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)"
     if not report.total.asked:
         yield "Nobody was asked about anything."
@@ -265,7 +265,7 @@ _UNDER = f"under {HASTY.seconds} s"
 
 
 def summary(report: Report) -> str:
-    """Say in one or two sentences how long people took, and how many can hardly have read it."""
+    """Return one or two sentences on how long decisions took and how many votes were hasty."""
     speed = report.total.speed
     taken = (
         f"Half of the decisions took {brief_duration(speed.median)} or less,"
@@ -297,13 +297,13 @@ def _person_line(each: Approver, words: MentionStyle) -> tuple[str, ...]:
 
 
 def left_out_line(number: int, most: int, what: str) -> Iterator[str]:
-    """Say how many of them are not listed, where that is so."""
+    """Yield how many of `number` things are not listed, if more than `most`; else nothing."""
     if number > most:
         yield f"… and {number - most} more {what}"
 
 
 def _chart(report: Report) -> Iterator[str]:
-    """A bar for each of the newest days: approved █, rejected ▒, expired ░."""
+    """Yield a bar for each of the newest days: approved █, rejected ▒, expired ░."""
     shown = (CallFate.APPROVED, "█"), (CallFate.REJECTED, "▒"), (CallFate.EXPIRED, "░")
     days = report.days[-DAYS:]
     most = max(sum(counts[each] for each, _ in shown) for _, counts in days) or 1
@@ -317,7 +317,7 @@ def _chart(report: Report) -> Iterator[str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns, the first to the left and numbers to the right."""
+    """Yield rows in aligned columns: the first column to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, *rows):
         first, *others = (
@@ -328,7 +328,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def brief_duration(taken: timedelta | None) -> str:
-    """How long that is, short enough for a column: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"."""
+    """Return a short duration: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"; a dash for None."""
     if taken is None:
         return NONE
     seconds = taken.total_seconds()
@@ -358,7 +358,7 @@ SAID = {
 
 
 def report_blocks(report: Report, titles: Mapping[str, str], note: str = "") -> list[Json]:
-    """Draw the report; `titles`: of tools by name; `note`: mrkdwn of ours below it."""
+    """Draw the report as blocks; `titles`: of tools by name; `note`: our mrkdwn put below."""
     span = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
     asked = report.total.asked
     told = summary(report) if asked else "Nobody was asked about anything."
@@ -381,7 +381,7 @@ def _id(name: str) -> str:
 
 
 def _part(name: str, title: str, items: Iterator[Sequence[Json]]) -> list[Json]:
-    """Build a list below its title; nothing where there is nothing to list."""
+    """Build a list below its title; nothing if there is nothing to list."""
     found = [line(*each) for each in items]
     return [rich(_id(name), [line(words(title, bold=True)), bullets(found)])] if found else []
 
@@ -409,7 +409,7 @@ def _of_person(each: Approver) -> list[Json]:
 
 
 def _speed(speed: DecisionSpeed) -> str:
-    """Say how fast half and nine of ten were: in one breath where it is the same."""
+    """Return how fast half and nine of ten decisions were; one time only if both are equal."""
     if speed.median is None:
         return ""
     half, most = brief_duration(speed.median), brief_duration(speed.slow)

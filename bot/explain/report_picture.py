@@ -1,6 +1,7 @@
-"""A report as a picture: decisions a day, and how long they took by tool.
+"""A report as a picture: decisions by day, and how long they took by tool.
 
-It needs matplotlib, which comes with the extra `report` only: import this where a picture is drawn.
+It needs matplotlib, which comes with the extra `report` only: import this module only to draw a
+picture.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _painting = threading.Lock()  # matplotlib is made for one thread
 
 
 def has_picture(report: Report) -> bool:
-    """Whether anything was decided that could be drawn."""
+    """Return whether the report has any decision to draw."""
     return any(counts[each] for _, counts in report.days for each, _ in SHADES)
 
 
 def draw_png(report: Report, titles: Mapping[str, str]) -> bytes:
-    """The picture as a PNG file; `titles` has the tools' titles by their names."""
+    """Return the picture as a PNG file; `titles` has the tools' titles by name."""
     file = io.BytesIO()
     with _painting:
         draw_figure(report, titles).savefig(
@@ -51,7 +52,7 @@ def draw_png(report: Report, titles: Mapping[str, str]) -> bytes:
 
 
 def draw_figure(report: Report, titles: Mapping[str, str]) -> Figure:
-    """The picture, before it is painted."""
+    """Return the picture as a matplotlib figure; `titles` has the tools' titles by name."""
     drawn = Figure(
         figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
     )
@@ -72,7 +73,7 @@ def draw_figure(report: Report, titles: Mapping[str, str]) -> Figure:
 
 
 def _draw_days(axes: Axes, report: Report) -> None:
-    """One column for each day or week: approved at the bottom, rejected and expired on it."""
+    """Draw a column for each day or week: approved at the bottom, rejected and expired above."""
     first, last = _span(report)
     width = 1 if (last - first).days < BY_DAY else 7
     counted = _columns(report, width)
@@ -108,13 +109,13 @@ def _draw_days(axes: Axes, report: Report) -> None:
 
 
 def _span(report: Report) -> tuple[date, date]:
-    """The first and last day of the picture: all of the time, or of a long one what has days."""
+    """Return the first and last day to draw; a long time begins at its first day with decisions."""
     first, last = report.since.date(), max(report.until.date(), report.days[-1][0])
     return (report.days[0][0] if (last - first).days >= BY_DAY else first), last
 
 
 def _columns(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
-    """What came of calls, by day or by the Monday of the week."""
+    """Return the counts of outcomes by day, or by the Monday of the week if `width` is 7."""
     found: dict[date, dict[CallFate, int]] = {}
     for day, counts in report.days:
         begins = day if width == 1 else day - timedelta(days=day.weekday())
@@ -125,7 +126,7 @@ def _columns(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
 
 
 def _draw_tools(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
-    """A bar for each tool as long as the median, and a mark where nine of ten are decided."""
+    """Draw a bar for each tool's median time, and a mark where nine of ten are decided."""
     known = [each for each in report.tools if each.speed.median is not None]
     shown = known[:MOST]
     axes.set_title("Time to decide", loc="left", color=INK)
@@ -159,7 +160,7 @@ def _seconds(times: Iterable[timedelta | None]) -> list[float]:
 
 
 def _lay_time(axes: Axes, least: float, most: float) -> None:
-    """A logarithmic axis with the times that people think in."""
+    """Set a logarithmic time axis with ticks at familiar times, such as 1 min and 1 h."""
     low, high = (1 if least > 1.5 else 0.1), max(most * 1.5, 15)
     times = _TIMES if high / low > _ROOM else _TIMES | _BETWEEN
     ticks = {at: told for at, told in sorted(times.items()) if low <= at <= high}

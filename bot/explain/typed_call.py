@@ -1,7 +1,6 @@
 """A call as a person types it, `tool key=value …`, checked against the tool's own model.
 
-Texts stay exact: a value is taken as the words it is, and as JSON only where the model does not
-take them.
+Texts stay exact: a value is taken as text, and as JSON only if the model does not accept the text.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from storage.digest import OddValueError, parse_object
 
 
 class MistypedError(ValueError):
-    """What was typed is no call; one line says why and what to write."""
+    """Raised if the typed text is no valid call; one line says why and what to write."""
 
 
 def parse_typed_call(
     tools: Registry, words: Sequence[str], directory: Directory, asker: str | None
 ) -> tuple[Tool[Any], BaseModel]:
-    """The tool and its validated arguments; names stay names where Slack cannot be asked for ids.
+    """Return the tool and its validated arguments; names become ids if Slack can be asked.
 
     `asker` is told of no private channel but their own; None: the operator, who may know of all.
 
@@ -76,7 +75,7 @@ def _values(words: Sequence[str]) -> dict[str, str]:
 
 
 def _validated(tool: Tool[Any], values: dict[str, str], names: NameResolver | None) -> BaseModel:
-    """The arguments; each value as words where the model takes them, else as JSON.
+    """Return the arguments, each value as text if the model accepts that, else as JSON.
 
     Raises ValidationError.
     """
@@ -96,7 +95,7 @@ def _object(written: dict[str, str]) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether it is one JSON value, and not one with more behind it."""
+    """Return whether a text is exactly one JSON value, with nothing behind it."""
     try:
         return set(parse_object(f'{{"value": {text}}}')) == {"value"}
     except OddValueError:

@@ -1,4 +1,4 @@
-"""The HTTP side: Slack's signed requests, and what machines ask about the process.
+"""The HTTP side: Slack's signed requests, the API for programs, MCP hosts, health and metrics.
 
-Of the packages that it needs (the extra `serve`) nothing else knows; it is imported late.
+Only this package uses the libraries that it needs (the extra `serve`); it is imported late.
 """

@@ -1,4 +1,4 @@
-"""The API, put together: an ASGI app that stands below /v1."""
+"""Builds the API for programs, an ASGI app below /v1, with the endpoint for Claude Code's hooks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
 
-# The outermost layer: a hook of Claude Code's is answered 200 with a no, whatever goes wrong.
+# The outermost layer: whatever goes wrong, a hook is answered 200 with a denial.
 
 log = logging.getLogger("countersign.api")
 
@@ -81,8 +81,9 @@ _OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp")
 
 
 def is_hook(method: str, path: str) -> bool:
-    """Whether a coding agent asks there, or means to: below the hooks' address by any method, or
-    at an address like it.
+    """Return whether a request is for the hook of a coding agent, or was meant to be.
+
+    That is: any method at or below the hooks' address, or a POST to a similar address.
     """
     found = re.sub("/+", "/", path.lower())
     if found == HOOKS or found.startswith(f"{HOOKS}/"):
@@ -92,20 +93,20 @@ def is_hook(method: str, path: str) -> bool:
 
 
 def prefers_later(headers: Headers) -> bool:
-    """Whether who asks prefers to ask again, as RFC 7240 writes it."""
+    """Return whether the client prefers to ask again (`Prefer: respond-async`, RFC 7240)."""
     return "respond-async" in headers.get("prefer", "")
 
 
 class HookAnswers:
-    """ASGI: hands all on; a hook gets its answer from here where there is none that is good."""
+    """ASGI: passes all requests on; a hook that gets no good answer is answered with a denial."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app`: all that this process answers over HTTP."""
+        """`app`: the app for all requests to this process."""
         self._app = app
         self._left: set[asyncio.Task[None]] = set()  # that ended too late: they are cancelled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or have it answered."""
+        """Pass one request on; see to it that a hook gets an answer."""
         if scope["type"] != "http" or not is_hook(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
         elif scope["path"] == CLAUDE_CODE and prefers_later(Headers(scope=scope)):
@@ -139,7 +140,7 @@ class HookAnswers:
 
 
 class _Heard:
-    """What one hook says, handed on; at which hook that is, is heard along."""
+    """The body of one hook's request, passed on while it is searched for the hook's name."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -157,7 +158,7 @@ class _Heard:
         return message
 
     async def rest(self) -> None:
-        """Hear the rest of what is refused unread, for a while."""
+        """Read the rest of a body that was refused unread: REST seconds and MOST bytes at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(REST):
                 while not (self.event.is_whole or self._is_gone) and self._left > 0:
@@ -165,7 +166,7 @@ class _Heard:
 
 
 class _Answer:
-    """What one hook has been answered so far: nothing, blanks, or all of it."""
+    """The answer to one hook as far as it has been sent: nothing, blanks, or all of it."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -176,7 +177,7 @@ class _Answer:
         self._begun = self._said = self._over = False
 
     async def heard(self, message: Message) -> None:
-        """Hand on what the app says, where it is an answer; keep what it says is wrong."""
+        """Send the app's message on if it is of a good answer; keep the text of a problem."""
         if self._over:
             return
         if message["type"] == "http.response.start":
@@ -201,7 +202,7 @@ class _Answer:
 
     @property
     def why(self) -> str:
-        """Why there is no good answer, as the app says it."""
+        """Return why there is no good answer, as the app's problem says it."""
         if self._status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
             return NO_PATH
         try:
@@ -211,11 +212,14 @@ class _Answer:
 
     @property
     def is_over(self) -> bool:
-        """Whether all has been said."""
+        """Return whether the whole answer has been sent."""
         return self._over
 
     async def refuse(self, why: str, event: HookEvent) -> None:
-        """Say no, unless all has been said; nothing that is said later is heard."""
+        """End an unfinished answer, with a denial if no more than blanks was sent.
+
+        Messages that come later are ignored.
+        """
         if self._over:
             return
         self._over = True
@@ -231,13 +235,13 @@ class _Answer:
 
 
 def refusal(why: str, event: HookEvent = HookEvent.BEFORE) -> bytes:
-    """The body that says no."""
+    """Return the body of an answer that denies a use."""
     said: dict[str, Any] = denied(why, event)
     return json.dumps(said).encode()
 
 
 def _longest(scope: Scope) -> float:
-    """The seconds after which there is no answer any more."""
+    """Return the seconds after which it is too late for the app's answer to a hook."""
     said = QueryParams(scope["query_string"]).get("wait", WAIT)
     return (seconds(said) or seconds(WAIT) or 0) + LATE + SLOW
 
@@ -254,7 +258,7 @@ _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HookTerms:
-    """How it is asked, as the hook's address says."""
+    """The terms of a hook's requests, as its address states them."""
 
     wait: int  # seconds that people have
     does: str  # "" where it is not said
@@ -263,15 +267,15 @@ class HookTerms:
 
 
 class Hooks:
-    """The endpoint; on the server's loop."""
+    """The endpoint for Claude Code's hooks; runs on the server's event loop."""
 
     def __init__(self, routes: Routes, is_stopping: Callable[[], bool]) -> None:
-        """`routes` ask, wait, claim and report as for any program."""
+        """`routes`: the API's endpoints, with which hooks ask, wait, claim and report."""
         self._routes = routes
         self._is_stopping = is_stopping
 
     def router(self) -> APIRouter:
-        """Return it. Its format is Claude Code's, and stands not in the API's description."""
+        """Return the hooks' router, left out of the API's description: its format is not ours."""
         router = APIRouter(include_in_schema=False)
         router.add_api_route("/hooks/claude-code", self.claude_code, methods=["POST"])
         return router
@@ -298,7 +302,7 @@ class Hooks:
     async def _for_now(
         self, key: ClientKey, use: ToolUse, terms: HookTerms, request: Request
     ) -> Response:
-        """The answer if there is one soon, else 202; what is wrong is a problem."""
+        """Return the answer if people decide soon, else 202; raises ProblemError."""
         said = _WAIT.search(request.headers["prefer"])
         found = await self._ask(key, use, terms)
         if found.status in ASKED and said:
@@ -311,7 +315,7 @@ class Hooks:
     async def _in_the_end(
         self, key: ClientKey, use: ToolUse, terms: HookTerms, request: Request
     ) -> AsyncIterator[bytes]:
-        """The answer, after blanks (they are JSON, too) that keep the line alive until then."""
+        """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
         left_alone = ""  # a request that nobody waits for any more
         try:
             found = await self._ask(key, use, terms)
@@ -342,7 +346,7 @@ class Hooks:
         yield json.dumps(answer).encode()
 
     async def _ask(self, key: ClientKey, use: ToolUse, terms: HookTerms) -> RequestShown:
-        """Put it before people; once, however often it is said. Raises ProblemError."""
+        """Put the use before people, once, however often it is sent. Raises ProblemError."""
         try:
             wanted = ActionWanted(
                 action=use.action(terms.does),
@@ -358,14 +362,14 @@ class Hooks:
         return await self._routes.ask(key, wanted, Response(), use.key)
 
     async def _withdrawn(self, key: ClientKey, request_id: str, request: Request) -> RequestShown:
-        """It, taken back; unless it was decided at that very moment."""
+        """Cancel the request and return it; if it was decided at that moment, as it is now."""
         try:
             return await self._routes.cancel(key, request_id)
         except ProblemError:
             return await self._routes.look(key, request_id, request, 0)
 
     async def _decided(self, key: ClientKey, use: ToolUse, found: RequestShown) -> dict[str, Any]:
-        """What Claude Code is answered; with a yes the use is handed out to it."""
+        """Return the answer for Claude Code; an approved use is claimed first."""
         if found.status not in MAY:
             return denied(why_not(found, taken_back=True), use.event)
         who = use.claimant(key.id)
@@ -378,7 +382,7 @@ class Hooks:
         return allowed(use, found, claimed.arguments)
 
     async def _report(self, key: ClientKey, use: ToolUse) -> dict[str, Any]:
-        """Write down how a use went that was asked about; return the answer, which says nothing."""
+        """Record how a use went that people were asked about; return the answer, always empty."""
         request_id = await self._routes.asked_with(key, use.key)
         if request_id is None:
             return {}
@@ -392,12 +396,12 @@ class Hooks:
 
 
 def _open(found: RequestShown) -> str:
-    """Its id where it would still be done; else ""."""
+    """Return the request's id if it could still be carried out, else ""."""
     return found.id if found.status in OPEN else ""
 
 
 def terms_of(said: QueryParams) -> HookTerms:
-    """Read how it is asked from what stands in the hook's address; raises ProblemError."""
+    """Return the terms that the query of a hook's address states; raises ProblemError."""
     for name in said:
         if name not in ("wait", "does", "requester", "channel"):
             raise not_taken(name, "The address of a hook takes no such thing.")
@@ -419,9 +423,9 @@ def make_api(
     is_stopping: Callable[[], bool],
     further: APIRouter | None = None,
 ) -> ASGIApp:
-    """Make the app; `is_stopping`: nothing new is asked, and nobody waits any more.
+    """Return the API's app; once `is_stopping` returns true, nothing new is asked and nobody waits.
 
-    `further`: what is answered beside what programs ask.
+    `further`: routes beside those for programs.
     """
     waiting = WaitingPrograms(store, CapacityLimiter(1), is_stopping)
     api = DescribedApi()
@@ -444,7 +448,7 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
-    """What FastAPI says of a path, a header or a body that is not taken."""
+    """Return the problem for a path, header or body that FastAPI does not accept."""
     assert isinstance(error, RequestValidationError)
     found: list[dict[str, Any]] = list(error.errors())
     if any(each["loc"][0] == "path" for each in found):
@@ -454,7 +458,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _field(loc: tuple[Any, ...]) -> str:
-    """The field in a body, without the kind of body; else the header's or the parameter's name."""
+    """Return a field's name in a body, without the kind of body; else a header's or parameter's."""
     place, *rest = loc
     if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
         rest = rest[1:]
@@ -462,14 +466,14 @@ def _field(loc: tuple[Any, ...]) -> str:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """A path that is not there, a method that it does not have."""
+    """Return the problem for an unknown path, or for a method that the path does not have."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     return ProblemError(status, f"{status.phrase}.", headers=error.headers).answer()
 
 
 async def _broken(_: Request, error: Exception) -> Response:
-    """A fault of ours, or the database's; the server's log has it."""
+    """Return the problem for an unexpected error: 503 if it may pass, else 500."""
     if may_pass(error):
         sentence = "The record cannot be read or written just now; say the same again."
         return later(HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN).answer()

@@ -1,4 +1,4 @@
-"""What programs send and are told over HTTP, as JSON: requests, how they stand, and problems."""
+"""The JSON bodies of the API for programs: requests, how they stand, and problems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """This request is answered with a problem."""
+    """Raised to answer a request with a problem."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ProblemError(Exception):
         errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`detail` is a sentence; `about` names a heading of the page on programs."""
+        """`detail` is a sentence; `about` names a heading of docs/programs.md."""
         super().__init__(detail)
         self.status = status
         self.problem = Problem(
@@ -72,20 +72,20 @@ class ProblemError(Exception):
         self.headers = {**NEVER_KEPT, **(headers or {})}
 
     def answer(self) -> JSONResponse:
-        """The problem as a response."""
+        """Return the problem as a JSON response."""
         unset = {"errors"} if not self.problem.errors else set()
         body: dict[str, Any] = self.problem.model_dump(exclude=unset)
         return JSONResponse(body, self.status, self.headers, media_type=KIND)
 
 
 def not_taken(field: str, message: str) -> ProblemError:
-    """One field of the body is wrong."""
+    """Return the 422 problem that one field of the body is wrong."""
     error = FieldError(field=field, message=message)
     return invalid([error])
 
 
 def invalid(errors: Sequence[FieldError]) -> ProblemError:
-    """The body is not what this takes."""
+    """Return the 422 problem with these errors of the body."""
     first = errors[0]
     detail = f"{first.field}: {first.message}"
     return ProblemError(
@@ -94,7 +94,7 @@ def invalid(errors: Sequence[FieldError]) -> ProblemError:
 
 
 def later(status: HTTPStatus, detail: str, seconds: int, about: str = "") -> ProblemError:
-    """The same may be asked again in so many seconds."""
+    """Return a problem after which the request may be sent again in so many seconds."""
     return ProblemError(status, detail, about=about, headers={"Retry-After": str(max(1, seconds))})
 
 
@@ -320,7 +320,7 @@ class ClaimedShown(BaseModel):
 
 
 def shown(standing: ProgramRequestStatus) -> RequestShown:
-    """Return what a program is told of it: the fields of the same names."""
+    """Return a request as programs are shown it, filled from the fields of the same names."""
     is_entrusted = standing.status == CallStatus.ENTRUSTED
     told = {field.name: getattr(standing, field.name) for field in fields(standing)}
     told["status"] = CallStatus.RUNNING if is_entrusted else standing.status
@@ -329,7 +329,7 @@ def shown(standing: ProgramRequestStatus) -> RequestShown:
 
 
 def goes_on(standing: RequestShown) -> bool:
-    """Whether a program that waits has nothing to do or to hear yet.
+    """Return whether a program that waits has nothing to do or to learn yet.
 
     A handed-over call that is approved waits for the program; any other runs by itself.
     """

@@ -1,7 +1,7 @@
-"""Before FastAPI sees a request: whose it is, whether it may be read, and whether it is sound JSON.
+"""Checks a request before FastAPI sees it: its key, the room there is, and its JSON body.
 
-A body is read only for who has a key, up to a bound and within a time; JSON that could be read in
-two ways (a name twice), or that no database keeps, is refused.
+A body is read only for a good key, up to a size and within a time; JSON that could be read in two
+ways (a name twice), or that no database keeps, is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ _BEARER = HTTPBearer(
 
 
 async def _asking_key(request: Request, _bearer: Annotated[Any, Security(_BEARER)]) -> ClientKey:
-    """The key that the gate has found; the scheme is named for the description."""
+    """Return the key that the gate has found.
+
+    `_bearer` only has the API's description name the scheme.
+    """
     found: ClientKey = request.scope["state"][KEY]
     return found
 
@@ -58,7 +61,7 @@ Key = Annotated[ClientKey, Depends(_asking_key)]
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems that a path may answer with, for its description."""
+    """Return the problems that a path may answer with, for its description in OpenAPI."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in (400, *statuses, 500):
         schema = {"$ref": REF.format(model=Problem.__name__)}
@@ -70,10 +73,10 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 class DescribedApi(FastAPI):
-    """FastAPI without pages for a browser; its description holds what problems look like."""
+    """FastAPI without pages for a browser; its OpenAPI description includes problems."""
 
     def __init__(self) -> None:
-        """No path is there yet."""
+        """Create the app, without paths yet."""
         super().__init__(
             title="Countersign",
             version=__version__,
@@ -84,7 +87,7 @@ class DescribedApi(FastAPI):
         )
 
     def openapi(self) -> dict[str, Any]:
-        """The description; the same each time."""
+        """Return the OpenAPI description; the same object each time."""
         found = super().openapi()
         if Problem.__name__ not in found["components"]["schemas"]:
             made = Problem.model_json_schema(ref_template=REF)
@@ -93,7 +96,7 @@ class DescribedApi(FastAPI):
         return found
 
 
-# How many requests are under way at once, counted apart for each kind of visitor.
+# How many requests are under way at once, counted separately for each kind of client.
 
 QUIET = 128  # connections that say nothing; of more, those that have been quiet longest are closed
 SLACK = 256  # deliveries of Slack's, or what looks like them
@@ -103,20 +106,20 @@ HOSTS = 96  # requests of MCP hosts
 
 
 class FullError(Exception):
-    """There is no room for one more now."""
+    """Raised when there is no room for one more request now."""
 
 
 class Room:
-    """For requests of one kind."""
+    """A limit on how many requests of one kind are under way at once."""
 
     def __init__(self, most: int) -> None:
-        """`most`: at once."""
+        """`most`: how many requests at once."""
         self.most = most
         self._inside = 0
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Be one of them; raises FullError."""
+        """Take one place until the block ends; raises FullError if there is none."""
         if self._inside >= self.most:
             raise FullError
         self._inside += 1
@@ -127,14 +130,14 @@ class Room:
 
 
 class RoomLimit:
-    """ASGI: an app in which there is room for so many; who comes then is told 503."""
+    """ASGI: an app that answers a limited number of requests at once, and 503 to any more."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
-        """`most`: at once."""
+        """`most`: how many requests at once."""
         self._app, self._room = app, Room(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; with 503 if there is no room."""
         try:
             with self._room.one():
                 await self._app(scope, receive, send)
@@ -145,25 +148,25 @@ class RoomLimit:
             await busy(scope, receive, send)
 
 
-# Which program asks: its key is looked at before anything else of a request is read.
+# Which program asks: a request's key is checked before anything else of it is read.
 
 SCHEME = "Bearer"
 _UNKNOWN = "The request has no key that is good: it takes Authorization: Bearer csk_…"
 
 
 class Callers:
-    """Knows the keys of one workspace; any thread."""
+    """The check of the API keys of one workspace; thread-safe."""
 
     def __init__(self, store: Store, clock: Clock, team: str) -> None:
-        """`team`: whose keys are good here."""
+        """`team`: the workspace whose keys are good here."""
         self._store = store
         self._clock = clock
         self._team = team
 
     def of(self, headers: Sequence[str]) -> ClientKey:
-        """Return the key in these Authorization headers; raises ProblemError for none that is good.
+        """Return the good key in these Authorization headers; raises ProblemError if there is none.
 
-        A key that was revoked is none from that moment on.
+        A revoked key is not good from that moment on.
         """
         scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         text = read_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
@@ -176,17 +179,17 @@ class Callers:
         raise _no_key()
 
     def insist(self, key: ClientKey) -> None:
-        """Raise ProblemError where a key that was good has been revoked meanwhile."""
+        """Raise ProblemError if a key that was good has been revoked meanwhile."""
         with self._store.read() as tx:
             now = programs.get_key(tx, key.id)
         if now is None or now.revoked_at:
             raise _no_key()
 
     def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
-        """Raise ProblemError where the key has asked as often as it may within an hour.
+        """Raise ProblemError if the key has made all the requests that it may make in an hour.
 
-        What was asked with this `idempotency` before is not asked again, and counts once;
-        `while_open`: where that has not ended.
+        A request repeated with the same `idempotency` is not counted again; with `while_open`, only
+        if the earlier one has not ended.
         """
         now = self._clock.now()
         with self._store.read() as tx:
@@ -201,7 +204,7 @@ class Callers:
 
 
 def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
-    """Return the problem of a key that has asked as often as it may, the first time `since`."""
+    """Return the 429 problem of a key that may ask again one hour after `since`."""
     wait = since + programs.HOUR - now
     return later(
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -228,7 +231,7 @@ NUL = "\x00"  # PostgreSQL keeps no text that holds it
 
 
 class Gate:
-    """ASGI middleware; hands on what comes from a good key, with its body read."""
+    """ASGI middleware that passes on requests with a good key, their bodies read and checked."""
 
     def __init__(
         self,
@@ -238,7 +241,7 @@ class Gate:
         turns: CapacityLimiter,
         is_stopping: Callable[[], bool],
     ) -> None:
-        """`turns`: how many look at the record at once."""
+        """`turns`: how many keys are looked up at once."""
         self._app = app
         self._callers = callers
         self._turns = turns
@@ -246,7 +249,7 @@ class Gate:
         self._room = Room(KEYED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or have it answered."""
+        """Pass one request on, or answer it with a problem."""
         if scope["type"] != "http":
             return
         try:
@@ -264,7 +267,7 @@ class Gate:
             await error.answer()(scope, receive, send)
 
     async def _look_at_the_key(self, scope: Scope) -> None:
-        """Have a good key stand in the request's state from now on; raises ProblemError."""
+        """Put the request's key into its state; ProblemError for no good one or while stopping."""
         if self._is_stopping():
             raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
         key = await to_thread.run_sync(
@@ -273,7 +276,7 @@ class Gate:
         scope["state"] = {**scope.get("state", {}), KEY: key}
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body of a request; raises ProblemError for one that is not taken."""
+        """Return the body of a request; raises ProblemError for one that is refused."""
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length) > MOST:
@@ -285,7 +288,7 @@ class Gate:
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Return the whole body; raises ProblemError for one that is too long or too slow."""
+    """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     found = bytearray()
     try:
         async with asyncio.timeout(READ):
@@ -311,7 +314,7 @@ def _too_long() -> ProblemError:
 
 
 def look_at_body(body: bytes, headers: Headers) -> None:
-    """Raise ProblemError for a body that is no sound JSON."""
+    """Raise ProblemError unless the body is uncompressed, unambiguous JSON without U+0000."""
     if headers.get("content-encoding", "identity") != "identity" or _kind(headers) != JSON:
         raise ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A body is {JSON}, and is not compressed."
@@ -331,7 +334,7 @@ def _kind(headers: Headers) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """Every text in a JSON value, names among them."""
+    """Return every string in a JSON value, including the names of fields."""
     found, left = [], [value]
     while left:
         match left.pop():
@@ -346,7 +349,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _never_kept(send: Send) -> Send:
-    """Have no cache keep the answer."""
+    """Return a `send` that forbids caches to keep the answer."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -357,7 +360,7 @@ def _never_kept(send: Send) -> Send:
 
 
 def read_again(body: bytes, receive: Receive) -> Receive:
-    """Hand out the body that was read, then whatever comes."""
+    """Return a `receive` that yields the body already read, then further messages."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def handed() -> Message:

@@ -1,4 +1,4 @@
-"""The paths of the API: what may be sent to each, and what comes back."""
+"""The routes of the API for programs: what each of them takes and returns."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Idempotency = Annotated[
 
 
 class Routes:
-    """The endpoints; each is called on the server's loop, and waits on threads."""
+    """The API's endpoints, called on the server's event loop; their work is done on threads."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Routes:
         waiting: WaitingPrograms,
         is_stopping: Callable[[], bool],
     ) -> None:
-        """`is_stopping`: nobody waits any more."""
+        """`is_stopping` returns true once the process stops; then no request waits any more."""
         self._asking = asking
         self._callers = callers
         self._waiting = waiting
@@ -79,7 +79,7 @@ class Routes:
         self._is_stopping = is_stopping
 
     def router(self) -> APIRouter:
-        """Return all of them."""
+        """Return a router with all endpoints."""
         router = APIRouter()
         again = {"model": RequestShown, "description": "It was asked with this key before."}
         asked: Answers = {
@@ -193,7 +193,10 @@ class Routes:
         return await self._held(key, lambda: self._asking.report(key, request_id, sent))
 
     async def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
-        """The id of the request that was asked with it; None for none. For hooks."""
+        """Return the id of the request that this key made with `idempotency`; None for none.
+
+        Used by hooks.
+        """
         return await self._turn(lambda: self._asking.asked_with(key, idempotency))
 
     async def cancel(self, key: Key, request_id: Id) -> RequestShown:
@@ -215,7 +218,7 @@ class Routes:
         return await self._held(key, lambda: shown(self._asking.find(key, run_id).stands()))
 
     async def _held(self, key: ClientKey, work: Callable[[], T]) -> T:
-        """Do it with a key that is still good: who waits may have come long ago."""
+        """Run `work` on a thread; ProblemError if the key was revoked while the program waited."""
 
         def done() -> T:
             self._callers.insist(key)
@@ -228,7 +231,7 @@ class Routes:
 
 
 async def _either(changed: asyncio.Event, seconds: float) -> None:
-    """Return once it changed, or after so many seconds."""
+    """Return once `changed` is set, or after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await changed.wait()

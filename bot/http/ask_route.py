@@ -1,6 +1,6 @@
-"""What programs want over HTTP, handed to the bot: each call here may wait, on a thread.
+"""Carries out what programs ask for over HTTP; each method may block, on a thread.
 
-It decides nothing. What cannot be done is told as a problem.
+Nothing is decided here. What cannot be done is raised as a ProblemError.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 
-# Programs that wait for a request to change, looked after together on the server's loop.
+# Programs that wait for a request to change: one task on the server's loop looks for all.
 
 log = logging.getLogger("countersign.api")
 GLANCE = 0.25  # seconds between two looks
@@ -64,12 +64,12 @@ MOST_OF_ONE = 50  # with the same key
 
 
 class WaitingPrograms:
-    """One per process; used on the server's loop alone."""
+    """The programs that wait for a request to change; used on the server's event loop only."""
 
     def __init__(
         self, store: Store, turns: CapacityLimiter, is_stopping: Callable[[], bool]
     ) -> None:
-        """`turns`: how many look at the record at once; `is_stopping`: nobody waits any more."""
+        """`turns`: how many read the record at once; `is_stopping`: all waits are to end."""
         self._store = store
         self._turns = turns
         self._is_stopping = is_stopping
@@ -79,9 +79,10 @@ class WaitingPrograms:
 
     @contextmanager
     def one(self, key_id: str, run_id: str) -> Iterator[asyncio.Event]:
-        """Wait for changes of a request with this key: the event is set at each.
+        """Yield an event that is set at each change of the request until the block ends.
 
-        Whoever looks inside misses nothing. Raises ProblemError where too many wait already.
+        A caller that looks inside the block misses no change. Raises ProblemError if too many wait
+        already.
         """
         if self._by_key[key_id] >= MOST_OF_ONE or self._by_key.total() >= MOST:
             many = HTTPStatus.TOO_MANY_REQUESTS
@@ -101,7 +102,7 @@ class WaitingPrograms:
                 del self._waiters[run_id]
 
     async def _look(self) -> None:
-        """Look until nobody waits any more."""
+        """Look for changes of the awaited requests until nobody waits any more."""
         seen: dict[str, Mark] = {}
         try:
             while self._waiters:
@@ -112,7 +113,7 @@ class WaitingPrograms:
             self._task = None
 
     async def _glance(self, seen: dict[str, Mark]) -> dict[str, Mark]:
-        """Tell who waits for what stands otherwise than it was `seen`; return how it stands."""
+        """Set the events of requests whose mark is not as in `seen`; return the new marks."""
         try:
             found = await to_thread.run_sync(self._marks, list(self._waiters), limiter=self._turns)
         except Exception:
@@ -136,7 +137,7 @@ ASK_SLACK_AGAIN = 10  # seconds
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """A call as a program wants it."""
+    """A call that a program asks for: tool or action, arguments and terms."""
 
     tool: str | HandedOverAction
     arguments: Mapping[str, Any]
@@ -147,12 +148,12 @@ class WantedCall:
 
     @property
     def name(self) -> str:
-        """Of the tool or the action."""
+        """Return the name of the tool or the action."""
         return self.tool if isinstance(self.tool, str) else self.tool.name
 
 
 class AskHandler:
-    """One per process; any thread."""
+    """The methods behind the API's endpoints; one per process, thread-safe."""
 
     def __init__(
         self,
@@ -162,9 +163,9 @@ class AskHandler:
         programs: ProgramRequests,
         expect: Callable[[], None] = lambda: None,
     ) -> None:
-        """`directory` knows people and channels; `programs` is asked.
+        """`directory` knows people and channels; `programs` puts calls before people.
 
-        `expect` is called when an address is to be told of a new request.
+        `expect` is called after each request whose key has a webhook.
         """
         self._store, self._clock = store, clock
         self._directory = directory
@@ -174,7 +175,7 @@ class AskHandler:
     def ask(
         self, key: ClientKey, wanted: ToolWanted | ActionWanted | QuestionWanted, idempotency: str
     ) -> tuple[RequestShown, bool]:
-        """Put a call before people; returns how it stands, and whether it is new.
+        """Put a call before people; return the request, and whether it is new.
 
         Raises ProblemError.
         """
@@ -199,7 +200,7 @@ class AskHandler:
         return shown(asked.stands()), asked.is_new
 
     def find(self, key: ClientKey, run_id: str) -> ProgramRequest:
-        """Return what this key asked; raises ProblemError for anything else."""
+        """Return the request of that id; raises ProblemError if this key did not make it."""
         found = self._programs.asked(run_id, key)
         if found is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"This key has no request {run_id}.")
@@ -208,10 +209,11 @@ class AskHandler:
     def asked_by(
         self, key: ClientKey, after: str, statuses: Collection[ShownStatus], most: int
     ) -> RequestsShown:
-        """Return so many requests of this key's at most, with one of these statuses if any are
-        given; from the one `after` on, where that is given. Raises ProblemError.
+        """Return at most `most` requests of this key, newest first, that have one of `statuses`.
 
-        With few of those statuses there may be fewer, or none, and a next page all the same.
+        Empty `statuses` mean any. With `after`, the page begins behind the request of that id. If
+        few have these statuses, a page may hold fewer, or none, and a next page may follow all the
+        same. Raises ProblemError.
         """
         before = self._clock.now() + timedelta(days=1), ""
         if after:
@@ -236,12 +238,12 @@ class AskHandler:
         return RequestsShown(requests=found, next=last if more else None)
 
     def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
-        """The id of what this key asked with it; None for nothing."""
+        """Return the id of the request that this key made with `idempotency`; None for none."""
         with self._store.read() as tx:
             return program_requests.request_with_key(tx, key, idempotency)
 
     def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
-        """Claim a call; None while it is being checked. Raises ProblemError."""
+        """Claim a call; return None while it is still being checked. Raises ProblemError."""
         try:
             lease = timedelta(seconds=sent.lease_seconds) if sent.lease_seconds else LEASE
             return self.find(key, run_id).claim(sent.claimant, lease)
@@ -249,7 +251,7 @@ class AskHandler:
             raise _conflict(error) from error
 
     def report(self, key: ClientKey, run_id: str, sent: OutcomeSent) -> RequestShown:
-        """Write down what came of a claimed call. Raises ProblemError."""
+        """Record the outcome of a claimed call; return the request. Raises ProblemError."""
         if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
             raise not_taken("result", f"It has more than {MOST_RESULT:,} bytes.")
         asked = self.find(key, run_id)
@@ -260,7 +262,7 @@ class AskHandler:
         return shown(asked.stands())
 
     def cancel(self, key: ClientKey, run_id: str) -> RequestShown:
-        """Take a request back, which may have been done before. Raises ProblemError."""
+        """Cancel a request, unless it was cancelled before; return it. Raises ProblemError."""
         asked = self.find(key, run_id)
         is_taken_back = asked.cancel()
         found = shown(asked.stands())
@@ -270,7 +272,7 @@ class AskHandler:
         return found
 
     def _requester(self, key: ClientKey, named: str) -> str:
-        """The id of whoever is said to ask; ProblemError where the key may not ask for them."""
+        """Return the id of the requester named; ProblemError if the key may not ask for them."""
         if not named:
             return key.person
         try:
@@ -283,7 +285,7 @@ class AskHandler:
         return found
 
     def _channel(self, named: str, requester: str) -> str:
-        """The id of the channel; ProblemError for one that the requester does not see."""
+        """Return the id of the channel; ProblemError for one that the requester does not see."""
         if not named:
             return ""
         try:

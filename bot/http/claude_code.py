@@ -1,4 +1,4 @@
-"""What Claude Code says at its hooks, and what it is answered there. Pure.
+"""Reads what Claude Code sends to its hooks, and builds the answers. Pure.
 
 Its formats: https://code.claude.com/docs/en/hooks.
 """
@@ -29,7 +29,7 @@ GOES_ON = "It goes on in the background, and its end is not seen."
 
 
 class HookEvent(StrEnum):
-    """At which of its hooks Claude Code speaks."""
+    """The hooks of Claude Code that are answered here."""
 
     BEFORE = "PreToolUse"
     PERMISSION = "PermissionRequest"  # where it would ask whoever sits before it
@@ -44,7 +44,7 @@ OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use n
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A tool that is to be used, or was."""
+    """One use of a tool by Claude Code, before or after it, as a hook reports it."""
 
     event: HookEvent
     tool: str
@@ -56,23 +56,23 @@ class ToolUse:
 
     @property
     def key(self) -> str:
-        """By which its request is found again: the use is asked about once."""
+        """Return the idempotency key by which people are asked about this use once."""
         return f"claude-code:{self._hashed()}"
 
     def claimant(self, key_id: str) -> str:
-        """Who claims it: this one use, by a program with this key, whatever process speaks."""
+        """Return the claimant's id for this use and this API key; the same in every process."""
         return self._hashed(key_id)
 
     @property
     def is_heard_of(self) -> bool:
-        """Whether Claude Code says afterwards how this very use went."""
+        """Return whether Claude Code reports afterwards how this very use went."""
         return not self.id.startswith(OWN_ID)
 
     def _hashed(self, *more: str) -> str:
         return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
 
     def action(self, does: str) -> ActionSent:
-        """What people are told of it; raises pydantic.ValidationError."""
+        """Return the action that describes this use to people; raises pydantic.ValidationError."""
         field = next((each for each in TELLING if each in self.given), "")
         effect = as_effect(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
         return ActionSent.model_validate(
@@ -87,7 +87,7 @@ class ToolUse:
 
     @property
     def reason(self) -> str:
-        """Why it asks, for the approver: what Claude says of this use, and where it works."""
+        """Return what Claude says of this use and its folder, for the approver; "" for neither."""
         said = self.given.get("description") if self.tool in TELL_WHY else None
         line = " ".join(said.split()) if isinstance(said, str) else ""
         if not line:
@@ -97,9 +97,9 @@ class ToolUse:
         return f"Claude Code says: “{line}”{where}."
 
     def outcome(self) -> tuple[bool | None, str]:
-        """Whether it went well (None: nobody sees that), and how, in words.
+        """Return whether the use succeeded (None: not known), and a sentence on how it went.
 
-        What the tool printed is no part of it.
+        Of a failure that is the first line of its error; what the tool printed is no part of it.
         """
         if self.event is HookEvent.DENIED:
             return False, "Claude Code's own auto mode did not let it be used."
@@ -120,7 +120,7 @@ class ToolUse:
 
 
 def read_use(said: Any) -> ToolUse:
-    """Read what Claude Code says; raises ValueError, with a sentence, for anything else."""
+    """Return the use that a hook's JSON describes; raises ValueError, with a sentence, for none."""
     try:
         found = ToolUse(
             HookEvent(said["hook_event_name"]),
@@ -140,14 +140,14 @@ def read_use(said: Any) -> ToolUse:
 
 
 def _id(said: Mapping[str, Any]) -> Any:
-    """The id of a use; a request for permission may have none."""
+    """Return the id of a use; a new one for a request for permission that has none."""
     found = said.get("tool_use_id")
     has_none = not found and said["hook_event_name"] == HookEvent.PERMISSION
     return f"{OWN_ID}{uuid4().hex}" if has_none else found
 
 
 def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dict[str, Any]:
-    """It may be used, with these arguments: those that people approved."""
+    """Return the answer that allows the use, with the arguments that people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
     # by ==, true would be 1; all of it, for it replaces what was given
     edited = {} if same_json(arguments, use.given) else {"updatedInput": arguments}
@@ -158,7 +158,7 @@ def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dic
 
 
 def denied(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
-    """It may not be used; `why` is a sentence that Claude reads."""
+    """Return the answer that denies the use; `why` is a sentence that Claude reads."""
     said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
     if event is HookEvent.PERMISSION:
         return _answer({"decision": {"behavior": "deny", "message": said}}, event)
@@ -166,7 +166,10 @@ def denied(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
 
 
 def why_not(found: RequestShown, *, taken_back: bool) -> str:
-    """Say why a request that is not approved was not done; `taken_back`: for nobody had decided."""
+    """Return why a request that is not approved was not carried out.
+
+    `taken_back`: a cancelled one was cancelled because nobody had decided in time.
+    """
     if taken_back and found.status is ShownStatus.CANCELLED:
         return "Nobody approved it in time."
     trouble = trouble_of(request_of(found.model_dump(mode="json")))
@@ -178,25 +181,25 @@ def _answer(decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE) -> dic
 
 
 class HookEventReader:
-    """At which hook Claude Code speaks, by what has come of its words so far, readable or not.
+    """Finds out which hook sent a body from the parts read so far, even of invalid JSON.
 
-    A tool's input may hold such words, too: it counts as asking for permission only where nothing
-    says otherwise, to the end.
+    A tool's input may hold the same words: the hook is PermissionRequest only if the whole body
+    names no other.
     """
 
     def __init__(self) -> None:
-        """Nothing has come yet."""
+        """Begin with an empty body."""
         self._last, self._named = b"", set[bytes]()
         self.is_whole = False
 
     def take(self, part: bytes, *, is_last: bool) -> None:
-        """Hear what has come."""
+        """Add the next part of the body."""
         text = self._last + part
         self._named.update(found[1] for found in _NAMED.finditer(text))
         self._last, self.is_whole = text[-_LONGEST_NAMED:], is_last
 
     @property
     def event(self) -> HookEvent:
-        """Which one."""
+        """Return PermissionRequest if the whole body names only that hook, else PreToolUse."""
         is_it = self.is_whole and self._named == {HookEvent.PERMISSION.encode()}
         return HookEvent.PERMISSION if is_it else HookEvent.BEFORE

@@ -1,4 +1,4 @@
-"""The HTTP side of one process, put together: which path leads where, and the server."""
+"""Builds the HTTP side of one process: the paths with their apps, and the server."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 # The ASGI app: which path leads where.
 
-# What a machine may ask about this process: a path, and what is said there. Shows no secret.
+# Pages about this process for machines: a path and its text. They show no secret.
 
 PLAIN = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """One answer."""
+    """The status, text and content type of a page."""
 
     status: HTTPStatus
     text: str
@@ -57,7 +57,7 @@ class PageText:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One path and what answers there.
+    """A path, and the function that returns the page there.
 
     `answer` is called on a thread of its own for each request, and may wait a moment.
     """
@@ -66,24 +66,24 @@ class Page:
     answer: Callable[[], PageText]
 
 
-# Refuses a request whose end two readers could see at different places.
+# Refuses a request of which two readers could take different bytes for the end.
 
 TWICE = "A request has a Content-Length or a Transfer-Encoding, and not both."
 
 
 class OneLength:
-    """ASGI: hands all on that says once how long its body is.
+    """ASGI: refuses a request with both Content-Length and Transfer-Encoding, passes on the rest.
 
-    A proxy before this may go by the one and this by the other: then what one takes for the body is
-    another request to the other.
+    A proxy may go by the one and this server by the other: then a part of one request's body is
+    read as another request.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app`: all that this process answers over HTTP."""
+        """`app`: the app for all requests to this process."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or have it answered."""
+        """Pass one request on, or refuse it with 400."""
         names = [name for name, _ in scope.get("headers", ())]
         if b"transfer-encoding" in names and b"content-length" in names:
             error = ProblemError(HTTPStatus.BAD_REQUEST, TWICE, headers={"Connection": "close"})
@@ -104,11 +104,11 @@ def web_app(
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
 ) -> ASGIApp:
-    """Make the app: these pages, Slack's door where its deliveries come by HTTP, the API, and the
-    door for MCP hosts.
+    """Return the app for these pages, Slack's endpoint, the API and the MCP endpoint.
 
-    The API and the door for hosts let in who has a key, and know how many; of all others there is
-    room for so many Slack deliveries, and apart from those for so many who look at pages.
+    `door` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
+    require keys and limit requests themselves; Slack's deliveries have a limit of their own, and
+    all other requests another.
     """
     turns = CapacityLimiter(ASKING)
     pages_alone = [Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages]
@@ -132,14 +132,14 @@ def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
 
 
 def _below(path: str, app: ASGIApp) -> Mount:
-    """Return what leads all below this path to that app, also where a path holds a line end."""
+    """Return a route from every path below `path` to `app`, even one with a line end in it."""
     mount = Mount(path, app)
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     return mount
 
 
 def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitable[Response]]:
-    """Return what Starlette calls for that page."""
+    """Return the function that Starlette calls for that page."""
 
     async def answer(_: Request) -> Response:
         said = await to_thread.run_sync(page.answer, limiter=turns)
@@ -150,7 +150,7 @@ def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitabl
     return answer
 
 
-# Whether the process lives, and whether work may be sent to it, for whatever looks after it.
+# Health: whether the process lives, and whether work may be sent to it.
 
 # What Prometheus reads: the page of metrics.
 
@@ -158,7 +158,7 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def metrics_page(tracer: Tracer) -> Page:
-    """Return the page; where nothing counts it says which extra is missing."""
+    """Return the page of metrics; without an exporter it names the extra to install."""
 
     def answer() -> PageText:
         text = tracer.page()
@@ -176,7 +176,7 @@ LOST = 120.0  # and when nobody expects the loop to look again
 
 
 class Health:
-    """What is asked about this process."""
+    """The checks of this process, and the pages that show them."""
 
     def __init__(
         self,
@@ -186,24 +186,24 @@ class Health:
         slack: CachedCheck,
         stopping: Callable[[], bool],
     ) -> None:
-        """`loop` is the signal that the loop looks at, every `tick` seconds at least.
+        """`loop`: the signal that the loop looks at, every `tick` seconds at least.
 
-        `stopping` says that the process is on its way out.
+        `stopping` returns true once the process is about to end.
         """
         self._loop, self._tick = loop, tick
         self._database, self._slack = database, slack
         self._stopping = stopping
 
     def pages(self) -> list[Page]:
-        """Return where it is asked."""
+        """Return the pages /healthz and /readyz."""
         return [Page("/healthz", self.alive), Page("/readyz", self.ready)]
 
     def alive(self) -> PageText:
-        """Say whether the process lives: its loop looks, or is only late."""
+        """Return whether the process lives: its loop looks, at most LOST seconds late."""
         return _said("alive", {"loop": self._late(LOST)})
 
     def ready(self) -> PageText:
-        """Say whether work may be sent here."""
+        """Return whether work may be sent here: the loop, the database and Slack are well."""
         if self._stopping():
             return _said("ready", {"process": "is stopping"})
         return _said(
@@ -216,7 +216,7 @@ class Health:
         )
 
     def close(self) -> None:
-        """Look at nothing any more."""
+        """End the checks of the database and of Slack."""
         self._database.close()
         self._slack.close()
 
@@ -229,7 +229,7 @@ class Health:
 
 
 def _said(word: str, found: Mapping[str, str]) -> PageText:
-    """The answer to these findings: the word where all is well, and a line for each."""
+    """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
@@ -237,12 +237,12 @@ def _said(word: str, found: Mapping[str, str]) -> PageText:
 
 
 class Web:
-    """One per process; listens from the moment it is made, and answers from `start` on."""
+    """The HTTP side of a process; it listens once it is made, and answers from `start` on."""
 
     def __init__(
         self, core: Core, slack: SlackClient, address: Endpoint, programs: ProgramRequests
     ) -> None:
-        """`slack` is asked whether the bot's token is still good; `programs` what programs want.
+        """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
 
         Raises NotListeningError where the address cannot be listened to.
         """
@@ -264,11 +264,11 @@ class Web:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the address where the server listens."""
         return self._server.url
 
     def let_slack_in(self, bolt: BoltApp, own: Collection[str]) -> None:
-        """Have Slack's signed requests heard by the listeners on `bolt`; before `start`.
+        """Pass Slack's signed requests to the listeners on `bolt`; to be called before `start`.
 
         `own`: the ids that the bot has as a user and as a bot.
         """
@@ -278,7 +278,7 @@ class Web:
         self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer requests and to notify webhooks."""
         core = self._core
         callers = Callers(core.store, core.clock, core.identity.team)
         api = make_api(core.store, callers, self._asking, self.is_stopping)
@@ -286,7 +286,7 @@ class Web:
         self._teller.start()
 
     def _hosts(self) -> ASGIApp | None:
-        """Return what MCP hosts talk to; None where the extra `mcp` is not installed."""
+        """Return the MCP endpoint; None where the extra `mcp` is not installed."""
         try:
             from bot.http.mcp_endpoint import McpEndpoint
         except ModuleNotFoundError as error:
@@ -296,38 +296,38 @@ class Web:
         return McpEndpoint(self._core, self.url, self.is_stopping)
 
     def pages(self) -> list[Page]:
-        """Return what machines may ask."""
+        """Return the pages of health and metrics."""
         return [*self.health.pages(), metrics_page(self._core.signals.tracer)]
 
     def is_stopping(self) -> bool:
-        """Return whether this process is on its way out."""
+        """Return whether this process is about to end."""
         return self._shut or self._core.signals.stopping.is_set()
 
     def shut(self) -> None:
-        """Take nothing more in, and say so to who asks."""
+        """Refuse new requests from now on, saying that the process is stopping."""
         self._shut = True
         if self._door is not None:
             self._door.close()
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Stop the server, the webhooks and the health checks."""
         self._server.close()
         self._teller.stop()
         self.health.close()
 
 
 class TokenLook:
-    """Asks Slack whether the bot's token is good; where Slack cannot be asked, the last word holds.
+    """The check of the bot's token with Slack; while Slack cannot be asked, the last result holds.
 
     For one thread.
     """
 
     def __init__(self, slack: SlackClient) -> None:
-        """It was good when it was signed in with."""
+        """Begin with OK: the bot has just signed in with its token."""
         self._slack, self._last = slack, OK
 
     def __call__(self) -> str:
-        """Return OK, or that Slack refuses it."""
+        """Return OK, or that Slack refuses the token."""
         try:
             self._slack.auth_test()
         except SlackApiError as error:

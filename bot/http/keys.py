@@ -1,7 +1,7 @@
-"""Keys for programs: how one is written, and how the operator has one made, renewed and revoked.
+"""API keys for programs: their text, and how the operator has them made, renewed and revoked.
 
-A key reads csk_<id>_<secret>; of its secret a hash is kept. What a key's webhooks are signed with
-is kept nowhere: it is made of the installation's key.
+A key reads csk_<id>_<secret>; of the secret only a hash is stored. The secret that signs a key's
+webhooks is stored nowhere: it is derived from the installation's key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WRITTEN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 
 
 class KeyText(NamedTuple):
-    """Both parts of a key."""
+    """The two parts of an API key: its id and its secret."""
 
     id: str  # no secret: it stands in the record
     secret: str  # 256 random bits
@@ -40,36 +40,36 @@ class KeyText(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """What is kept of the secret."""
+        """Return the hash of the secret, which is what is stored."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def fits(self, kept: str) -> bool:
-        """Whether this is what was kept; takes the same time whatever is different."""
+        """Return whether `kept` is the hash of this secret; compares in constant time."""
         return hmac.compare_digest(self.hash, kept)
 
 
 def new_key_text() -> KeyText:
-    """A key that nobody has seen."""
+    """Return a new random key."""
     return KeyText(secrets.token_hex(8), secrets.token_urlsafe(32))
 
 
 def read_key_text(text: str) -> KeyText | None:
-    """The key that is written there; None where that is none."""
+    """Return the key that a text holds; None if the text is not a key."""
     found = _WRITTEN.fullmatch(text)
     return KeyText(*found.groups()) if found else None
 
 
 def webhook_secret(installation: bytes, key_id: str) -> str:
-    """What is told to a key's address is signed with, as Standard Webhooks writes it: whsec_….
+    """Return the secret that signs a key's webhooks, in the form of Standard Webhooks: whsec_….
 
-    `installation`: the key behind the fingerprints; another one makes other secrets.
+    `installation`: the key that signs the record; another one gives other secrets.
     """
     own = hmac.digest(installation, b"countersign webhooks", "sha256")  # for nothing but this
     signing = hmac.digest(own, key_id.encode(), "sha256")
     return f"whsec_{base64.b64encode(signing).decode()}"
 
 
-# Made and revoked for the operator, by the running bot.
+# Keys are made and revoked by the running bot, for its operator.
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
@@ -93,14 +93,14 @@ class KeyWanted:
 
 @dataclass(frozen=True, slots=True)
 class KeyMade:
-    """A key, as it is shown this once."""
+    """A new key, whose secrets are shown only this once."""
 
     key: str
     webhook_secret: str  # what is told to its address is signed with it; "" for no address
 
 
 class Keys:
-    """One per process; any thread. What cannot be done raises ProblemError."""
+    """The operator's means to make, renew and revoke keys; thread-safe. Raises ProblemError."""
 
     def __init__(self, host: Host) -> None:
         """`host` knows who is a colleague."""
@@ -108,7 +108,7 @@ class Keys:
         self._by = host.settings.operator or SYSTEM
 
     def make(self, wanted: KeyWanted) -> KeyMade:
-        """Make a key. Looks people up."""
+        """Make a key for a program. Looks people up in Slack."""
         try:
             person = self._person(wanted.person)
             _insist(wanted)
@@ -120,7 +120,7 @@ class Keys:
         return self._made(replace(wanted, person=person))
 
     def renew(self, name: str) -> KeyMade:
-        """Make a further key for the program of that name, for the same; the others still hold."""
+        """Make a further key for the program `name`, with the same rights; older keys stay good."""
         with self._host.store.read() as tx:
             old = programs.current_key(tx, self._host.identity.team, name)
         if old is None:
@@ -152,8 +152,9 @@ class Keys:
         return KeyMade(str(text), signing)
 
     def revoke(self, name: str) -> None:
-        """Have the program of that name ask no more, or nobody by the one key of that id; from the
-        next request on it is refused.
+        """Revoke all keys of the program `name`, or the one key that has that id.
+
+        They are refused from the next request on.
         """
         host = self._host
         with host.store.write() as tx:
@@ -161,7 +162,7 @@ class Keys:
                 raise _no_such_key(name)
 
     def _person(self, named: str) -> str:
-        """The id of who answers for it; ValueError for nobody, or somebody who may not ask."""
+        """Return the id of the person named; ValueError for nobody, or who is no full member."""
         authority = self._host.authority
         person = NameResolver(authority.directory, None).id_of(NamedKind.PERSON, named)
         if not authority.colleague(person):
@@ -178,7 +179,7 @@ def _refused(status: HTTPStatus, why: str) -> ProblemError:
 
 
 def _insist(wanted: KeyWanted) -> None:
-    """Raise ValueError, with a sentence, for a wish that cannot be met."""
+    """Raise ValueError, with a sentence, if a key cannot be made as it is wanted."""
     if not _NAME.fullmatch(wanted.name):
         raise ValueError("a name is up to 40 small letters, digits, '.', '_' and '-'")
     if not wanted.tools or not all(map(_PATTERN.fullmatch, wanted.tools)):

@@ -1,4 +1,4 @@
-"""What the bot answers at its own socket: the API without a key, and what the operator may ask."""
+"""The HTTP API at the bot's own socket: the API for programs without a key, and the operator's."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ Name = Annotated[str, Body(embed=True)]
 
 
 class AccountCallers(Callers):
-    """Knows the keys of one workspace, and lets whoever has none ask as the bot's own account."""
+    """A check of API keys that lets a request without a key ask as the bot's own account."""
 
     def of(self, headers: Sequence[str]) -> ClientKey:
-        """Return the key in these headers, or the account's; raises as Callers does."""
+        """Return the key in these headers, or the account's for none; raises as Callers does."""
         return super().of(headers) if headers else account_key(self._team)
 
     def insist(self, key: ClientKey) -> None:
-        """Raise ProblemError where a key has been revoked meanwhile; the account's cannot be."""
+        """Raise ProblemError if a key was revoked meanwhile; the account's cannot be."""
         if not key.is_account:
             super().insist(key)
 
     def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
-        """Raise ProblemError where a key has asked as often as it may; the account always may."""
+        """Raise ProblemError if a key has used up its hour's requests; the account has no limit."""
         if not key.is_account:
             super().spend(key, idempotency, while_open=while_open)
 
 
 class LocalApi:
-    """One per process, from the first connection to the socket on."""
+    """The server at the bot's socket; one per process, created at the first connection."""
 
     def __init__(self, host: Host, listening: socket.socket) -> None:
-        """Begin to answer whoever connects."""
+        """Begin to answer requests at the socket `listening`."""
         self._host = host
         self._ending = threading.Event()
         self._terminal = Terminal(host, host.settings.operator) if host.settings.operator else None
@@ -77,7 +77,7 @@ class LocalApi:
         self._server.start(web_app((), None, api))
 
     def close(self) -> None:
-        """Answer whoever waits that it is not over yet, and then nobody."""
+        """Tell the clients that wait how their requests stand, then stop the server."""
         self._ending.set()
         if self._terminal is not None:
             self._terminal.stop()
@@ -87,7 +87,7 @@ class LocalApi:
         return self._ending.is_set() or self._host.signals.stopping.is_set()
 
     def _router(self) -> APIRouter:
-        """Return what is answered here alone: it is for the commands of this build."""
+        """Return the routes that only the socket has, for the commands of this version."""
         router = APIRouter(include_in_schema=False)
         ways: tuple[tuple[str, Callable[..., Any]], ...] = (
             ("POST /keys", self.make_key),
@@ -148,7 +148,7 @@ class LocalApi:
     async def _told(
         self, terminal: Terminal, run_id: str, request: Request
     ) -> AsyncIterator[bytes]:
-        """What happens there, until who listens is gone, or the bot ends."""
+        """Yield a chat's events as lines of JSON until the client is gone or the bot stops."""
         self._following += 1
         following = terminal.follow(run_id)
         try:
@@ -160,7 +160,7 @@ class LocalApi:
             self._following -= 1
 
     def _operators(self) -> Terminal:
-        """Return what the operator asks; raises ProblemError where the bot has none."""
+        """Return the operator's terminal; ProblemError if the settings name no operator."""
         if self._terminal is None:
             raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.no_operator())
         return self._terminal

@@ -1,6 +1,6 @@
-"""The Unix socket beside the record, at which this account's programs and commands ask by HTTP.
+"""The Unix socket beside the database, for HTTP requests of this account's programs.
 
-Until somebody connects, nothing of the HTTP server is imported, and one thread waits.
+The HTTP server is imported at the first connection; until then one thread waits.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ IMPORTING = 10.0  # seconds that the server may take to be imported when the bot
 
 
 class LocalSocket:
-    """Only the account that the bot runs under may open it. `start` once, `stop` once."""
+    """The socket, which only the bot's own account may open. `start` once, `stop` once."""
 
     def __init__(self, host: Host) -> None:
-        """Nobody is heard yet."""
+        """Prepare the socket; it does not listen yet."""
         self._host = host
         self._path = socket_path(host.store.path).absolute()
         self._listening: socket.socket | None = None
@@ -36,7 +36,7 @@ class LocalSocket:
         self._api: LocalApi | None = None
 
     def start(self) -> None:
-        """Begin to listen; without a place to do so, the log says why and nobody is heard."""
+        """Begin to listen; if that is not possible, log why and go on without a socket."""
         self._listening = _listen_privately(self._path)
         if self._listening is not None:
             self._thread = threading.Thread(
@@ -45,7 +45,7 @@ class LocalSocket:
             self._thread.start()
 
     def stop(self) -> None:
-        """Hear nobody any more; whoever is being answered is told how far it is."""
+        """Stop listening; clients that wait are told how their requests stand."""
         self._stopping.close()  # wakes the thread
         if self._thread is not None:
             self._thread.join(IMPORTING)
@@ -57,7 +57,7 @@ class LocalSocket:
             self._path.unlink(missing_ok=True)
 
     def _answer_first(self, listening: socket.socket) -> None:
-        """Wait until somebody connects, or this is stopped; then have an HTTP server answer."""
+        """Start an HTTP server at the first connection; return if `stop` comes before that."""
         with selectors.DefaultSelector() as waiting:
             waiting.register(listening, selectors.EVENT_READ)
             waiting.register(self._woken, selectors.EVENT_READ)
@@ -76,7 +76,7 @@ class LocalSocket:
 
 
 def _listen_privately(path: Path) -> socket.socket | None:
-    """Return a socket that listens at this path; None where that cannot be, as the log says."""
+    """Return a socket that listens at this path; None, with a logged warning, if it cannot."""
     if len(str(path).encode()) > LONGEST_SOCKET_PATH:
         log.warning("the path of %s is too long for a socket: no command reaches the bot", path)
         return None

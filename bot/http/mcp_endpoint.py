@@ -1,6 +1,6 @@
-"""MCP hosts over HTTP: each shows a key of the API, and is offered what that may ask for.
+"""The MCP server over HTTP: a host sends an API key and is offered the tools that key allows.
 
-Hosts are answered by a session manager of the SDK's, which begins with the first of them.
+A session manager of the MCP SDK answers; it starts with the first request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-# What hosts are offered over HTTP: Countersign's own tools, and the two that ask people.
+# What hosts are offered over HTTP: the bot's own tools, and the two tools that ask people.
 
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
@@ -66,7 +66,7 @@ Listed = Callable[[str], Iterable[types.Tool]]
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """One key, where and in whose name it asks, and what it waits for."""
+    """One API key with the channel and requester that it asks for, and its waiting calls."""
 
     countersign: Countersign
     around: Mapping[str, str]  # channel, requester
@@ -75,12 +75,13 @@ class _Caller:
 
 
 class OfferedTools:
-    """Answers MCP hosts; for one event loop."""
+    """The MCP server's answers to hosts, in one event loop: lists of tools, and calls."""
 
     def __init__(self, url: str, listed: Listed, is_stopping: Callable[[], bool]) -> None:
-        """`url`: where the API is; `listed` returns the tools that a key may ask for.
+        """`url`: the API's address; `listed` returns the tools that a key may ask for.
 
-        `is_stopping`: who waits is told to come back, as nobody will answer here.
+        `is_stopping`: hosts that wait are to make their call again, as this process will not answer
+        it.
         """
         self._url = url
         self._is_stopping = is_stopping
@@ -89,7 +90,7 @@ class OfferedTools:
         self._lock = threading.Lock()
 
     def server(self) -> Server[Any]:
-        """Return what hosts talk to."""
+        """Return the MCP server that hosts talk to."""
         return Server(
             "countersign",
             version=__version__,
@@ -106,7 +107,7 @@ class OfferedTools:
     async def _call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Answer a call, or have the host make it again where this process ends before that."""
+        """Answer a call, or tell the host to make it again if this process ends before that."""
         found = _said(STOPPING)
         async with create_task_group() as both:
 
@@ -156,7 +157,7 @@ class OfferedTools:
 async def _asked(
     caller: _Caller, tool: str, given: Mapping[str, Any], told: Told
 ) -> types.CallToolResult:
-    """Ask for a tool of Countersign's own, which it runs itself; returns its result."""
+    """Ask people for a call of one of the bot's own tools; return its result once it has run."""
     arguments = {name: value for name, value in given.items() if name != WHY}
     wishes = caller.held_calls.wishes
     wish = wishes.of(tool, arguments)
@@ -185,13 +186,14 @@ def _result(request: Request) -> types.CallToolResult:
 
 
 def _key(context: Context) -> str:
-    """Return the key that the host has sent; whoever calls this has looked at it before."""
+    """Return the API key that the host has sent, which has been checked before."""
     return _headers(context).get("authorization", "").partition(" ")[2].strip()
 
 
 def _around(context: Context, params: types.CallToolRequestParams) -> dict[str, str]:
-    """Return where and in whose name a call is asked: as its metadata says, else as the host's
-    headers do; the API looks whether the key may. Raises NotAllowed for what is no text.
+    """Return the channel and requester that a call's metadata names, else the host's headers.
+
+    The API checks whether the key may use them. Raises NotAllowed for a value that is not a text.
     """
     found: dict[str, str] = {}
     meta: Mapping[str, Any] = {**(params.meta or {})}
@@ -217,10 +219,10 @@ LOOKING = 2  # that have their keys looked at, at once
 
 
 class McpEndpoint:
-    """An ASGI app at one path; for one event loop."""
+    """The ASGI app at the MCP server's path; for one event loop."""
 
     def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
-        """`url`: where this process has its API; a host's calls are asked there with its key."""
+        """`url`: this process's API, which is asked for a host's calls with the host's key."""
         self._tools = core.tools
         self._callers = Callers(core.store, core.clock, core.identity.team)
         self._is_stopping = is_stopping
@@ -234,7 +236,7 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of a host whose key is good."""
+        """Answer one request of a host; with a problem if its key or its body is refused."""
         try:
             _insist_on_own_page(Headers(scope=scope))
             if self._is_stopping():
@@ -254,7 +256,7 @@ class McpEndpoint:
             await error.answer()(scope, receive, send)
 
     async def _begin(self) -> None:
-        """Have the manager run, in a task of its own, until the process ends."""
+        """Start the session manager, unless it runs, in a task that lasts until the loop ends."""
         async with self._begun:
             if self._running is not None:
                 return
@@ -268,14 +270,15 @@ class McpEndpoint:
             await asyncio.Event().wait()
 
     def _listed(self, key: str) -> list[types.Tool]:
-        """Return the tools that a key may ask for; waits for the record."""
+        """Return the tools that a key may ask for; blocks on the database."""
         caller = self._callers.of([f"Bearer {key}"])
         return [_offer(each) for each in _own(self._tools) if caller.may_ask_for(each.name)]
 
 
 def _insist_on_own_page(headers: Headers) -> None:
-    """Raise ProblemError for what a page in a browser sends; but for one of this very address, of a
-    kind that no name server can lead elsewhere.
+    """Raise ProblemError for a request from a web page, unless the page has this address.
+
+    That has to be localhost or an IP number, which no name server can lead elsewhere.
     """
     origins = headers.getlist("origin")
     if not origins:
@@ -297,7 +300,7 @@ def _is_number(host: str) -> bool:
 
 
 def _own(tools: Registry) -> list[Tool[Any]]:
-    """Return what the bot runs itself, but what only its own agent can make use of."""
+    """Return the tools that the bot runs for hosts: all but sub-agents and `ask_person`."""
     return [each for each in tools if each.agent is None and each.name != ASK_PERSON.name]
 
 

@@ -1,4 +1,4 @@
-"""The server: uvicorn on a thread of its own, from before the first request to after the last."""
+"""The HTTP server: uvicorn on a thread of its own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ HEADERS = 5.0  # seconds for the headers of a request to come, from its first by
 
 
 class HeaderTimeoutProtocol(H11Protocol):
-    """One connection."""
+    """One connection, which is closed if the headers of a request do not come in time."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """As uvicorn makes it."""
+        """Take the arguments that uvicorn passes."""
         super().__init__(*args, **options)
         self._giving_up: asyncio.TimerHandle | None = None
         self._quiet_since = time.monotonic()
@@ -37,11 +37,11 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is asked on it: no whole header has come, and no answer is under way."""
+        """Return whether nothing is being answered: no whole header came since the last answer."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        """Begin to wait for the first headers; there is always room for one more."""
+        """Wait for the first headers; close the longest quiet connection if there are too many."""
         super().connection_made(transport)
         self._look()
         others = [each for each in self.connections if isinstance(each, HeaderTimeoutProtocol)]
@@ -50,25 +50,25 @@ class HeaderTimeoutProtocol(H11Protocol):
             min(quiet, key=lambda each: each._quiet_since)._give_up()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come, and go on waiting where that was no whole header."""
+        """Take the data, and go on waiting if that was no whole header."""
         if self.is_quiet and len(self._head) < LINE:
             self._head += data[:LINE]
         super().data_received(data)
         self._look()
 
     def on_response_complete(self) -> None:
-        """From now on it is quiet."""
+        """Count the connection as quiet from now on."""
         self._quiet_since = time.monotonic()
         self._head = self.conn.trailing_data[0][:LINE]
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Cancel the timeout."""
         self._wait_no_more()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this is no HTTP; to a coding agent's hook, no."""
+        """Answer that this is not HTTP; a coding agent's hook is answered with a denial."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()  # amid an answer
         elif self._is_hook():
@@ -88,7 +88,7 @@ class HeaderTimeoutProtocol(H11Protocol):
             self._giving_up = None
 
     def _give_up(self) -> None:
-        """Close a connection in whose next header nothing but waiting happened."""
+        """Close the connection if no whole header has come; a hook gets a denial first."""
         self._wait_no_more()
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             return
@@ -98,14 +98,14 @@ class HeaderTimeoutProtocol(H11Protocol):
             self.transport.close()
 
     def _is_hook(self) -> bool:
-        """Whether what is being asked, as far as it has come, is a hook's."""
+        """Return whether the request, as far as it has come, is for a hook."""
         if not self.is_quiet:
             return is_hook(self.scope["method"], self.scope["path"])
         line = self._head.lstrip().partition(b"\n")[0].decode("latin-1").split()
         return len(line) > 1 and is_hook(line[0], unquote(line[1].partition("?")[0]))
 
     def _refuse(self) -> None:
-        """Answer a hook that cannot be read, and close the connection."""
+        """Answer a hook's unreadable request with a denial, and close the connection."""
         body = refusal(UNREADABLE)
         headers = [
             ("content-type", "application/json"),
@@ -127,27 +127,27 @@ BACKLOG = 1024  # connections that the system keeps for us
 
 
 class NotListeningError(Exception):
-    """An address that cannot be listened to; says which and why."""
+    """Raised when an address cannot be listened to; says which and why."""
 
 
 class WebServer:
-    """One for each socket."""
+    """An HTTP server at one listening socket."""
 
     def __init__(self, listening: socket.socket, url: str) -> None:
-        """`listening`: who connects to it before `start` waits. `url`: where that is."""
+        """`listening`: its connections wait for `start`. `url`: the address of the socket."""
         self._socket, self.url = listening, url
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
 
     @classmethod
     def at(cls, address: Endpoint) -> Self:
-        """Return one that listens there already; raises NotListeningError."""
+        """Return a server whose socket listens at `address` already; raises NotListeningError."""
         listening = _listening(address)
         host, port = address.host, listening.getsockname()[1]
         return cls(listening, f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     def start(self, app: ASGIApp) -> None:
-        """Begin to answer."""
+        """Begin to answer requests with `app`, on a thread."""
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         config = Config(
             app,
@@ -173,7 +173,7 @@ class WebServer:
         server.run(sockets=[self._socket])
 
     def close(self) -> None:
-        """Answer what is under way, then listen no more; returns when that is done."""
+        """Finish the answers under way for a few seconds, then stop listening."""
         if self._server is None or self._thread is None:
             self._socket.close()
             return
@@ -182,7 +182,7 @@ class WebServer:
 
 
 def _listening(address: Endpoint) -> socket.socket:
-    """A socket that listens at the address."""
+    """Return a socket that listens at the address; raises NotListeningError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)

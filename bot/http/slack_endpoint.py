@@ -1,7 +1,7 @@
-"""Slack's door: what Slack sends over HTTP is checked, handed to the listeners, and acknowledged.
+"""Takes Slack's HTTP requests: checks each, passes it to the listeners and acknowledges it.
 
-Nothing of a request is read, stored or believed before its headers may be Slack's, and nothing but
-its bytes before its signature is. The listeners are those of Socket Mode.
+A body is read only once the headers may be Slack's, and used only once its signature is checked.
+The listeners are those of Socket Mode.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
 
 
 class _Unix(UnixClock):
-    """The clock as slack_sdk asks for one.
+    """A Clock in the form that slack_sdk asks for.
 
-    Slack goes by the world's time: where the clock was set back, the record's is ahead of it.
+    It gives the machine's time, as Slack's clock does; the record's time may be ahead of that.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def now(self) -> float:
-        """The time in Unix seconds."""
+        """Return the time in Unix seconds."""
         return world_time(self._clock).timestamp()
 
 
 class SignatureStatus(Enum):
-    """What is known of a good signature."""
+    """What is known of the request that a good signature belongs to."""
 
     NEVER = auto()
     UNDER_WAY = auto()  # its request is being dealt with
@@ -60,14 +60,15 @@ class SignatureStatus(Enum):
 
 
 class Signatures:
-    """Checks signatures under one secret, and remembers those let in; any thread.
+    """The check of signatures under one secret, which remembers those accepted; thread-safe.
 
-    Each process remembers its own. Another replica, or this one after a restart, would let a replay
-    in: what is stored then meets its row's key, and what is not stored is answered to its person.
+    Each process remembers its own. Another replica, or this one after a restart, would accept a
+    replay: a delivery that is stored is then recognised by the key of its row, and anything else
+    only sends an answer to the person who acted.
     """
 
     def __init__(self, secret: str, clock: Clock) -> None:
-        """`secret`: the app's signing secret."""
+        """`secret`: the signing secret of the Slack app."""
         self._unix = _Unix(clock)
         self._verifier = SignatureVerifier(secret, self._unix)
         self._lock = threading.Lock()
@@ -75,17 +76,17 @@ class Signatures:
         self._seen: OrderedDict[str, tuple[float, SignatureStatus]] = OrderedDict()
 
     def may_be(self, timestamp: str, signature: str) -> bool:
-        """Return whether these two headers look like Slack's, and the time is near."""
+        """Return whether these headers have Slack's form and a time at most WINDOW seconds away."""
         if not (_TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signature)):
             return False
         return abs(self._unix.now() - int(timestamp)) <= WINDOW
 
     def is_good(self, body: str, timestamp: str, signature: str) -> bool:
-        """Return whether Slack signed this body at that time, which is near; for what `may_be`."""
+        """Return whether Slack signed this body at that time; for headers that pass `may_be`."""
         return self._verifier.is_valid(body, timestamp, signature)
 
     def admit(self, timestamp: str, signature: str) -> SignatureStatus:
-        """Return what was known of a good signature; from now on it is under way at least."""
+        """Return the status of a good signature so far; a new one is UNDER_WAY from now on."""
         now = self._unix.now()
         with self._lock:
             while self._seen and next(iter(self._seen.values()))[0] < now:
@@ -96,19 +97,19 @@ class Signatures:
             return SignatureStatus.NEVER
 
     def acknowledged(self, signature: str) -> None:
-        """Remember that it was."""
+        """Remember that the request with this signature was acknowledged."""
         with self._lock:
             if signature in self._seen:
                 self._seen[signature] = self._seen[signature][0], SignatureStatus.ACKNOWLEDGED
 
     @property
     def remembered(self) -> int:
-        """How many signatures are kept."""
+        """Return how many signatures are remembered."""
         with self._lock:
             return len(self._seen)
 
     def forget(self, signature: str) -> None:
-        """Let it in again: the request failed."""
+        """Forget a signature, so that its request, which failed, may be sent again."""
         with self._lock:
             self._seen.pop(signature, None)
 
@@ -128,7 +129,7 @@ LIMITED = "app_rate_limited"  # Slack's word that it held events back
 
 
 class _RefusedError(Exception):
-    """This request is not taken in."""
+    """Raised to refuse a request with an HTTP status."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -136,7 +137,7 @@ class _RefusedError(Exception):
 
 
 class SlackEndpoint:
-    """One per process; `take` is called on the server's loop."""
+    """The endpoint for Slack's requests; one per process. `take` runs on the server's loop."""
 
     def __init__(
         self, bolt: App, signatures: Signatures, arrivals: Arrivals, own: Collection[str] = ()
@@ -153,11 +154,11 @@ class SlackEndpoint:
         self.is_open = True
 
     def close(self) -> None:
-        """Take nothing more in: what comes is refused, so that it is sent elsewhere, or again."""
+        """Refuse all further requests with 503, so that Slack sends them elsewhere or again."""
         self.is_open = False
 
     async def take(self, request: Request) -> Response:
-        """One request, up to its acknowledgement."""
+        """Answer one request with its acknowledgement, or refuse it."""
         try:
             if not self.is_open:
                 raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
@@ -170,7 +171,7 @@ class SlackEndpoint:
             return PlainTextResponse(str(refused), refused.status, {"Connection": "close"})
 
     def _look_at_the_headers(self, request: Request) -> None:
-        """Refuse what cannot be Slack's, before its body is read."""
+        """Refuse a request whose headers cannot be Slack's, before its body is read."""
         headers = request.headers
         if any(len(headers.getlist(each)) > 1 for each in ONCE):
             raise _RefusedError(HTTPStatus.BAD_REQUEST)
@@ -184,7 +185,7 @@ class SlackEndpoint:
             raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     async def _let_in(self, request: Request, body: str) -> Response:
-        """Check the signature, then hand the request to the listeners."""
+        """Check the signature, then pass the request to the listeners."""
         timestamp, signature = request.headers[TIMESTAMP], request.headers[SIGNATURE]
         if not self._signatures.is_good(body, timestamp, signature):
             raise _RefusedError(HTTPStatus.UNAUTHORIZED)
@@ -206,7 +207,7 @@ class SlackEndpoint:
                 self._signatures.forget(signature)
 
     def _deal(self, body: str, headers: dict[str, Any]) -> Response:
-        """Have the listeners store and acknowledge it; on a thread, as they wait for the disk."""
+        """Have the listeners store and acknowledge a request; on a thread, as storing may block."""
         with self._arrivals.one():
             if not self.is_open:  # closed meanwhile
                 raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
@@ -223,7 +224,7 @@ class SlackEndpoint:
 
 
 def _payload(body: str, kind: str) -> dict[str, Any]:
-    """What Slack says in a body of that kind; refuses what is not an object."""
+    """Return the payload in a body of that content type; refuses what is not an object."""
     try:
         if _kind(kind) == JSON:
             found = json.loads(body)
@@ -238,7 +239,7 @@ def _payload(body: str, kind: str) -> dict[str, Any]:
 
 
 def _kind(content_type: str) -> str:
-    """The kind of content, without what may follow it."""
+    """Return the content type in lower case, without parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 

@@ -1,7 +1,7 @@
-"""Tells programs' addresses how their requests stand, from the rows: what has happened is written
-down as due, what is due is tried until somebody there takes it, for a day.
+"""Tells programs' webhooks how their requests stand, from what the database records.
 
-It decides nothing and holds no request up. Any number of processes may do it on one database.
+An event is stored as due, and then tried until the address accepts it, for a day. Nothing is
+decided here, and no request is held up. Any number of processes may do it on one database.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 
-# One attempt to tell an address something: signed, without following it anywhere else.
+# One attempt to post a message to an address: signed, without following redirects.
 
 PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
 TAKEN = range(200, 300)
@@ -42,7 +42,7 @@ GONE = 410  # the address wants to be told nothing any more
 
 
 class Envelope(NamedTuple):
-    """What is told, and how it is signed."""
+    """One webhook message: its content, and the secrets that sign it."""
 
     id: str
     kind: str
@@ -53,7 +53,7 @@ class Envelope(NamedTuple):
 
 
 class PostAttempt(NamedTuple):
-    """What came of an attempt."""
+    """The result of one attempt to post a webhook message."""
 
     is_taken: bool
     is_last: bool = False  # it is in vain to try again
@@ -61,10 +61,10 @@ class PostAttempt(NamedTuple):
 
 
 class WebhookPoster:
-    """One per process; any thread."""
+    """The HTTP client that posts webhook messages; one per process, thread-safe."""
 
     def __init__(self) -> None:
-        """No address has been told anything."""
+        """Create the client; its thread starts with the first message."""
         self._client = AsyncClient(timeout=None, follow_redirects=False)
         self._portal = AsyncPortal()
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class WebhookPoster:
         self._closed = False
 
     def post(self, url: str, envelope: Envelope) -> PostAttempt:
-        """Tell it; returns what came of that."""
+        """Post a signed message to `url`; return the result of the attempt."""
         body = json.dumps(
             {
                 "type": envelope.kind,
@@ -107,7 +107,7 @@ class WebhookPoster:
         return PostAttempt(status in TAKEN, status == GONE, f"it answers {status}")
 
     def close(self) -> None:
-        """Tell nobody anything any more; what is under way is cut short."""
+        """Post nothing more; attempts under way are cut short."""
         with self._lock:
             portal, self._running, self._closed = self._running, None, True
         if portal is None:  # nobody was told anything: there is nothing to end
@@ -116,7 +116,7 @@ class WebhookPoster:
         self._portal.close()
 
     def _started(self) -> BlockingPortal:
-        """The portal; CancelledError once this is closed."""
+        """Return the portal to the client's thread; raises CancelledError after `close`."""
         with self._lock:
             if self._closed:
                 raise CancelledError
@@ -132,12 +132,12 @@ NO_MORE = "its key is revoked"
 
 
 class WebhookNotifier:
-    """One per process, with a thread of its own; `start` once, `stop` once."""
+    """A thread that notifies webhooks; one per process: `start` once, `stop` once."""
 
     def __init__(
         self, store: Store, clock: Clock, programs: ProgramRequests, asked: Signal
     ) -> None:
-        """`programs` knows how requests stand; `asked` is given when one is to be told of."""
+        """`programs` knows how requests stand; `asked` is given for requests with a webhook."""
         self._store = store
         self._clock = clock
         self._programs = programs
@@ -148,12 +148,12 @@ class WebhookNotifier:
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
     def start(self) -> None:
-        """Begin to tell, with what an earlier life has left."""
+        """Begin to notify, first of what an earlier process left."""
         getattr(self._clock, "on_shift", []).append(self._asked.give)
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell nothing more; what is under way is tried again in the next life."""
+        """Notify no more; attempts under way are made again by the next process."""
         self._stopping.set()
         self._asked.give()
         if self._thread.is_alive():
@@ -177,7 +177,7 @@ class WebhookNotifier:
             self._asked.wait(pause)
 
     def _look(self) -> float:
-        """Write down what has happened and tell what is due; returns the seconds until a look."""
+        """Store new events, post those that are due; return the seconds until the next look."""
         now = self._clock.now()
         with self._store.read() as tx:
             found = webhooks.unwritten_events(tx)
@@ -200,7 +200,7 @@ class WebhookNotifier:
         return max(pause.total_seconds(), 0.0)
 
     def _tell(self, row: Webhook) -> None:
-        """One attempt."""
+        """Make one attempt to post an event, and record its result."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             key = program_requests.get_key(tx, row.key_id)
@@ -229,7 +229,7 @@ class WebhookNotifier:
 
 
 def _is_well(attempt: Future[None]) -> bool:
-    """Whether an attempt came to its end, taken or not; what went wrong here is told to the log."""
+    """Return whether an attempt ended without an error of our own, which is logged."""
     try:
         attempt.result()
     except Exception:

@@ -1,3 +1,1 @@
-"""MCP servers whose tools the agent may use: which there are, what was accepted of them, one
-connection to each.
-"""
+"""MCP servers whose tools the agent may use: their file, the accepted tools, the connections."""

@@ -1,5 +1,6 @@
-"""The connection to one MCP server: its tools as they are now, compared before each call with what
-was accepted, and the questions that the server asks people during a call.
+"""The connection to one MCP server: calls its accepted tools, and passes its questions to people.
+
+Before each call, the server's tools are compared with what was accepted.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 
-# Where a server is.
+# The address of a server.
 
 _READ = 300.0  # seconds between two signs of life over HTTP
 
 
 def server_address(server: Server) -> Address:
-    """Return where a server is, with what its table says in confidence."""
+    """Return the address of a server, with the secrets from its table filled in."""
     if server.url is not None:
         headers = {name: each.get_secret_value() for name, each in server.headers.items()}
         return UrlAddress(server.url, headers, server.timeout, _READ + server.answer_within)
@@ -58,15 +59,15 @@ def server_address(server: Server) -> Address:
     )
 
 
-# A look at what a server offers now, by itself: for commands, beside a working bot.
+# Looking up the tools a server offers now, on a connection of its own: for commands.
 
 
 class UnreachableError(Exception):
-    """A server cannot be reached; says why."""
+    """Raised if a server cannot be reached; the text says why."""
 
 
 def look_up_tools(server: Server) -> dict[str, Definition]:
-    """Return the tools that a server has now, by its own names; the connection is ended again.
+    """Return the tools that a server has now, by the server's names; connects only for this.
 
     Raises UnreachableError.
     """
@@ -89,14 +90,14 @@ async def _look(server: Server) -> dict[str, Definition]:
 
 
 async def _decline(context: Any, params: ElicitRequestParams) -> ElicitResult:
-    """Answer no question: some servers offer certain tools only to clients that can be asked."""
+    """Decline every question; some servers offer certain tools only to clients with elicitation."""
     del context, params
     await anyio.lowlevel.checkpoint()
     return ElicitResult(action="decline")
 
 
 def read_definitions(tools: Iterable[Tool]) -> dict[str, Definition]:
-    """Return what a server says of its tools, by its own names."""
+    """Return the server's descriptions of its tools, by the server's names."""
     return {each.name: _definition(each) for each in tools}
 
 
@@ -113,17 +114,17 @@ def _definition(tool: Tool) -> Definition:
     )
 
 
-# What a server's tool returned, as a tool's result: text, values, links; pictures by name.
+# Converting the result of a server's tool: text, values, links; pictures by type and size.
 
 _KB = 1_000
 _FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.S)
 
 
 def result_of(result: CallToolResult) -> Any:
-    """Return the text, or the values where there are such, of a result.
+    """Return a result's text (parsed if it is JSON), its structured values, or both as one text.
 
-    Raises BrokeOffError with the server's words where it says that the call failed: it does not
-    say how far it came.
+    Raises BrokeOffError with the server's words if the server reports a failure, as it does not say
+    how much was done.
     """
     given = result.structured_content
     if result.is_error:
@@ -141,8 +142,9 @@ def result_of(result: CallToolResult) -> Any:
 
 
 def _mirrors(block: ContentBlock, given: dict[str, Any] | None) -> bool:
-    """Whether a block says the very values again, as servers do for clients that read text alone:
-    as JSON in any layout, also fenced; of a single value, that alone.
+    """Return whether a text block only repeats the values, as servers do for text-only clients.
+
+    The text may be JSON in any layout, also fenced, or the single value alone.
     """
     if given is None or block.type != "text":
         return False
@@ -159,12 +161,12 @@ def _mirrors(block: ContentBlock, given: dict[str, Any] | None) -> bool:
 
 
 def _is_all_text(result: CallToolResult) -> bool:
-    """Whether it is text only, so that a value beside it says the same."""
+    """Return whether all content is text, so that a single value beside it says the same."""
     return all(each.type == "text" for each in result.content)
 
 
 def _parsed(text: str) -> Any:
-    """The object or list that a text is the JSON of; None for any other text."""
+    """Return the object or list if the text is JSON of one; None for any other text."""
     if not text.startswith(("{", "[")):
         return None
     try:
@@ -195,7 +197,7 @@ def _lines(blocks: Iterable[ContentBlock]) -> Iterator[str]:
 
 
 def _size(data: str) -> str:
-    """How much a text of base64 holds."""
+    """Return the size of base64 data in words, such as "12 kB"."""
     size = len(data) * 3 // 4
     return f"{size} bytes" if size < _KB else f"{size // _KB:,} kB"
 
@@ -208,14 +210,14 @@ log = logging.getLogger("countersign.servers")
 
 
 class ServerFailedError(Exception):
-    """The server says that a call went wrong; what it did by then is its own."""
+    """Raised if the server reports that a call failed; part of it may have been done."""
 
 
 class AcceptedTools:
-    """Those of one server, for all calls of them; used on one loop."""
+    """The accepted tools of one server and the connection for calling them; used on one loop."""
 
     def __init__(self, server: Server, accepted: Definitions) -> None:
-        """Nothing is begun yet. `accepted`: what may be called, as it was when it was accepted."""
+        """Prepare without connecting. `accepted`: the tools that may be called, as accepted."""
         self._server, self._accepted = server, accepted
         self._connection = ServerConnection(
             server_address(server),
@@ -229,14 +231,11 @@ class AcceptedTools:
         self._under_way: list[ElicitingCall] = []
 
     def is_on(self, name: str) -> bool:
-        """Whether a tool is, as far as is known, what was accepted; any thread may ask."""
+        """Return whether a tool is still as it was accepted, as far as known; for any thread."""
         return name not in self._off
 
     async def check(self, name: str) -> None:
-        """Make sure that a tool can be reached, and is what was accepted.
-
-        Raises ToolError with a sentence where it is not.
-        """
+        """Check that a tool can be reached and is as it was accepted; else raise ToolError."""
         try:
             found = await self._connection.tools()
         except NotReachedError as error:
@@ -246,12 +245,12 @@ class AcceptedTools:
     async def call(
         self, name: str, arguments: dict[str, Any], line: ElicitationPort
     ) -> CallToolResult:
-        """Call a tool that is what was accepted, and return its result.
+        """Call a tool, if it is as it was accepted, and return its result.
 
-        `line`: by which people hear how far it is, and are asked what the server wants to know.
-        Raises ToolError where it was certainly not done, ServerFailedError where the server failed
-        at it, ConnectionError or TimeoutError where nobody knows. A call that is given up is
-        cancelled at the server.
+        `line`: the port for showing progress to people and asking them the server's questions.
+        Raises ToolError if it was certainly not done, ServerFailedError if the server failed at it,
+        ConnectionError or TimeoutError if nobody knows. A call that is given up is cancelled at the
+        server.
         """
         server = self._server
         with self._during_call(line) as amid:
@@ -280,7 +279,7 @@ class AcceptedTools:
 
     @contextmanager
     def _during_call(self, line: ElicitationPort) -> Iterator[ElicitingCall]:
-        """Have what the server asks from now on be asked amid this call."""
+        """Assign questions from the server to this call while the block runs."""
         amid = ElicitingCall(self._server, line)
         self._under_way.append(amid)
         before = _AMID.set(amid)
@@ -291,10 +290,10 @@ class AcceptedTools:
             self._under_way.remove(amid)
 
     async def _elicit(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
-        """Ask people what the server wants to know, amid the call that it is about.
+        """Ask people the server's question, through the call that it belongs to.
 
-        Servers of the older protocol do not say over stdio which that is: then it has to be the
-        only one.
+        Servers of the older protocol do not name the call over stdio: then it has to be the only
+        one.
         """
         amid = _AMID.get()
         if amid is None and len(self._under_way) == 1:
@@ -308,7 +307,7 @@ class AcceptedTools:
         return await amid.elicit(params)
 
     def _check(self, name: str, found: list[Tool]) -> None:
-        """Raise ToolError where a tool is not what was accepted."""
+        """Raise ToolError if a tool is not as it was accepted."""
         self._compare(read_definitions(found))
         if why := self._off.get(name, ""):
             raise ToolError(why)
@@ -323,7 +322,7 @@ class AcceptedTools:
         log.warning("the server %s cannot be reached: %s", self._server.name, why)
 
     def _look(self) -> None:
-        """Look what has changed, soon and once."""
+        """Compare the server's tools with the accepted ones soon, unless that is under way."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look_now())
 
@@ -334,7 +333,7 @@ class AcceptedTools:
             log.warning("the server %s: %s", self._server.name, error)
 
     def _compare(self, found: Definitions) -> None:
-        """Switch off what is not what was accepted, and on again what is; told in the log once."""
+        """Switch off the tools that differ from what was accepted, the others on; log once."""
         server, off = self._server.name, dict[str, str]()
         for name, accepted in self._accepted.items():
             now = found.get(name)

@@ -1,8 +1,7 @@
-"""The file of MCP servers that COUNTERSIGN_SERVERS names, and the file of what was accepted of
-their tools: both read and checked, with what has changed since.
+"""The file of MCP servers, and the file of accepted tools: both read and checked, and compared.
 
-What was accepted stands in a file beside the one that names the servers; only `countersign mcp
-accept` writes it.
+COUNTERSIGN_SERVERS names the first; the second is beside it, and only `countersign mcp accept`
+writes it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from bot.toml_file import (
 )
 from countersign.mcp_client.variables import with_variables
 
-# Which MCP servers there are: the TOML file that COUNTERSIGN_SERVERS names, read and checked.
+# Reading and checking the TOML file of MCP servers, which COUNTERSIGN_SERVERS names.
 
 _FORMS = {
     "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
@@ -48,7 +47,7 @@ _FORMS = {
 
 
 class ServersError(ValueError):
-    """The file cannot be used.
+    """Raised if the file of servers cannot be used.
 
     `problems` has one line each: file, line, key, what is wrong, what to do.
     """
@@ -79,11 +78,11 @@ class Server(BaseModel):
 
     @property
     def called(self) -> str:
-        """What the names of its tools begin with."""
+        """Return the prefix of its tools' names."""
         return self.prefix or self.name.replace("-", "_")[:20]
 
     def uses(self, tool: str) -> bool:
-        """Whether a tool of it, by the server's own name for it, is one of those that are used."""
+        """Return whether the configuration selects a tool, given by the server's name for it."""
         return any(fnmatchcase(tool, each) for each in self.tools)
 
     @model_validator(mode="after")
@@ -99,19 +98,19 @@ class Server(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ServerFile:
-    """What the file says, and where it is."""
+    """The parsed file of MCP servers, with its path."""
 
     path: Path
     servers: tuple[Server, ...]
 
     @property
     def lock(self) -> Path:
-        """The file beside it with what was accepted."""
+        """Return the path of the file of accepted tools, beside this one."""
         return self.path.with_suffix(".lock.json")
 
 
 def read_servers(path: Path, environ: Mapping[str, str]) -> ServerFile:
-    """Return the servers in the file at `path`; "$NAME" in it stands for a variable of `environ`.
+    """Return the servers in the file at `path`, with "$NAME" replaced by variables of `environ`.
 
     Raises ServersError.
     """
@@ -127,7 +126,7 @@ def parse_servers(
 ) -> tuple[Server, ...]:
     """Return the servers that the TOML `text` names.
 
-    Raises ServersError with all that is wrong, a line each.
+    Raises ServersError with all problems, a line each.
     """
     problems = FileProblems(source, text)
     servers: list[Server] = []
@@ -148,7 +147,7 @@ def parse_servers(
 def _server(
     entry: dict[str, Any], index: int, environ: Mapping[str, str], problems: FileProblems
 ) -> Server | None:
-    """Return the server that an entry means, or None with what is wrong added to `problems`."""
+    """Return the server that an entry describes; None if invalid, after adding to `problems`."""
     missing: set[tuple[str, str]] = set()
     filled = {
         key: _filled(value, environ, key, missing) if key in ("args", "env", "headers") else value
@@ -165,7 +164,7 @@ def _server(
 
 
 def _filled(value: Any, environ: Mapping[str, str], key: str, missing: set[tuple[str, str]]) -> Any:
-    """The value with "$NAME" replaced in its texts."""
+    """Return the value with "$NAME" replaced in its texts; add unset variables to `missing`."""
     if isinstance(value, str):
         unset = set[str]()
         text = with_variables(value, environ, unset)
@@ -192,12 +191,12 @@ PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no m
 
 
 class LockError(ValueError):
-    """The file of what was accepted cannot be read; says why."""
+    """Raised if the file of accepted tools cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool as its server describes it: all that a call of it goes by."""
+    """A tool as its server describes it: all that determines a call of it."""
 
     name: str
     title: str
@@ -209,7 +208,7 @@ class Definition:
     idempotent: bool | None = None
 
     def lines(self) -> list[str]:
-        """Return it as lines for people, the same for the same tool."""
+        """Return the definition as lines for people, always equal for equal definitions."""
         hints = {
             "only reads": self.read_only,
             "destroys": self.destructive,
@@ -247,7 +246,7 @@ class ToolChange:
 
 
 def find_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChange]:
-    """Yield how what was found differs from what was accepted, by name."""
+    """Yield the differences between the accepted tools and those found, in order of name."""
     for name in sorted({*accepted, *found}):
         before, after = accepted.get(name), found.get(name)
         if before == after:
@@ -261,7 +260,7 @@ def find_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChan
 
 
 def read_lock(path: Path) -> dict[str, dict[str, Definition]]:
-    """Return what was accepted, by server and tool; nothing where there is no file.
+    """Return the accepted tools, by server and tool; {} if there is no file.
 
     Raises LockError.
     """
@@ -282,7 +281,7 @@ def read_lock(path: Path) -> dict[str, dict[str, Definition]]:
 
 
 def write_lock(path: Path, accepted: Mapping[str, Definitions]) -> None:
-    """Write what was accepted, whole or not at all."""
+    """Write the file of accepted tools atomically."""
     servers = {
         server: {name: _written(each) for name, each in sorted(tools.items())}
         for server, tools in sorted(accepted.items())

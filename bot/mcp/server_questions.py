@@ -1,6 +1,6 @@
-"""A call that a server works on: how long it may take, how far it is, and what it asks people.
+"""A running call of a server's tool: its time-out, its progress, and the server's questions.
 
-While a person thinks, the server's time stands still; how long they may is a time of its own.
+While a person answers, the server's time-out is paused; people have a time-out of their own.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from bot.mcp.server_file import Server
 
 
-# What a server asks amid a call, as questions that a person can be asked; and the answers, as
-# the server wants them.
+# Converting a server's elicitation to questions for a person, and the answers back.
 
 MOST_QUESTIONS = 3  # that one wish of a server may take
 MOST_NAME = 200  # characters of what a server calls a value
@@ -65,16 +64,16 @@ _FORMATS = {
 
 
 class UnaskableError(Exception):
-    """This may not be asked of a person, or cannot; says why."""
+    """Raised if a person may not or cannot be asked a question; the text says why."""
 
 
 class NotTakenError(Exception):
-    """An answer is not what the server takes; says what it takes, for whoever answered."""
+    """Raised if the server would not accept an answer; the text tells the person what it takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One value that a server wants."""
+    """One value that a server asks for."""
 
     name: str
     schema: Mapping[str, Any]
@@ -82,7 +81,7 @@ class _Field:
     values: Mapping[str, str]  # what stands for each option
 
     def taken(self, given: Any) -> Any:
-        """Return an answer as the server takes it; raises NotTakenError."""
+        """Return an answer in the form that the server accepts; raises NotTakenError."""
         match self.asked.kind:
             case AnswerKind.NUMBER:
                 return self._number(Decimal(str(given)))
@@ -130,10 +129,10 @@ class _Field:
 
 
 class Elicitation:
-    """One wish of a server for information."""
+    """One elicitation of a server: a message and the values it asks for."""
 
     def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
-        """`schema`: an object of plain values, as MCP has it. Raises UnaskableError."""
+        """`schema` is an object schema of plain values, as in MCP. Raises UnaskableError."""
         properties, required = schema.get("properties"), schema.get("required") or ()
         if not isinstance(properties, Mapping) or not properties:
             raise UnaskableError("it wants no value")
@@ -154,9 +153,9 @@ class Elicitation:
             raise UnaskableError(f"it wants what may be a secret ({secret[0]})")
 
     def questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_Field]]]:
-        """Yield what is asked, in turn, with the fields of each; `wrong`: with the last answer.
+        """Yield the questions in order, with the fields of each.
 
-        Raises UnaskableError.
+        `wrong`: what was wrong with the last answer. Raises UnaskableError.
         """
         parts = [
             self._fields[first : first + MOST_FIELDS]
@@ -172,7 +171,7 @@ class Elicitation:
 
 
 def convert_answers(part: list[_Field], given: Mapping[str, Any]) -> Content:
-    """Return the answers to one question by the server's names; raises NotTakenError."""
+    """Return the answers to one question, by the server's names; raises NotTakenError."""
     found: Content = {}
     for number, each in enumerate(part):
         if (value := given.get(f"a{number}")) is not None:
@@ -190,7 +189,7 @@ def _question(text: str, part: list[_Field]) -> AskPerson:
 
 
 def _plain_schema(said: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema without what it says nothing in; ValueError for bounds that are none."""
+    """Return a schema without its null values; ValueError if a bound is no number."""
     found = {key: each for key, each in said.items() if each is not None}
     for key in _BOUNDS:
         bound = found.get(key, 0)
@@ -200,7 +199,7 @@ def _plain_schema(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
-    """Return how one value is asked for; raises ValueError, and what a broken schema raises."""
+    """Return the field for one value; raises ValueError, or others if the schema is broken."""
     if len(name) > MOST_NAME:
         raise ValueError("its name is too long")
     label = " ".join(str(schema.get("title") or _plain(name).capitalize()).split())
@@ -237,7 +236,7 @@ def _kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
 
 
 def _options(schema: Mapping[str, Any]) -> dict[str, str]:
-    """What may be chosen, as it is shown, with the value of each."""
+    """Return the options of a choice: the value of each, by the label that is shown."""
     of = schema.get("items", {}) if schema.get("type") == "array" else schema
     if titled := of.get("oneOf") or of.get("anyOf"):
         shown = [str(each.get("title") or each["const"]) for each in titled]
@@ -257,7 +256,7 @@ def _about(field: _Field) -> str:
 
 
 def _plain(text: str) -> str:
-    """Words in small letters, however they are written: with nothing hidden in between."""
+    """Return text in lower case as separate words, without hidden characters."""
     seen = "".join(each for each in unicodedata.normalize("NFKC", text) if not is_hidden(each))
     return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", seen)).lower()
 
@@ -269,7 +268,7 @@ log = logging.getLogger("countersign.servers")
 
 
 class _EndedError(Exception):
-    """There is no answer: what the server is told of it."""
+    """Raised if there is no answer; has the result for the server."""
 
     def __init__(self, result: ElicitResult) -> None:
         super().__init__(result.action)
@@ -277,10 +276,10 @@ class _EndedError(Exception):
 
 
 class ElicitingCall:
-    """One call under way; used on one loop."""
+    """One running call of a server's tool; used on one loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
-        """`line` leads to whoever asked for the call."""
+        """`line` is the port for asking people and showing them progress."""
         self._server, self._line = server, line
         self._scope = anyio.CancelScope()
         self._to_answer = server.answer_within
@@ -289,19 +288,20 @@ class ElicitingCall:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Raise TimeoutError where the server takes longer than it may."""
+        """Raise TimeoutError if the server takes longer than its time-out."""
         with anyio.fail_after(self._server.timeout) as self._scope:
             yield
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell people how far it is, as the server says."""
+        """Show people the progress that the server reports."""
         far = f"{progress:g} of {total:g}" if total else f"{progress:g}"
         self._line.tell(" · ".join(filter(None, [far, message])))
 
     async def elicit(self, wanted: ElicitRequestParams) -> ElicitResult:
-        """Ask whoever asked for the call what the server wants to know.
+        """Ask people what the server wants to know, and return the result for the server.
 
-        Declined: it may not be asked, or they cannot say. Cancelled: nobody has answered in time.
+        "decline": they may not be asked, or cannot say. "cancel": nobody answered in time, or no
+        answer was acceptable.
         """
         with self._standing_still():
             async with self._turn:  # of several at once, each is put by itself
@@ -333,7 +333,7 @@ class ElicitingCall:
         return found
 
     async def _heard(self, asked: AskPerson) -> ElicitationAnswer:
-        """Ask one question; raises _EndedError where there is no answer."""
+        """Ask one question; raises _EndedError if there is no answer."""
         began = anyio.current_time()
         if self._to_answer < SHORTEST:
             raise _EndedError(ElicitResult(action="cancel"))
@@ -360,7 +360,7 @@ class ElicitingCall:
 
     @contextmanager
     def _standing_still(self) -> Iterator[None]:
-        """Have the server's time stand still."""
+        """Pause the server's time-out while the block runs."""
         if not self._asking:
             self._left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = math.inf

@@ -1,4 +1,4 @@
-"""The accepted tools of servers as tools of the agent: gated, shown and edited as any other."""
+"""The accepted tools of MCP servers as the agent's tools: gated, shown and edited like others."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ log = logging.getLogger("countersign.servers")
 
 
 def server_tools(file: ServerFile) -> list[Tool[Any]]:
-    """Return the accepted tools of all servers; reaches none of them.
+    """Return the accepted tools of all servers, without connecting to any.
 
-    What cannot be a tool is left out and told in the log. Raises ValueError where the package that
-    speaks to servers is missing, or what was accepted cannot be read.
+    Tools that cannot be used are left out and logged. Raises ValueError if the package `mcp` is
+    missing, or the file of accepted tools cannot be read.
     """
     if importlib.util.find_spec("mcp") is None:
         needs = "MCP servers need mcp: pip install 'countersign-bot[mcp]'"
@@ -48,7 +48,7 @@ def server_tools(file: ServerFile) -> list[Tool[Any]]:
 
 
 def used_definitions(server: Server, found: Definitions) -> dict[str, Definition]:
-    """Return those tools of a server that are used."""
+    """Return the tools of a server that its configuration selects."""
     return {name: each for name, each in found.items() if server.uses(name)}
 
 
@@ -65,7 +65,7 @@ def _tools(server: Server, accepted: dict[str, Definition]) -> Iterator[Tool[Any
 
 
 class _Line:
-    """The connection to a server, which is made by the first call, as is what speaks to it."""
+    """The connection to a server, made (and its library imported) at the first call."""
 
     def __init__(self, server: Server, accepted: Definitions) -> None:
         self._of = server, accepted
@@ -124,7 +124,7 @@ def make_tool(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
 
 
 def prefixed_tool_name(server: Server, name: str) -> str:
-    """Return what a server's tool is called here: prefix_tool, of letters that all models take."""
+    """Return the agent's name for a server's tool: prefix_tool, in characters all models accept."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     whole = f"{server.called}_{plain}"
     if plain == name and len(whole) <= _LONGEST_NAME:
@@ -134,7 +134,7 @@ def prefixed_tool_name(server: Server, name: str) -> str:
 
 
 def _does(server: Server, definition: Definition) -> Effect:
-    """What a call does to the world; what a server says of that counts only where it is trusted."""
+    """Return the effect of a call; the server's own hints count only if the server is trusted."""
     if not server.trusted:
         return Effect.DESTRUCTIVE
     if definition.read_only:
@@ -143,7 +143,7 @@ def _does(server: Server, definition: Definition) -> Effect:
 
 
 def _stated(server: Server, definition: Definition) -> EffectSource:
-    """Who says what a call does; nobody has to be trusted to say that it cannot be undone."""
+    """Return who states the effect of a call; the hint "destructive" is believed of any server."""
     said = definition.read_only or definition.destructive is not None
     if not said:
         return EffectSource.BY_NOBODY
@@ -157,7 +157,7 @@ def _title(definition: Definition) -> str:
 
 
 def _effect(what: str, model: type[BaseModel]) -> str:
-    """What is called where, and with what in short: the plain values that are always there."""
+    """Return the template of the effect sentence, with a few required plain arguments."""
     named = [
         f"{label.lower()} {{{name}{short}}}"
         for name, field in model.model_fields.items()
@@ -170,7 +170,7 @@ def _effect(what: str, model: type[BaseModel]) -> str:
 
 
 def _short(annotation: Any) -> str | None:
-    """How much of a value of this type stands in a sentence; None for one that does not."""
+    """Return the format for a value of this type in a sentence; None if it is left out."""
     if annotation is str:
         return ":.60"
     return "" if annotation is int or get_origin(annotation) is Literal else None

@@ -1,1 +1,1 @@
-"""How the bot is watched while it works: its log, its metrics, its traces."""
+"""Monitoring of the running bot: its log, metrics, traces and health checks."""

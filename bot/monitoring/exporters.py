@@ -1,4 +1,4 @@
-"""Which exporters there are, as the settings say; what they need is imported only then."""
+"""Creation of the exporters that the settings ask for; their packages are imported only then."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ MODULES = {
 
 
 class MissingExtraError(Exception):
-    """What a setting asks for needs packages that are not installed; the text says which."""
+    """Raised when a setting needs packages that are not installed; the text names them."""
 
 
 def make_exporters(
     now: Callable[[], datetime], *, counts: bool, traces: str | None
 ) -> tuple[Exporter, ...]:
-    """Make what counts, where it may be asked for and is installed, and what sends traces there.
+    """Return the exporters to use: metrics if wanted and installed, traces if configured.
 
-    Raises MissingExtraError for traces that cannot be sent.
+    `traces`: the address to send traces to, None for no traces. Raises MissingExtraError when
+    traces are wanted and their packages are not installed.
     """
     if traces is not None and not is_installed(TRACES):
         raise MissingExtraError(missing(TRACES))
@@ -42,7 +43,7 @@ def make_exporters(
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether what an extra brings is there."""
+    """Return whether all modules that an extra installs can be found."""
     try:
         return all(find_spec(each) is not None for each in MODULES[extra])
     except ModuleNotFoundError:  # of a package around it
@@ -50,6 +51,6 @@ def is_installed(extra: str) -> bool:
 
 
 def missing(extra: str) -> str:
-    """Return what to say where an extra is not installed."""
+    """Return the error text for an extra that is not installed, with the pip command."""
     package = MODULES[extra][0].partition(".")[0]
     return f"{extra} need {package}: pip install 'countersign-bot[{extra}]'"

@@ -1,4 +1,4 @@
-"""Checks for whoever looks after the process: whether the database takes what is to be stored."""
+"""Health checks for the process's operator: whether the database accepts writes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OK = "ok"
 
 
 class CachedCheck:
-    """One thing that is looked at on a thread of its own, and what was found last; any thread."""
+    """A check that runs on its own thread, with its last result cached; any thread may ask."""
 
     def __init__(self, look: Callable[[], str], good_for: float, first: str | None = None) -> None:
-        """`look` returns OK or what is wrong, and may raise.
+        """`look` runs the check: it returns OK or what is wrong, and may raise.
 
-        `good_for`: seconds until it is looked again; `first`: what is known already.
+        `good_for`: seconds for which a result stays valid; `first`: a result that is known already.
         """
         self._look, self._good_for = look, good_for
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="health")
@@ -34,14 +34,20 @@ class CachedCheck:
         self._found, self._at = first, time.monotonic()
 
     def now(self) -> str:
-        """Look, unless that was a moment ago; OK or what is wrong, within PATIENCE."""
+        """Return a valid cached result, or run the check and wait PATIENCE seconds at most for it.
+
+        The result is OK or a text that says what is wrong.
+        """
         try:
             return self._begun().result(PATIENCE)
         except NotInTime:
             return f"no answer within {PATIENCE:g} seconds"
 
     def lately(self) -> str:
-        """Return what was found last, and look again without waiting."""
+        """Return the last result without waiting, and start a new check if it is too old.
+
+        Before the first result it returns OK.
+        """
         begun = self._begun()
         return begun.result() if begun.done() else self._found or OK
 
@@ -67,14 +73,15 @@ class CachedCheck:
         return found
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel checks that have not started, and run no more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def check_writable(store: Store) -> str:
-    """Return OK, or what became of its file; raises what the database does where it cannot.
+    """Return OK if the database accepts a commit, else a text that says what is wrong.
 
-    That the file is lost, or its disk full, is said in words: they hold a path, and no secret.
+    A lost database file and a full disk are described by a text, which may hold a path and no
+    secret; every other database error is raised.
     """
     try:
         commit_something(store)

@@ -1,7 +1,7 @@
-"""What goes on in a request at this moment, told to whoever listens.
+"""Live events: what happens in a request at this moment, passed to listeners.
 
-A surface shows it; nothing stands on it: what counts is in the rows, and a listener that begins
-late, or fails, has missed no fact. Where nobody listens nothing is even put together.
+They are for display only: the database rows are the record, so a listener that starts late or fails
+misses no fact. Events are not even built when nobody listens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("countersign.live")
 
 
 class EventKind(StrEnum):
-    """What can be heard of a request; a closed set."""
+    """The kinds of live events; a closed set."""
 
     # RunEvent: how it stands
     WORKS = "works"  # the model is asked, or an answer put together
@@ -38,7 +38,7 @@ class EventKind(StrEnum):
 
 
 class StepEnd(StrEnum):
-    """How a tool ended."""
+    """The ways in which a tool's run can end."""
 
     DONE = "done"
     FAILED = "failed"
@@ -49,7 +49,7 @@ class StepEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """What one tool does for a request, in words for people: one line each, secrets masked."""
+    """One tool's work for a request, described for people: one line each, secrets masked."""
 
     call_id: str
     tool: str
@@ -61,7 +61,7 @@ class ToolStep:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """How a request stands."""
+    """An event that says in which state a request is."""
 
     kind: EventKind
     run: Run  # as it was then; nobody changes it
@@ -69,7 +69,7 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """A tool begins, takes long, or has ended."""
+    """An event that says that a tool began, takes long, reports progress or has ended."""
 
     kind: EventKind
     run: Run
@@ -79,7 +79,7 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class WordsEvent:
-    """The model says something."""
+    """An event with words that the model is writing."""
 
     kind: EventKind
     run: Run
@@ -93,15 +93,15 @@ Listener = Callable[[Event], None]
 
 
 class Live:
-    """Where listeners are told; any thread."""
+    """The distributor of live events to registered listeners; any thread."""
 
     def __init__(self) -> None:
-        """Nobody listens yet."""
+        """Start without listeners."""
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tell `listener` from now on; returns what ends that."""
+        """Call `listener` with every event from now on; return a function that stops this."""
         with self._lock:
             self._listeners += (listener,)
 
@@ -112,7 +112,10 @@ class Live:
         return end
 
     def tell(self, make: Callable[[], Event]) -> None:
-        """Tell all who listen what `make` returns; raises nothing."""
+        """Call every listener with the event that `make` returns; never raise an error.
+
+        `make` is not called when there are no listeners.
+        """
         listeners = self._listeners
         if not listeners:
             return

@@ -1,6 +1,6 @@
-"""The log: lines for people or JSON for programs, without the secrets known by their look.
+"""The log: text lines for people or JSON lines for programs, with recognisable secrets masked.
 
-Decides nothing about what is logged.
+It does not decide what is logged.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _NAMED = re.compile(rf"%%|\b({'|'.join(_FIELDS)}) (?=%[sd])|%[^a-zA-Z%]*[a-zA-Z]
 
 
 class LogFormat(StrEnum):
-    """How a line of the log is written."""
+    """The format of a log line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class Masking(logging.Filter):
-    """Masks a record, its traceback too, before the handler it is on writes it.
+    """A logging filter that masks secrets in a record and its traceback before they are written.
 
-    Lets every record through.
+    It lets every record through.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True, with the record masked in place."""
+        """Mask the record in place and return True."""
         record.__dict__.setdefault("event", mask_secrets(str(record.msg)))
         record.__dict__.setdefault("named", _named(record))
         record.msg, record.args = mask_secrets(record.getMessage()), None
@@ -49,14 +49,14 @@ class Masking(logging.Filter):
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object on one line; needs the handler's `Masking`.
+    """A formatter that writes a record as one line of JSON; needs the handler's `Masking`.
 
-    Fields of its own are those that this project names: what a library hangs on its records may be
-    anything, and is left out.
+    Only fields that this project defines become JSON fields: what a library attaches to its records
+    may be anything, and is left out.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as one line of JSON."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         run_id, call_id = current_ids()
         line: dict[str, Any] = {
@@ -75,7 +75,7 @@ class JsonLines(logging.Formatter):
 
 
 def _named(record: logging.LogRecord) -> dict[str, str]:
-    """Return the ids that a line names in its template, whatever its other values say."""
+    """Return the ids that a log template names (such as "run %s"), by field name."""
     values = record.args
     if not isinstance(record.msg, str) or not values or isinstance(values, Mapping):
         return {}
@@ -90,7 +90,7 @@ def _named(record: logging.LogRecord) -> dict[str, str]:
 
 
 def make_handler(form: LogFormat, stream: TextIO | None = None) -> logging.Handler:
-    """Make what writes the log to a stream, masked; by itself to standard error."""
+    """Return a handler that writes masked log lines to `stream`, by default standard error."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if form is LogFormat.JSON else logging.Formatter(_TEXT))
     handler.addFilter(Masking())
@@ -98,14 +98,14 @@ def make_handler(form: LogFormat, stream: TextIO | None = None) -> logging.Handl
 
 
 def write_logs(level: str, form: LogFormat) -> None:
-    """Write the log from now on."""
+    """Configure the root logger to write lines of this level and format to standard error."""
     logging.basicConfig(level=level.upper(), handlers=[make_handler(form)])
     if level.upper() == "INFO":  # a line for each time that it wakes somebody says nothing
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
 
 
 def mask_logs() -> None:
-    """From now on the handlers there are at the root write nothing that looks like a secret."""
+    """Make every handler that the root logger has now mask secrets."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(each, Masking) for each in handler.filters):
             handler.addFilter(Masking())

@@ -1,9 +1,9 @@
-"""The metrics of this process, for Prometheus; imported only where there is a page to show them.
+"""This process's metrics for Prometheus; imported only where a page is to show them.
 
-The table of all metrics comes first, as docs/watching.md has it. Names follow Prometheus'
-conventions. No label names a person; each has few values, or those of the tools, methods and codes
-that there are. What is done is counted as it is reported; what the record says is read when
-somebody asks.
+The table of all metrics comes first, in the order of docs/watching.md. Names follow the conventions
+of Prometheus. No label names a person; each label has few values, or those of the existing tools,
+methods and codes. Work is counted when it is reported; values about the record are read from the
+database when Prometheus asks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from storage.store import Store
 
 
 class Shape(StrEnum):
-    """What one can do with a metric's values."""
+    """The Prometheus type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -44,7 +44,7 @@ class Shape(StrEnum):
 
 
 class Extent(StrEnum):
-    """Of what a value tells."""
+    """Whether a metric describes one process or the whole installation."""
 
     PROCESS = "process"  # what this one did since it began: add them up over all
     INSTALLATION = "installation"  # what the record says: each replica says the same
@@ -52,7 +52,7 @@ class Extent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One metric."""
+    """The definition of one metric."""
 
     name: str
     shape: Shape
@@ -73,7 +73,7 @@ OPEN = (RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING)
 OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 ANSWER, OTHER = "answer", "other"
 VERBS = (Verb.APPROVE, Verb.REJECT, Verb.EDIT, Verb.RESOLVE, ANSWER)
-# why a click did not count, as the verdict says; and what else was refused
+# the verdict's reasons for which a click did not count; then other kinds of refusals
 WHY = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
 REFUSED = (*WHY, "own_edit", "lookup", "words", "dialog", "mode", "call", OTHER)
 TAKEN, REFUSED_POLICY = "taken", "refused"
@@ -249,10 +249,10 @@ _REFUSED = {"dialog.refused": "dialog", "mode.refused": "mode", "call.born.refus
 
 
 class Metrics(Exporter):
-    """An exporter that counts; any thread."""
+    """An exporter that counts reported work in Prometheus metrics; any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        """Everything is at nought; where the values of a label are known, so are they."""
+        """Create all metrics with value 0, and one series for every known label value."""
         self._now = now
         self._backlog: BacklogCollector | None = None
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # its own
@@ -272,31 +272,31 @@ class Metrics(Exporter):
         }
 
     def opened(self, store: Store) -> None:
-        """From now on tell what stands in the record, too."""
+        """Include gauges that are read from this store from now on."""
         self._backlog = BacklogCollector(store, self._now)
         self._registry.register(self._backlog)
 
     def close(self) -> None:
-        """Look at the record no more."""
+        """Stop the test writes to the database."""
         if self._backlog is not None:
             self._backlog.close()
 
     def page(self) -> str | None:
-        """Return all of it, as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         return prometheus_client.generate_latest(self._registry).decode()
 
     def ended(self, span: Span) -> None:
-        """Count a piece of work, and how long it took."""
+        """Count a span that has ended, and record its duration."""
         if count := self._by_work.get(span.work):
             count(span)
 
     def audited(self, facts: Sequence[AuditLine]) -> None:
-        """Count what was decided, refused and brought to its end."""
+        """Count the decisions, refusals and ends in these committed audit rows."""
         for fact in facts:
             self._count(fact)
 
     def happened(self, what: Incident, about: str) -> None:
-        """Count it."""
+        """Count an incident."""
         match what:
             case Incident.PAUSE:
                 self._add(PAUSES, about)
@@ -308,7 +308,7 @@ class Metrics(Exporter):
                 self._add(LATE)
 
     def inspected(self, counts: Mapping[str, int]) -> None:
-        """Show it until the next look."""
+        """Set the gauges for setup problems, by level; they stay until the next inspection."""
         for level, number in counts.items():
             self._of[SETUP.name].labels(level).set(number)
 
@@ -380,7 +380,7 @@ class Metrics(Exporter):
 
 
 def _verb(fact: AuditLine) -> str:
-    """Return what a person did, as this row says; "" where it tells of none."""
+    """Return what a person did according to this audit row; "" if it reports no such act."""
     if "said" in fact.data and fact.call_id:
         return Verb.RESOLVE
     if vote := fact.data.get("vote"):
@@ -388,29 +388,32 @@ def _verb(fact: AuditLine) -> str:
     return {"call.edited": Verb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
 
 
-# What stands in the record and waits, as gauges that are read when Prometheus asks.
+# Gauges for the work that waits in the database, read when Prometheus asks.
 
 
 class BacklogCollector(Collector):
-    """Reads one snapshot for each scrape, and has something written beside it."""
+    """A collector that reads one database snapshot per scrape, and tests a write."""
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
-        """The oldest message that was unsent at the last look is remembered, for its age."""
+        """Start without a known oldest unsent message.
+
+        The age of such a message counts from the scrape that first sees it.
+        """
         self._store, self._now = store, now
         self._lock = threading.Lock()
         self._oldest: tuple[int, datetime] | None = None
         self._written = CachedCheck(lambda: check_writable(store), 0.0)
 
     def close(self) -> None:
-        """Write nothing any more."""
+        """Stop the test writes to the database."""
         self._written.close()
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Name them without reading anything."""
+        """Return the gauges' names without reading anything."""
         return map(_family, READ)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Read them; where the database cannot be read, that alone is told."""
+        """Yield the gauges' values; only `countersign_database_up` 0 if reading fails."""
         try:
             with self._store.read() as tx:
                 found = count_backlog(tx)
@@ -434,7 +437,7 @@ class BacklogCollector(Collector):
         yield _gauge(INBOX_LAG, _age(found.oldest_unread, now))
 
     def _waits(self, oldest: int | None, now: datetime) -> float:
-        """The seconds since this message was first seen as the oldest unsent one."""
+        """Return the seconds since this message was first seen as the oldest unsent one."""
         with self._lock:
             if oldest is None:
                 self._oldest = None

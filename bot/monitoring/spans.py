@@ -1,8 +1,8 @@
-"""What the bot is at work on at this moment, on each thread: for the log, the metrics, the traces.
+"""Spans: the work in progress on each thread, reported to the log, the metrics and the traces.
 
-A span is one piece of work from its beginning to its end: a delivery that is decided, a turn of
-the model, a tool that runs, a call to Slack. Spans stand within one another; an inner one is
-about the request and the call of the outer one, unless it says otherwise.
+A span is one piece of work from its beginning to its end: a delivery that is decided, a turn of the
+model, a tool that runs, a call to Slack. Spans can be nested; an inner span is about the run and
+the call of the outer one, unless it names its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("countersign.watch")
 
 
 class Work(StrEnum):
-    """What a span does; a closed set."""
+    """The kinds of work that a span stands for; a closed set."""
 
     ACKNOWLEDGE = "acknowledge"  # what arrived, up to its acknowledgement
     TICK = "tick"  # one pass of the loop
@@ -40,7 +40,7 @@ class Work(StrEnum):
 
 
 class Incident(StrEnum):
-    """What happens at one moment and is no row of the audit; a closed set."""
+    """Events of one moment that have no audit row; a closed set."""
 
     POLICY_REFUSED = "policy_refused"  # a new policy file could not be used
     PAUSE = "pause"  # Slack wants not to be asked for a while
@@ -49,7 +49,7 @@ class Incident(StrEnum):
 
 
 class Span:
-    """One piece of work; made by `Tracer.start_span`, used in a `with`."""
+    """One piece of work with its duration; made by `Tracer.start_span`, used in a `with`."""
 
     __slots__ = (
         "_began",
@@ -77,9 +77,9 @@ class Span:
         call_id: str,
         since: datetime | None,
     ) -> None:
-        """`about`: of what there are several: a tool's name, a method of Slack's.
+        """`about`: which one of its kind: a tool's name, a Slack method.
 
-        `since`: when what is done now began to wait for it.
+        `since`: when the work began to wait for being done; None if that is not measured.
         """
         self._tracer, self.work, self.about = tracer, work, about
         self.run_id, self.call_id, self.since = run_id, call_id, since
@@ -100,7 +100,7 @@ class Span:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        """Tell the tracer; raises nothing of its own."""
+        """Set duration and end, and report the span to the tracer; raise nothing of its own."""
         self.seconds = time.perf_counter() - self._began
         if error is not None and not self.end:
             self.end = type(error).__name__
@@ -109,53 +109,53 @@ class Span:
 
     @property
     def ended_at(self) -> datetime:
-        """When it ended."""
+        """The time when the span ended."""
         return self.begun_at + timedelta(seconds=self.seconds)
 
 
 _CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
-# These begin without knowing whose they are: it is told by what they write down.
+# These spans begin without a run id: they take it from the audit rows written within them.
 _ADOPTS = (Work.DECIDE,)
 
 
 class Exporter:
-    """Whoever is told what has been done; on the thread that did it, which waits for it.
+    """A receiver of reports about work, called on the thread that did the work, which waits.
 
-    Each overrides what it makes something of.
+    Subclasses override the methods they need.
     """
 
     def ended(self, span: Span) -> None:
-        """A piece of work is over."""
+        """Receive a span that has ended."""
 
     def audited(self, facts: Sequence[AuditLine]) -> None:
-        """These rows of the audit are committed."""
+        """Receive audit rows that have been committed."""
 
     def happened(self, what: Incident, about: str) -> None:
-        """It has happened just now."""
+        """Receive an incident that happened just now."""
 
     def inspected(self, counts: Mapping[str, int]) -> None:
-        """The setup was looked at: so much of it is wrong or odd, by level."""
+        """Receive the number of setup problems by level (`fail`, `warn`)."""
 
     def opened(self, store: Store) -> None:
-        """The record may be read from now on."""
+        """Receive the store, which may be read from now on."""
 
     def page(self) -> str | None:
-        """Return what it shows to a machine that asks; None for nothing."""
+        """Return the page to serve to a monitoring system; None if there is none."""
         return None
 
     def close(self) -> None:
-        """Nothing more will be told."""
+        """Finish; no more reports follow."""
 
 
 class Tracer:
-    """Where work is reported; one per process, any thread."""
+    """The distributor of reports about work to the exporters; one per process, any thread."""
 
     def __init__(
         self,
         exporters: Sequence[Exporter] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  # for tests of the log
     ) -> None:
-        """Tell the `exporters`; without one, only the log learns whose a line is."""
+        """Report to `exporters`; without any, spans only give log lines their run and call ids."""
         self._exporters, self.now = tuple(exporters), now
 
     def start_span(
@@ -167,16 +167,16 @@ class Tracer:
         call_id: str = "",
         since: datetime | None = None,
     ) -> Span:
-        """Return a span for a `with`."""
+        """Return a new span of this work, to be used in a `with`."""
         return Span(self, work, about, run_id, call_id, since)
 
     def ended(self, span: Span) -> None:
-        """Tell of a span that is over."""
+        """Pass a span that has ended to every exporter."""
         for each in self._exporters:
             _tell(each.ended, span)
 
     def audited(self, facts: Sequence[AuditLine]) -> None:
-        """Log rows of the audit that are committed, and tell of them."""
+        """Log committed audit rows, and pass them to every exporter."""
         if not facts:
             return
         _adopt(facts)
@@ -185,39 +185,39 @@ class Tracer:
             _tell(each.audited, facts)
 
     def happened(self, what: Incident, about: str = "") -> None:
-        """Tell of it."""
+        """Pass an incident to every exporter."""
         for each in self._exporters:
             _tell(each.happened, what, about)
 
     def inspected(self, counts: Mapping[str, int]) -> None:
-        """Tell how much of the setup is wrong (`fail`) or odd (`warn`)."""
+        """Pass the number of setup problems by level (`fail`, `warn`) to every exporter."""
         for each in self._exporters:
             _tell(each.inspected, counts)
 
     def opened(self, store: Store) -> None:
-        """Tell of it."""
+        """Pass the store to every exporter; raise what an exporter raises."""
         for each in self._exporters:
             each.opened(store)
 
     def page(self) -> str | None:
-        """Return what there is to show to a machine that asks; None for nothing."""
+        """Return the first page that an exporter offers to a monitoring system, or None."""
         pages = (each.page() for each in self._exporters)
         return next((page for page in pages if page is not None), None)
 
     def close(self) -> None:
-        """Have every exporter bring to its end what it does."""
+        """Close every exporter."""
         for each in self._exporters:
             _tell(each.close)
 
 
 def current_ids() -> tuple[str, str]:
-    """Return the ids of the run and the call that this thread is at work on, "" for none."""
+    """Return the run id and call id of this thread's current span; "" for each that is unknown."""
     span = _CURRENT.get()
     return (span.run_id, span.call_id) if span is not None else ("", "")
 
 
 def _tell(exporter: Callable[..., None], *what: Any) -> None:
-    """No exporter may stop the work."""
+    """Call an exporter, and log an error instead of raising it."""
     try:
         exporter(*what)
     except Exception:

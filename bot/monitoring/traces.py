@@ -1,8 +1,8 @@
-"""Traces for OpenTelemetry: from what arrived to what was posted; imported only where they are on.
+"""OpenTelemetry traces of requests, from arrival to posting; imported only where they are on.
 
-A request is one trace, whatever processes work on it: its trace id and the id of its first span are
-made from the run's id, so that nothing has to be kept for it. Spans hold ids, names and codes, and
-no arguments or words.
+A request is one trace, whichever processes work on it: its trace id and the id of its first span
+are computed from the run's id, so that neither has to be stored. Spans hold ids, names and codes,
+and no arguments or words.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _ENDS = {f"run.{status}" for status in _OVER}
 
 
 class Traces(Exporter):
-    """An exporter that sends spans to a collector, from a thread of its own."""
+    """An exporter that sends spans to a collector from its own thread."""
 
     def __init__(self, endpoint: str) -> None:
-        """`endpoint`: where the collector takes OTLP over HTTP, up to /v1/traces."""
+        """`endpoint`: the full address of the collector's OTLP over HTTP, with /v1/traces."""
         own = {"service.name": "countersign", "service.version": __version__}
         self._resource = Resource(own).merge(OTELResourceDetector().detect())
         self._scope = InstrumentationScope("countersign", __version__)
         self._queue = BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))
 
     def close(self) -> None:
-        """Send what is left, but keep nobody waiting for a collector that is gone."""
+        """Send the spans that are left, waiting GRACE seconds at most for the collector."""
         closing = threading.Thread(target=self._queue.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(GRACE)
 
     def ended(self, span: Span) -> None:
-        """Send a piece of work for a request, and before it how long it had waited for that."""
+        """Export a span of a request, and a span for the time it waited before if that is known."""
         if not span.run_id or span.work not in _NAMES:
             return
         name = f"{_NAMES[span.work]} {span.about}".strip()
@@ -87,7 +87,10 @@ class Traces(Exporter):
             self._send(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
 
     def audited(self, facts: Sequence[AuditLine]) -> None:
-        """Send how long people were waited for, and the request itself once it is over."""
+        """Export spans for the time people took to decide, and for each request that has ended.
+
+        A sub-agent's new run is linked from the trace of its parent.
+        """
         for fact in facts:
             if fact.event == "run.born" and fact.data.get("call"):
                 self._delegated(fact)
@@ -110,7 +113,7 @@ class Traces(Exporter):
                 )
 
     def _delegated(self, fact: AuditLine) -> None:
-        """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""
+        """Link a sub-agent's run, which is a trace of its own, from its parent's trace."""
         told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
         told["countersign.child_run_id"] = fact.run_id
         parent, _ = current_ids()
@@ -131,7 +134,7 @@ class Traces(Exporter):
         is_bad: bool = False,
         links: Sequence[Link] = (),
     ) -> None:
-        """Put a span into the queue; `parent`: by itself the request's first, 0 for none."""
+        """Queue a span for sending; `parent` is None for the request's span, 0 for no parent."""
         parent = _first(run_id) if parent is None else parent
         span = ReadableSpan(
             name,
@@ -150,7 +153,7 @@ class Traces(Exporter):
 
 
 def trace_id(run_id: str) -> int:
-    """Return the id of the trace that a request is."""
+    """Return the id of a request's trace, computed from its run id."""
     return int.from_bytes(hashlib.sha256(f"trace {run_id}".encode()).digest()[:16])
 
 
@@ -159,12 +162,12 @@ def _context(run_id: str, number: int, *, is_remote: bool = False) -> SpanContex
 
 
 def _first(run_id: str) -> int:
-    """The id of the span that is the request itself, in which all others stand."""
+    """Return the id of a request's first span, which contains all others."""
     return int.from_bytes(hashlib.sha256(f"span {run_id}".encode()).digest()[:8])
 
 
 def _parent(span: Span) -> int:
-    """The id of the span around a span: the nearest of the same request, or the request."""
+    """Return the id of the nearest enclosing span of the same request, else of its first span."""
     around = span.within
     while around is not None:
         if around.run_id == span.run_id and around.work in _NAMES:
@@ -174,7 +177,10 @@ def _parent(span: Span) -> int:
 
 
 def _number(span: Span) -> int:
-    """The id of a span's own span, which what stands in it may need before it ends."""
+    """Return a span's id in the trace, choosing it at the first call.
+
+    Inner spans may need it before the span itself ends.
+    """
     span.number = span.number or _random()
     return span.number
 

@@ -1,4 +1,4 @@
-"""What policy says about a call: gates, facts, rules, who may decide.
+"""The policy: which calls may run, which are denied, and who decides about the others.
 
-Pure but for the look-ups it is handed.
+Pure but for the look-ups passed to it.
 """

@@ -1,5 +1,5 @@
-"""People and groups, and who of them may decide: looked up live when a click is decided, never
-taken from the payload; a failed look-up refuses.
+"""Who may decide a call: people and groups are looked up live when a click is decided, never taken
+from the payload; a failed look-up refuses.
 
 Guests, bots, deactivated people and people of other workspaces never count, whatever a list says.
 """
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from bot.policy.gates import Approvers, Ask
 
-# People, user groups and channels, as whoever asks about them sees them: facts, and a protocol.
+# People, user groups and channels: facts about them, and the protocol that looks them up.
 
 # statuses by which somebody says that they are away, not just busy: their emoji, without colons
 AWAY = frozenset(
@@ -33,28 +33,28 @@ AWAY = frozenset(
 
 
 class LookupFailedError(Exception):
-    """Slack could not be asked; the answer is not known, so nobody is let through."""
+    """Raised when Slack could not be asked; the answer is unknown, so nobody is let through."""
 
 
 class NotLetInError(LookupFailedError):
-    """Slack refuses the bot's token; it may take it again before long."""
+    """Raised when Slack refuses the bot's token; Slack may accept the token again before long."""
 
 
 class NotYetKnownError(Exception):
-    """Slack is being asked; who may not wait for that comes again once all of `answers` are done.
+    """Raised to a thread that may not wait while Slack is asked; retry once `answers` are done.
 
-    No kind of LookupFailedError: it refuses nobody.
+    Not a LookupFailedError: it refuses nobody.
     """
 
     def __init__(self, *answers: Future[Any]) -> None:
-        """`answers` are to wait for only: the directory remembers what they say."""
+        """Store the futures to wait for; the directory remembers their results."""
         super().__init__("Slack is being asked")
         self.answers = answers
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What matters of a Slack user."""
+    """A Slack user: workspaces, name, kind of account and status."""
 
     id: str
     team: str
@@ -70,44 +70,44 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A user group and who is in it."""
+    """A Slack user group and its members."""
 
     id: str
     members: frozenset[str]
 
 
 class Directory(Protocol):
-    """Live look-ups, cached for at most a minute.
+    """Live look-ups of people, groups and channels in Slack, cached for at most a minute.
 
-    Every method raises LookupFailedError when Slack cannot be asked; and NotYetKnownError, once it
-    is being asked, where the caller is a thread that may not wait.
+    Every method raises LookupFailedError if Slack cannot be asked, and NotYetKnownError if Slack is
+    being asked and the calling thread may not wait.
     """
 
     def person(self, user: str) -> Person | None:
-        """The person, or None when there is none of that id."""
+        """Return the person with this id; None if there is none."""
         ...
 
     def people(self, users: Collection[str]) -> Mapping[str, Person]:
-        """Those of many people that there are, by id, as they were at most ten minutes ago.
+        """Return those of these people who exist, by id, as they were at most ten minutes ago.
 
-        For telling who could decide. Whether somebody may is asked of `person`.
+        For showing who could decide. To check whether somebody may, use `person`.
         """
         ...
 
     def named(self, name: str) -> Mapping[str, str]:
-        """Return the ids of active people who go by this handle or name, and the handle of each."""
+        """Return the active people with this handle or name: the handle of each by id."""
         ...
 
     def group(self, handle: str) -> Group | None:
-        """The user group of that handle, or None."""
+        """Return the user group with this handle; None if there is none."""
         ...
 
     def members(self, channel: str) -> frozenset[str]:
-        """Who is in the channel; empty when it does not exist."""
+        """Return the ids of the channel's members; empty if the channel does not exist."""
         ...
 
     def channel(self, name: str) -> str | None:
-        """Return the id of a channel given as #name or id; None when the bot sees none."""
+        """Return the id of a channel given as #name or id; None if the bot cannot see it."""
         ...
 
     def sees(self, user: str, channel: str) -> bool:
@@ -121,7 +121,7 @@ class Directory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Yes:
-    """They may; where they approve, in this stage of the gate."""
+    """Permission for a person to act; for an approval, with the stage where it counts."""
 
     stage: int = 0
     why: str = ""  # for the record: named, requester, member of @group or of the channel
@@ -131,10 +131,9 @@ class Yes:
 
 @dataclass(frozen=True, slots=True)
 class No:
-    """They may not.
+    """Refusal to let a person act.
 
-    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup,
-    words.
+    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup, words.
     """
 
     why: str
@@ -147,7 +146,7 @@ FEW = 5  # people more than are wanted, looked up at once in case some of them a
 
 
 def is_colleague(person: Person | None, team: str) -> bool:
-    """Whether this is an active, full member of the installing workspace, and not a bot."""
+    """Return whether this is an active, full member of the installing workspace, and not a bot."""
     return (
         person is not None
         and (person.team == team or team in person.teams)
@@ -156,8 +155,9 @@ def is_colleague(person: Person | None, team: str) -> bool:
 
 
 def _missing(gate: Ask, able: Sequence[frozenset[str]]) -> int:
-    """By Hall's theorem: the most by which some stages together need more people than are `able` to
-    decide in any of them.
+    """Return the largest shortage of people over all combinations of stages; 0 or less for none.
+
+    By Hall's theorem; `able` has the people who can decide in each stage.
     """
     sets = (
         each for size in range(1, len(able) + 1) for each in combinations(range(len(able)), size)
@@ -170,7 +170,7 @@ def _missing(gate: Ask, able: Sequence[frozenset[str]]) -> int:
 
 
 def _why(named: Mapping[str, frozenset[str]], person: str) -> str:
-    """All that names this person, in words; "" where nothing does."""
+    """Return all the reasons why this person is named, in words; "" if there are none."""
     return ", ".join(why for why, people in named.items() if person in people)
 
 
@@ -180,20 +180,20 @@ class Authority:
     def __init__(
         self, directory: Directory, team: str, stand_ins: StandIns = lambda _people: frozenset()
     ) -> None:
-        """`team` is the installing workspace's id; `stand_ins` says who is asked besides."""
+        """Store the installing workspace's id, and `stand_ins`, which names people's delegates."""
         self.directory = directory
         self.team = team
         self.stand_ins = stand_ins
 
     def colleague(self, user: str) -> bool:
-        """Whether this person may ask for things and decide at all; raises LookupFailedError."""
+        """Return whether this person may ask and decide at all; raises LookupFailedError."""
         return is_colleague(self.directory.person(user), self.team)
 
     def hears(self, user: str, team: str) -> bool:
-        """Whether somebody is heard who acts from this workspace: ours, or another one of the same
-        organisation that Slack says they are in, as they are in ours. Raises LookupFailedError.
+        """Return whether to accept a user's actions from this workspace; raises LookupFailedError.
 
-        What they may do is asked after that, of the directory alone.
+        Accepted are our workspace, and another one of the same organisation if Slack says that the
+        user is in both. What they may do is checked after that, from the directory alone.
         """
         if team == self.team:
             return True
@@ -201,14 +201,14 @@ class Authority:
         return person is not None and is_colleague(person, self.team) and team in person.teams
 
     def named(self, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
-        """Everybody the approvers' list names now; raises LookupFailedError."""
+        """Return the ids of everybody in the approvers' list now; raises LookupFailedError."""
         found = self._named_as(approvers, requester=requester, channel=channel)
         return frozenset().union(*found.values())
 
     def _named_as(
         self, approvers: Approvers, *, requester: str, channel: str
     ) -> dict[str, frozenset[str]]:
-        """Everybody the approvers' list names now, by why it does."""
+        """Return the ids of everybody in the approvers' list now, by the reason in words."""
         found = {"named": frozenset(approvers.users)}
         for handle in approvers.groups:
             group = self.directory.group(handle)
@@ -222,12 +222,15 @@ class Authority:
     def candidates(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
-        """Whom the list names for this request, unchecked; raises LookupFailedError."""
+        """Return who is listed and may approve, accounts unchecked; raises LookupFailedError.
+
+        The requester is left out unless the gate or the list lets them approve.
+        """
         named = self.named(approvers, requester=requester, channel=channel)
         return named if gate.self_approval or approvers.requester else named - {requester}
 
     def first(self, candidates: Iterable[str], count: int) -> list[str]:
-        """The first `count` colleagues of these; of a crowd no more are looked up than it takes."""
+        """Return the first `count` colleagues by id, looking up few more people than that takes."""
         waiting, found = sorted(candidates), list[str]()
         for size in (count + FEW, 4 * FEW, len(waiting)):
             if len(found) >= count or not waiting:
@@ -240,7 +243,7 @@ class Authority:
     def able(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
-        """Who of these could approve this request now, all of them; raises LookupFailedError."""
+        """Return all of these who could approve this request now; raises LookupFailedError."""
         named = self.candidates(gate, approvers, requester=requester, channel=channel)
         return frozenset(self.first(named, len(named)))
 
@@ -252,7 +255,7 @@ class Authority:
         channel: str,
         waited: timedelta = timedelta(),
     ) -> list[str]:
-        """Who could approve this request first, having waited so long.
+        """Return the ids of who could approve this request in its first stages, after that wait.
 
         Raises LookupFailedError.
         """
@@ -262,10 +265,10 @@ class Authority:
     def shortage(
         self, gate: Ask, *, requester: str, channel: str, editors: frozenset[str] = frozenset()
     ) -> int:
-        """How many people are missing so that every stage could find different ones, none of whom
-        has edited it.
+        """Return how many people are missing to fill all stages; 0 or less if there are enough.
 
-        Raises LookupFailedError.
+        Each stage needs different people, none of whom has edited the call unless the gate lets
+        editors approve. Raises LookupFailedError.
         """
         ever = timedelta(seconds=gate.deadline)
         out = frozenset() if gate.editor_counts else editors
@@ -287,10 +290,9 @@ class Authority:
         editors: frozenset[str],
         channel: str,
     ) -> bool:
-        """Whether who has approved is enough for the gate: people, and how long it had waited when
-        each of them did.
+        """Return whether these approvals are enough for the gate; raises LookupFailedError.
 
-        Raises LookupFailedError.
+        Each is a person, and how long the call had waited when that person approved.
         """
         able: list[frozenset[str]] = []
         for stage in range(len(gate.stages)):
@@ -322,7 +324,10 @@ class Authority:
         stage: int = 0,
         waited: timedelta = timedelta(),
     ) -> Verdict:
-        """Whether `person` may approve in that stage; who edited counts as a requester too."""
+        """Return whether `person` may approve in that stage.
+
+        Their own request or edit they may approve only if the gate allows that.
+        """
         try:
             if not self.colleague(person):
                 return No("stranger")
@@ -348,8 +353,10 @@ class Authority:
     def may_approve_any(
         self, gate: Ask, person: str, open_stages: Collection[int], **known: Any
     ) -> Verdict:
-        """Whether `person` may approve in one of the open stages of a gate without an order, and
-        where else that may count; `known` as in `may_approve`.
+        """Return whether `person` may approve in one of the open stages of a gate without an order.
+
+        `also` of the answer has the other stages where the vote may count; `known` as in
+        `may_approve`.
         """
         stages = range(len(gate.stages))
         verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
@@ -372,7 +379,7 @@ class Authority:
         channel: str,
         waited: timedelta = timedelta(),
     ) -> Verdict:
-        """Whether `person` is an approver of any stage: a no needs no distance from the request."""
+        """Return whether `person` is an approver of any stage, even if it is their own request."""
         try:
             if not self.colleague(person):
                 return No("stranger")
@@ -392,7 +399,7 @@ class Authority:
         channel: str,
         waited: timedelta = timedelta(),
     ) -> Verdict:
-        """Whether `person` may change the arguments."""
+        """Return whether `person` may change the arguments."""
         if gate.editors == "nobody":
             return No("not_approver")
         verdict = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)

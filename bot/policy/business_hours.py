@@ -1,7 +1,7 @@
-"""Business hours: how far time has come when nights, days off and holidays do not count. PURE.
+"""Business hours: measure time without nights, days off and holidays. PURE.
 
-A library knows the holidays of countries. It takes a moment to load, so it is imported only where a
-policy names such a calendar.
+The library `holidays` knows the holidays of countries. It takes a moment to load, so it is imported
+only where a policy names such a calendar.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 
 @lru_cache(64)
 def days_off(calendar: str, year: int) -> Mapping[date, str]:
-    """The public holidays of a year and their names, in English where the library has them."""
+    """Return the public holidays of a year by date, with names in English where there are any."""
     import holidays
 
     country, _, part = calendar.partition("-")
@@ -38,7 +38,7 @@ def days_off(calendar: str, year: int) -> Mapping[date, str]:
 
 
 def known_calendar(written: str) -> str:
-    """A calendar as a policy names it, if there is one; raises ValueError, with the nearest."""
+    """Return a calendar's name if it exists; raises ValueError with the nearest otherwise."""
     import holidays
     from holidays.registry import COUNTRIES
 
@@ -61,7 +61,7 @@ def known_calendar(written: str) -> str:
 
 
 def _unknown(written: str, word: str, calendars: Mapping[str, str]) -> str:
-    """Say that there is no such calendar, and the nearest of these, by all they are called."""
+    """Return the message that a calendar does not exist, with the nearest one by name."""
     by_name = {name.casefold(): calendar for name, calendar in calendars.items()}
     close = get_close_matches(word.casefold(), by_name, 1)
     near = f" (is {by_name[close[0]]} meant?)" if close else ""
@@ -81,13 +81,13 @@ class BusinessHours(BaseModel):
 
     @property
     def day(self) -> int:
-        """The seconds of one business day."""
+        """Return the length of a business day in seconds."""
         return (self.closes - self.opens) * 60
 
     def after(self, start: datetime, seconds: int) -> datetime:
-        """When so many seconds of business hours have passed since `start`; UTC.
+        """Return the moment when `seconds` of business hours have passed since `start`; UTC.
 
-        Where that is years ahead, the end of what was looked at: sooner, not later.
+        If that is more than 1,000 days ahead, the end of the last business day looked at.
         """
         left = timedelta(seconds=seconds)
         end = start
@@ -100,7 +100,7 @@ class BusinessHours(BaseModel):
         return end
 
     def between(self, start: datetime, end: datetime) -> timedelta:
-        """How much of the time from `start` to `end` is business hours."""
+        """Return how much of the time from `start` to `end` is business hours."""
         found = timedelta()
         for begins, ends in self._spans(start):
             if begins >= end:
@@ -109,8 +109,9 @@ class BusinessHours(BaseModel):
         return found
 
     def next_off(self, start: datetime, count: int) -> list[tuple[date, str]]:
-        """The next days off that would be business days, and what they are called, from that of
-        `start` on; of those more than a year ahead none. "" for a day that only the policy names.
+        """Return up to `count` holidays on business days from `start` on, each with its name.
+
+        Looks a year ahead. The name is "" for a day that only the policy lists.
         """
         first = start.astimezone(_zone(self.zone)).date()
         ahead = (first + timedelta(days=each) for each in range(_A_YEAR))
@@ -118,12 +119,12 @@ class BusinessHours(BaseModel):
         return list(islice(((day, name) for day, name in off if name is not None), count))
 
     def _off(self, day: date) -> str | None:
-        """The name of the holiday that a day is, "" where it has none; None for any other day."""
+        """Return the name of the holiday on a day, "" if it has none; None for any other day."""
         named = days_off(self.calendar, day.year).get(day) if self.calendar else None
         return named or ("" if day in self.holidays else None)
 
     def _spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """The business hours of each day from that of `start` on."""
+        """Yield the start and end of each day's business hours, from the day of `start` on."""
         first = start.astimezone(_zone(self.zone)).date()
         for ahead in range(_MOST_DAYS):
             day = first + timedelta(days=ahead)
@@ -142,7 +143,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _as_date(value: object) -> object:
-    """A date as JSON has it, as one; anything else stays as it is."""
+    """Return the date in an ISO text such as "2026-12-25"; any other value unchanged."""
     if isinstance(value, str):
         try:
             return date.fromisoformat(value)

@@ -1,8 +1,8 @@
-"""Conditions of policy rules, in CEL (the Common Expression Language): read once, then asked with
-facts. PURE.
+"""Conditions of policy rules, in CEL (the Common Expression Language): parsed once, then evaluated
+over the facts of each call. PURE.
 
-Stricter than CEL where CEL would let something through: numbers are exact and nothing else, what
-raises is never true, `||` and `&&` read from left to right, and no list operation may stand inside
+Stricter than CEL where CEL would let something through: all numbers are exact, an error never
+counts as true, `||` and `&&` are read from left to right, and no list operation may be inside
 another.
 """
 
@@ -40,8 +40,8 @@ from bot.policy.condition_values import (
 )
 from countersign.durations import DAY, MINUTE, seconds
 
-# The text of a condition, read into a small tree: nodes named as in the grammar, without those
-# that only wrap. PURE.
+# Parsing the text of a condition into a small tree: nodes are named as in the grammar, and those
+# that only wrap another are left out. PURE.
 
 MOST_DEPTH = 64
 _WRAPS = frozenset(
@@ -65,7 +65,7 @@ _ESCAPED = re.compile(
 
 
 def parse_condition(source: str) -> Tree[Any]:
-    """The tree of a condition. Raises UnknownValueError for what is no CEL or too deep."""
+    """Return the tree of a condition; raises UnknownValueError if it is not CEL or too deep."""
     try:
         tree: Tree[Any] = _folded(CELParser().parse(source), 0)
         return tree
@@ -101,7 +101,7 @@ def _folded(node: Any, depth: int) -> Any:
 
 
 def _chain(kind: str, node: Any) -> list[Any]:
-    """The parts of `a || b || c`, which the grammar nests to the left."""
+    """Return the operands of `a || b || c`, which the grammar nests to the left."""
     parts: list[Any] = []
     while isinstance(node, Tree) and node.data == kind and len(node.children) == 2:
         node, right = node.children
@@ -131,7 +131,7 @@ def _literal(token: Any) -> Any:
 
 
 # Sums over calls as conditions write them: `spent("tool", "field", "24h")`, `count("tool",
-# "1h")`, and whose and which calls they are of. PURE.
+# "1h")`; further words say whose and which calls are summed. PURE.
 
 SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 BY_ANYONE = "by anyone"
@@ -140,7 +140,7 @@ _SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
 def read_sum(name: str, words: Sequence[str]) -> SpendingSum:
-    """The sum that this function asks for in these words.
+    """Return the sum that `spent` or `count`, called with these words, asks for.
 
     Raises ValueError, with what is wrong.
     """
@@ -174,14 +174,14 @@ def seconds_of(text: str) -> int:
     return length
 
 
-# Evaluates one condition, whose syntax tree was read and checked, over one set of values. PURE.
+# Evaluating one condition, whose tree was parsed and checked, over one set of values. PURE.
 
 MOST_STEPS = 100_000  # some tenths of a second
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
 class Evaluator:
-    """Evaluates from left to right; what the left side already decided is not evaluated further."""
+    """Evaluator of a checked tree, left to right; operands that cannot matter are skipped."""
 
     def __init__(self, names: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         self._names = names
@@ -189,7 +189,7 @@ class Evaluator:
         self._steps = 0
 
     def value(self, node: Any) -> Any:
-        """The value of a part of the tree. Raises UnknownValueError."""
+        """Return the value of a part of the tree; raises UnknownValueError."""
         self._spend(1)
         kind: str = node.data
         if kind in BINARY:
@@ -291,14 +291,14 @@ _EXAMPLES = {
 
 
 class ConditionError(ValueError):
-    """The condition cannot be used, or not be told; the text says why, and names no value."""
+    """Raised when a condition is invalid or has no answer; the text says why, without values."""
 
 
 class Condition:
-    """One condition, read and checked. Threads may share it: asking it changes nothing."""
+    """One parsed and checked condition; threads may share it, as evaluating changes nothing."""
 
     def __init__(self, source: str) -> None:
-        """Raises ConditionError for what is too long, no condition, or names what is not there."""
+        """Parse `source`; raises ConditionError if it is too long, invalid or has unknown names."""
         self.source = source
         if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
             raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
@@ -314,7 +314,10 @@ class Condition:
         self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
 
     def holds(self, facts: Facts) -> bool:
-        """Whether it is true of `facts`. Raises ConditionError where that cannot be told."""
+        """Return whether the condition is true of `facts`.
+
+        Raises ConditionError where that cannot be determined.
+        """
         sums = facts.spent or {}
 
         def spent(*words: str) -> Fraction:
@@ -334,7 +337,7 @@ class Condition:
             raise ConditionError(f"could not be told: {type(error).__name__}") from None
 
     def _values(self, facts: Facts) -> dict[str, Any]:
-        """What the condition names."""
+        """Return the values of the names that the condition uses."""
         values = {name: value_of(getattr(facts, name)) for name in self._names - {"now"}}
         values["now"] = value_of(facts.now) if facts.now else UnusableValue("the time is not known")
         known = facts.groups or {}
@@ -361,7 +364,7 @@ def _known(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fr
 
 
 class _Check:
-    """Walks a tree for the facts it needs.
+    """Checker of a tree, which collects the facts it needs.
 
     Raises for unknown names and functions, and for nested list operations.
     """
@@ -374,7 +377,10 @@ class _Check:
         self.asked: set[str] = set()
 
     def walk(self, node: Any, bound: frozenset[str], inside: bool) -> None:
-        """`bound`: the variable of the list operation around; `inside`: whether there is one."""
+        """Check a part of the tree and collect the facts it needs.
+
+        `bound`: the variable of the list operation around; `inside`: whether there is one.
+        """
         if not isinstance(node, Tree) or node.data == "literal":
             return
         if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
@@ -448,7 +454,7 @@ def _is_ident(node: Any, name: str) -> bool:
 
 
 def _space(node: Any) -> str:
-    """Which of the looked-up names this stands for; "" for none."""
+    """Return "groups", "channels" or "people" if the node is that name; "" otherwise."""
     return next((each for each in SPACES if _is_ident(node, each)), "")
 
 
@@ -479,7 +485,7 @@ def _method(node: Tree[Any]) -> None:
 
 
 def _texts(nodes: list[Any]) -> Iterator[str]:
-    """The text literals among the nodes."""
+    """Return the values of the text literals among the nodes."""
     return (
         node.children[0]
         for node in nodes

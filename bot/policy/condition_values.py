@@ -1,9 +1,9 @@
-"""What conditions compute with: the facts of a call, exact numbers, texts, truth, lists, maps and
+"""The values of conditions: the facts of a call, exact numbers, texts, truth, lists, maps and
 times; and the operators and methods over them, by the names of CEL's grammar. PURE.
 
-A number is a fraction, so nothing is ever rounded. What cannot be used raises UnknownValueError. An
-operator takes values of one kind; anything else raises it, and so does what would grow without
-bound. `bot.approvals.facts` fills the facts in.
+A number is a fraction, so nothing is ever rounded. An operator takes values of one kind; values of
+other kinds, unusable values and results that would grow without bound raise UnknownValueError.
+`bot.approvals.facts` fills the facts in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 
 import re2  # type: ignore[import-untyped] # ships no types
 
-# What a policy may know of a call when it judges it.
+# What a policy may know about a call when it judges the call.
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,9 +43,9 @@ class SpendingSum:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a rule may know of a call.
+    """Everything that a rule may know about a call.
 
-    What could not be had is None, and what needs it cannot be told.
+    A fact that could not be looked up is None; a condition that needs it has no answer.
     """
 
     tool: str
@@ -65,7 +65,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What rules need to know beside the call itself."""
+    """The look-ups that rules need beside the call itself."""
 
     groups: frozenset[str]  # handles without @
     channels: frozenset[str]  # #names
@@ -81,13 +81,13 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
 class Id(str):
-    """The id of a channel, a person or a group; comparing it with a name is said loudly."""
+    """The id of a channel, person or group; conditions comparing it with a name have no answer."""
 
     __slots__ = ()
 
 
 class UnknownValueError(Exception):
-    """Why something cannot be told.
+    """Raised when a value is unknown or cannot be used; the text says why.
 
     The words name kinds and fields, never a value: arguments may be secret.
     """
@@ -95,13 +95,13 @@ class UnknownValueError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UnusableValue:
-    """Stands in a map for what cannot be used: `has` finds it, reading it raises."""
+    """A placeholder in a map for a value that cannot be used: `has` finds it, reading it raises."""
 
     why: str
 
 
 def number(value: int | float | Decimal | Fraction | str) -> Fraction:
-    """The exact number; a float counts as it is written, so 0.1 is a tenth.
+    """Return the exact number; a float counts as it is written, so 0.1 is a tenth.
 
     Raises UnknownValueError beyond MOST_DIGITS.
     """
@@ -125,7 +125,7 @@ def check_bounds(value: Fraction) -> Fraction:
 
 
 def value_of(value: Any) -> Any:
-    """A Python value as a condition sees it. Raises UnknownValueError for what has no such form."""
+    """Return a Python value in the form conditions use; raises UnknownValueError if it has none."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
@@ -161,14 +161,14 @@ def _kept(value: Any) -> Any:
 
 
 def truth(value: Any) -> bool:
-    """`value`, which must be true or false itself."""
+    """Return `value` if it is True or False; raises UnknownValueError otherwise."""
     if not isinstance(value, bool):
         raise UnknownValueError("what stands for a condition is neither true nor false")
     return value
 
 
 def weight(value: Any) -> int:
-    """How much work it is to go through a value once, in steps."""
+    """Return how much work it is to go through a value once, in steps of the evaluation."""
     return (
         len(value) // 8
         if isinstance(value, str)
@@ -179,7 +179,7 @@ def weight(value: Any) -> int:
 
 
 def field(within: Any, name: str) -> Any:
-    """`within.name`."""
+    """Return `within.name`; raises UnknownValueError if there is none that can be used."""
     if not isinstance(within, dict):
         raise UnknownValueError(f"only a map has a field {name}")
     if name not in within:
@@ -191,7 +191,7 @@ def field(within: Any, name: str) -> Any:
 
 
 def item(within: Any, key: Any) -> Any:
-    """`within[key]`."""
+    """Return `within[key]`; raises UnknownValueError if there is none."""
     if isinstance(within, dict) and isinstance(key, str):
         if key not in within:
             raise UnknownValueError("there is no such field in the map")  # the key may be a value
@@ -205,7 +205,7 @@ def item(within: Any, key: Any) -> Any:
 
 @lru_cache(256)
 def pattern(text: str) -> Any:
-    """The expression, ready to search with, in time that grows with the text only.
+    """Return the compiled RE2 expression, whose search time grows with the text only.
 
     Raises UnknownValueError.
     """
@@ -219,7 +219,7 @@ def pattern(text: str) -> Any:
 
 @lru_cache(64)
 def zone(name: str) -> tzinfo:
-    """A time zone by its name ("Europe/Berlin") or its distance from UTC ("+05:30").
+    """Return a time zone by its name ("Europe/Berlin") or its offset from UTC ("+05:30").
 
     Raises UnknownValueError.
     """
@@ -235,7 +235,7 @@ def zone(name: str) -> tzinfo:
 
 
 def size(value: Any) -> Fraction:
-    """Characters of a text, items of a list, fields of a map."""
+    """Return the number of characters of a text, items of a list or group, or fields of a map."""
     if not isinstance(value, str | list | dict | frozenset):
         raise UnknownValueError("only texts, lists, maps and groups have a size")
     return Fraction(len(value))
@@ -251,7 +251,7 @@ def _kind(value: Any) -> type:
 
 
 def _no_name(one: Any, other: Any) -> None:
-    """Raise where an id stands against a name: that would never be equal, and nobody would know."""
+    """Raise UnknownValueError if an id is compared with a name, as these are never equal."""
     for id_, text in ((one, other), (other, one)):
         if isinstance(id_, Id) and isinstance(text, str) and not _ID.fullmatch(text):
             raise UnknownValueError(

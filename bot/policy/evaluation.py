@@ -1,5 +1,5 @@
-"""What policy says about a call, and the policy in force. PURE: it is handed the policy's text, may
-not open files, ask Slack or look at the clock, and refuses whatever it does not understand.
+"""The policy: parsed from its text, and evaluated for each call; and the policy in force. PURE: no
+files, no Slack, no clock; whatever it does not understand is refused.
 """
 
 from __future__ import annotations
@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from bot.policy.condition_values import Needs
 
 
-# What policy says about a call: rules as data and facts in, a Gate out. PURE: it is handed the
-# policy's text and may not open files, ask Slack or look at the clock; whatever it does not
-# understand, it refuses.
-
-# Names that a policy's author gives to sets of approvers and to conditions, put in their places
-# before the file is read. PURE; what makes no sense is noted as a problem of the file.
+# Names that a policy's author gives to sets of approvers and to conditions, replaced before the
+# file is validated. PURE; mistakes are reported as problems of the file.
 
 SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
 ASKS = "requester"  # the key that lists people, or names one
@@ -53,14 +49,14 @@ _MOST = 4_096  # characters that a condition may grow to; what one may have is f
 
 
 def resolve_names(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
-    """The file as TOML has it, with what its names stand for in their places."""
+    """Return the parsed file with the names from [approvers] and [conditions] replaced."""
     if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
         return written
     return _Names(written, problems).expanded()
 
 
 class _Names:
-    """The names of one file."""
+    """The names that one file gives to sets of approvers and to conditions."""
 
     def __init__(self, written: dict[str, Any], problems: FileProblems) -> None:
         self._written = written
@@ -96,7 +92,7 @@ class _Names:
         return found
 
     def _table(self, table: str, kind: type) -> Mapping[str, Any]:
-        """The names of a table that can be used, with what is written there."""
+        """Return the usable entries of one table of names; the others are reported."""
         written = self._written.get(table, {})
         if not isinstance(written, dict):
             self._problems.add((table,), f"write a table, headed [{table}]")
@@ -113,7 +109,7 @@ class _Names:
         return found
 
     def _set(self, name: str, path: tuple[str, ...]) -> list[str]:
-        """The approvers a name stands for; anybody where that is a problem, which is noted."""
+        """Return the approvers a name stands for; ["channel"] if invalid, which is reported."""
         if name in path:
             self._problems.add((SETS, name), _circle([*path, name]))
             return ["channel"]
@@ -130,7 +126,7 @@ class _Names:
         return self._found_sets[name]
 
     def _people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
-        """A list of approvers with the names in it taken apart; what is unknown stays as it is."""
+        """Return a list of approvers with the names in it replaced; unknown entries are kept."""
         found: list[Any] = []
         for each in written:
             known = isinstance(each, str) and each in self._sets
@@ -140,7 +136,7 @@ class _Names:
         return list(dict.fromkeys(found)) if all(isinstance(each, str) for each in found) else found
 
     def _condition(self, name: str, path: tuple[str, ...]) -> str:
-        """The condition a name stands for; one that always holds where that is a problem."""
+        """Return the condition a name stands for; "true" if invalid, which is reported."""
         # only now: the library behind it takes a moment to load
         from bot.policy.condition import Condition
 
@@ -158,7 +154,7 @@ class _Names:
         return self._found_conditions[name]
 
     def _text(self, written: str, loc: Loc, path: tuple[str, ...] = ()) -> str:
-        """A condition with the names in it taken apart."""
+        """Return a condition with the conditions it names inserted; "true" if it gets too long."""
 
         def one(use: re.Match[str]) -> str:
             name = use["name"]
@@ -179,7 +175,7 @@ class _Names:
         return "true"
 
     def _options(self, written: Any, loc: Loc) -> Any:
-        """[defaults] or a rule with the names in it taken apart."""
+        """Return [defaults] or a rule with the names in its condition and lists replaced."""
         if not isinstance(written, dict):
             return written
         found = dict(written)
@@ -191,7 +187,7 @@ class _Names:
         return self._entry(found)
 
     def _entry(self, written: Any) -> Any:
-        """A table with the names in its lists of people taken apart."""
+        """Return a table with the names in its lists of people replaced; other values unchanged."""
         if not isinstance(written, dict):
             return written
         lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
@@ -223,7 +219,7 @@ _NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channe
 
 
 class PolicyError(ValueError):
-    """The policy cannot be used.
+    """Raised when a policy cannot be used.
 
     `problems` has one line each: file, line, key, what is wrong, what to do.
     """
@@ -235,7 +231,7 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RuleTrial:
-    """What one rule said of a call."""
+    """The result of one rule tried on a call."""
 
     rule: str
     fits: bool | None  # None: it could not be told
@@ -245,7 +241,7 @@ class RuleTrial:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The gate, and how the policy came to it."""
+    """The gate of a call, with the result of every rule that was tried."""
 
     gate: Allow | Deny | Ask
     tried: tuple[RuleTrial, ...]
@@ -269,10 +265,10 @@ class Policy(BaseModel):
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
 
     def beside(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
-        """The same policy for a bot with these tools, of which those in `asking` read more than is
-        allowed unasked.
+        """Return a copy of this policy for a bot with these tools.
 
-        Raises PolicyError where it denies, or sums up, what is not there.
+        Tools in `asking` read more than is allowed unasked. Raises PolicyError where a rule denies,
+        or sums up, what does not exist.
         """
         problems = [
             f"{self.source}:{lines[key]}: rule {rule.name!r} {key}: {wrong}; {remedy}"
@@ -284,24 +280,24 @@ class Policy(BaseModel):
         return self.model_copy(update={"tools": tools, "asking": asking})
 
     def naming(self, text: str) -> list[str]:
-        """Return which of the rules and the defaults have this text, an id, anywhere in them."""
+        """Return which rules, and the defaults, contain this text (such as a Slack id) anywhere."""
         found = [f"rule {rule.name!r}" for rule in self.rules if text in rule.model_dump_json()]
         default = self.default is not None and text in self.default.model_dump_json()
         return found + ["the defaults"] * default
 
     def gate(self, facts: Facts) -> Allow | Deny | Ask:
-        """What holds for a call; see `judged`."""
+        """Return the gate of a call; see `judged`."""
         return self.judged(facts).gate
 
     def judged(self, facts: Facts) -> Judgement:
-        """What holds for a call, and why.
+        """Return the gate of a call, and the rules that led to it.
 
-        The first matching rule applies, with all that matching rules add to it; but a deny that
-        matches wins wherever it stands. Otherwise reads are allowed and all else asks. What cannot
-        be told of a rule counts as a match where it denies, asks or adds, and where it allows,
-        nothing is allowed any more. An effect class nobody knows counts as destructive and is never
-        allowed. The tools in `asking` are allowed only by a rule that names them, not by one for
-        all tools.
+        The first matching rule applies, with everything that matching rules add to it; but a
+        matching deny wins wherever it is in the file. Without a match, reads are allowed and all
+        else asks. A rule that may or may not match counts as a match if it denies, asks or adds; if
+        it allows, nothing is allowed from there on. An unknown effect class counts as destructive
+        and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
+        by one for all tools.
         """
         known = facts.effect in EFFECTS
         tried: list[RuleTrial] = []
@@ -336,9 +332,7 @@ class Policy(BaseModel):
         return Judgement(self._narrowed(gate, facts.effect), tuple(tried))
 
     def fallback(self, facts: Facts) -> Ask | None:
-        """The defaults with what matching rules add, for a call that is asked though it is allowed;
-        None where there are none.
-        """
+        """Return the defaults with matching additions, to ask about an allowed call; or None."""
         if self.default is None:
             return None
         effect = facts.effect if facts.effect in EFFECTS else "destructive"
@@ -353,7 +347,11 @@ class Policy(BaseModel):
         return gate
 
     def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
-        """What cannot be undone is never remembered; what nobody can decide is denied."""
+        """Return a denial for None, else the gate.
+
+        Offers to save an approval are dropped for destructive calls and gates that take several
+        people.
+        """
         if gate is None:
             return Deny(
                 rule="default", reason=f"no rule names who may decide about the effect {effect!r}"
@@ -364,8 +362,9 @@ class Policy(BaseModel):
         return gate.forgetful() if isinstance(gate, Ask) and gate.people > 1 else gate
 
     def source_of(self, gate: Ask) -> str:
-        """SHA-256 (hex) of the rule that asks for exactly this, its condition and all, and of those
-        that add to it; "" where there are none such, as for two gates that both have to be met.
+        """Return the SHA-256 (hex) of the rule that asks exactly this, with rules that add to it.
+
+        "" if no rule does, as for two gates that both have to be met.
         """
         adding = [each for each in self.rules if each.name in (gate.rule, *gate.added)]
         additions = [(each.gate, True) for each in adding if isinstance(each.gate, Addition)]
@@ -380,9 +379,7 @@ class Policy(BaseModel):
         return ""
 
     def needs(self, tool: str, effect: str, risk: str) -> Needs:
-        """What has to be looked up before a call can be judged: only what the rules for such calls
-        name.
-        """
+        """Return the look-ups needed to judge such calls: only those that their rules name."""
         about = [
             rule
             for rule in self.rules
@@ -391,8 +388,10 @@ class Policy(BaseModel):
         return needs_of(about)
 
     def asks(self) -> list[Ask]:
-        """Return the gates that ask people, in the order of the rules, then the default, then what
-        rules that add make of the first of them.
+        """Return every gate that asks people: of the rules in order, then the default.
+
+        Last come the results of rules with verdict "add", applied to their own gate, else to the
+        first.
         """
         asks = [rule.gate for rule in self.rules if isinstance(rule.gate, Ask)]
         asks += [self.default] if self.default else []
@@ -405,7 +404,7 @@ class Policy(BaseModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
+        """Return the SHA-256 (hex) of what the rules mean; comments and layout do not change it."""
         left_out: dict[str, Any] = dict.fromkeys(_NO_MEANING, True)
         if self.templates:
             left_out["templates"] = {"__all__": {"place"}}
@@ -415,7 +414,7 @@ class Policy(BaseModel):
 
 
 def _denied(gate: Deny, sure: bool, why: str) -> Deny:
-    """The denial, with the reason that is true of it."""
+    """Return the denial; if it is not sure to apply, with that doubt as its reason."""
     doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
     return gate if sure else gate.model_copy(update={"reason": doubt})
 
@@ -425,10 +424,10 @@ def _fingerprint(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
 
 
 def parse(text: str, source: str = "policy") -> Policy:
-    """Read a policy's `text`, called `source` in messages: TOML, or JSON with the same keys where
-    `source` ends in .json.
+    """Return the policy in `text`, which messages call `source`.
 
-    Raises PolicyError with all that is wrong.
+    The text is TOML, or JSON with the same keys if `source` ends in .json. Raises PolicyError with
+    everything that is wrong.
     """
     is_json = source.endswith(".json")
     problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
@@ -474,7 +473,7 @@ def _policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
 
 @dataclass(slots=True)
 class CurrentPolicy:
-    """Holds the policy in force. Read `policy` where it is used, and keep no copy of it."""
+    """Holder of the policy in force; read `policy` at each use, and keep no copy of it."""
 
     policy: Policy
     _digested: tuple[Policy, str] | None = field(default=None, repr=False, compare=False)
@@ -484,14 +483,14 @@ class CurrentPolicy:
 
     @property
     def digest(self) -> str:
-        """The digest of the policy in force, worked out once for each."""
+        """Return the digest of the policy in force, computed once per policy."""
         policy, found = self.policy, self._digested
         if found is None or found[0] is not policy:
             found = self._digested = (policy, policy.digest)
         return found[1]
 
     def needs(self, tool: str, effect: str, risk: str) -> Needs:
-        """What the policy in force has to know of such calls, worked out once for each kind."""
+        """Return the look-ups the policy in force needs for such calls, computed once per kind."""
         policy, kind = self.policy, (tool, effect, risk)
         found = self._needed.get(kind)
         if found is None or found[0] is not policy:

@@ -1,7 +1,7 @@
-"""Gates: what policy says about a call, and how far votes have come towards meeting one. PURE: no
-look-ups, no clock.
+"""Gates: the policy's verdict on a call (allow, deny or ask people), and the count of votes on one.
+PURE: no look-ups, no clock.
 
-A gate is stored with its call as it was shown, and covered by the call's digest.
+A gate is stored with its call as people were shown it, and is covered by the call's digest.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.policy.business_hours import BusinessHours
 from storage.states import Balance, Verb
-
-# Gates: what policy says about a call. PURE: no look-ups, no clock.
-
-# Gates: what policy says about a call. PURE: no look-ups, no clock.
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
@@ -60,7 +56,7 @@ class Approvers(_Frozen):
     requester: bool = False
 
     def __or__(self, other: Approvers) -> Approvers:
-        """Everybody whom either names, in order."""
+        """Return the union of both lists of approvers, in order and without duplicates."""
         return Approvers(
             users=tuple(dict.fromkeys((*self.users, *other.users))),
             groups=tuple(dict.fromkeys((*self.groups, *other.groups))),
@@ -121,7 +117,7 @@ class Ask(_Frozen):
 
     @property
     def approvers(self) -> Approvers:
-        """Everybody whom any stage names; those of an escalation come later."""
+        """Return everybody named by any stage, without the people whom an escalation adds later."""
         found = self.stages[0].approvers
         for stage in self.stages[1:]:
             found |= stage.approvers
@@ -129,11 +125,11 @@ class Ask(_Frozen):
 
     @property
     def people(self) -> int:
-        """How many different people it takes."""
+        """Return how many different people have to approve: the sum of the stages' quorums."""
         return sum(stage.quorum for stage in self.stages)
 
     def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
-        """Who counts in a stage (from 0) once it has waited so long.
+        """Return who may approve in a stage (from 0) after the call has waited that long.
 
         Escalations that are due count in every stage.
         """
@@ -145,36 +141,37 @@ class Ask(_Frozen):
 
     @property
     def first(self) -> tuple[int, ...]:
-        """The stages (from 0) that are open from the beginning."""
+        """Return the stages (from 0) that are open from the beginning."""
         return tuple(range(len(self.stages))) if self.any_order else (0,)
 
     def approvers_in(self, stages: Iterable[int], waited: timedelta) -> Approvers:
-        """Who counts in any of these stages (from 0) once it has waited so long."""
+        """Return who may approve in any of these stages (from 0) after waiting that long."""
         found = Approvers()
         for stage in stages:
             found |= self.approvers_of(stage, waited)
         return found
 
     def after(self, start: datetime, seconds: int) -> datetime:
-        """When so many seconds that count have passed since `start`."""
+        """Return the moment when `seconds` have passed since `start`, in business hours if set."""
         if self.hours is not None:
             return self.hours.after(start, seconds)
         return start + timedelta(seconds=seconds)
 
     def waited(self, start: datetime, at: datetime) -> timedelta:
-        """How much of the time from `start` to `at` counts."""
+        """Return how much of the time from `start` to `at` counts: business hours if set."""
         if self.hours is not None:
             return self.hours.between(start, at)
         return max(at - start, timedelta())
 
     def forgetful(self) -> Ask:
-        """The same, with nothing to be remembered."""
+        """Return this gate without any offer to save an approval."""
         nothing = {"remember": (), "once": None}
         return self.model_copy(update=nothing) if self.remember or self.once else self
 
     def same_terms(self, other: Ask) -> bool:
-        """Whether votes that meet the one meet the other: only who is told, where and until when
-        may differ.
+        """Return whether both gates count votes alike, so votes that meet one meet the other.
+
+        Who is notified, where and until when may differ.
         """
         terms = {
             "stages",
@@ -189,8 +186,9 @@ class Ask(_Frozen):
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:
-        """When something is due before the deadline, in seconds from the moment it is asked, in
-        order.
+        """Return when reminders and escalations are due before the deadline, in order.
+
+        In seconds from the moment the call is asked.
         """
         due = {*self.reminders, *(step.after for step in self.escalation)}
         return sorted(moment for moment in due if moment < self.deadline)
@@ -228,24 +226,24 @@ _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",
 
 @lru_cache(maxsize=256)
 def load_gate(text: str) -> Gate:
-    """The gate stored with a call; one gate for the same text, for nothing changes a gate."""
+    """Return the gate parsed from a call's stored JSON; cached, as gates are never changed."""
     return GATE.validate_json(text)
 
 
 def dump_gate(gate: Gate) -> str:
-    """A gate as canonical JSON, without what it has by default: so no default may change."""
+    """Return a gate as canonical JSON without default values; so the defaults must never change."""
     said = gate.model_dump(mode="json", exclude_defaults=True)
     return _canonical({"verdict": gate.verdict, **said})
 
 
 def stricter_gate(shown: Ask, now: Ask) -> Ask:
-    """The gate that holds where the one shown and the one that applies now differ: both must be
-    met.
+    """Return a gate that is met only when both the gate shown and the current one are met.
 
-    Whoever meets it has met every stage of either gate, with as many different people of the same
-    approvers. The stages of `shown` stay first and in place, so a vote counts where it was let
-    through; what `now` asks besides comes after them. Nothing is remembered of what two gates ask.
-    Doing it again changes nothing: stricter(stricter(a, b), b) == stricter(a, b).
+    Votes that meet it have met every stage of either gate, with as many different people of the
+    same approvers. The stages of `shown` stay first and in place, so a vote counts in the stage it
+    was accepted for; further stages of `now` come after them. Where the two differ, the result
+    offers no saved approvals. Applying it again changes nothing: stricter(stricter(a, b), b) ==
+    stricter(a, b).
     """
     if shown == now:
         return shown
@@ -271,8 +269,9 @@ def stricter_gate(shown: Ask, now: Ask) -> Ask:
 
 
 def shorten_deadline(gate: Ask, shown: Ask) -> Ask:
-    """The gate with the shorter of both deadlines; where one counts business hours and the other
-    counts others, all hours count, and nobody is let in by an escalation.
+    """Return `gate` with the shorter deadline of the two gates.
+
+    If their business hours differ, all hours count and escalations are dropped.
     """
     changed: dict[str, object] = {"deadline": min(shown.deadline, gate.deadline)}
     if shown.hours != gate.hours:
@@ -281,11 +280,11 @@ def shorten_deadline(gate: Ask, shown: Ask) -> Ask:
 
 
 def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) -> Allow | Ask:
-    """The gate with what these rules add, each with whether that it applies is known for sure.
+    """Return the gate with these additions; each comes with whether its rule surely applies.
 
-    What may run unasked is asked about where one of them names who decides. Nothing is ever taken
-    away: whoever meets the result before any escalation has met `gate`. A rule of which it cannot
-    be told whether it applies adds no escalation, for that lets more people decide.
+    An allowed call is asked about if one of the additions names who decides. Additions never
+    loosen: votes that meet the result before any escalation have met `gate`. A rule that may or may
+    not apply adds no escalation, because an escalation lets more people decide.
     """
     if isinstance(gate, Allow):
         asking = next((each.ask for each, _ in additions if each.ask), None)
@@ -300,7 +299,7 @@ def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) 
 
 
 def _changes(gate: Ask, addition: Addition, sure: bool) -> dict[str, object]:
-    """What the addition makes of the gate, where that differs."""
+    """Return the fields of the gate that the addition changes, with their new values."""
     steps = addition.escalation if sure else ()
     new = [step for step in steps if step not in gate.escalation]
     wanted: dict[str, object] = {
@@ -320,8 +319,9 @@ def _changes(gate: Ask, addition: Addition, sure: bool) -> dict[str, object]:
 
 
 def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The n-th stage of the same approvers in one is the n-th in the other: the larger quorum
-    counts.
+    """Return `first` with the stages of `second` merged in, or appended if they have no equal.
+
+    The n-th stage of the same approvers is the same in both; it gets the larger quorum.
     """
     stages = list(first)
     free = list(range(len(first)))
@@ -363,7 +363,7 @@ def _more_words(one: Reasons, other: Reasons) -> Reasons:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """One vote that was let through, as it is stored."""
+    """One accepted vote, as it is stored."""
 
     person: str
     verb: Verb  # APPROVE or REJECT
@@ -374,7 +374,7 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How far it has come."""
+    """The count of votes on a gate so far, with its outcome."""
 
     outcome: Balance
     stage: int  # the one that is open, the first of them, or the last
@@ -386,21 +386,21 @@ class Tally:
 
     @property
     def turn(self) -> tuple[int, ...]:
-        """The stages whose people are asked; where it is over, the last."""
+        """Return the stages whose approvers are asked now; only `stage` once voting has ended."""
         return self.open or (self.stage,)
 
 
 def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """Evaluate `ballots` in the order they were stored.
+    """Count `ballots` in the order in which they were stored.
 
-    A person counts once, and a rejection takes back the approval of whoever has changed their mind;
-    after the end nothing counts.
+    A person counts once; rejecting takes back that person's own approval. Votes after the end are
+    ignored.
     """
     return _in_any_order(gate, ballots) if gate.any_order else _in_order(gate, ballots)
 
 
 def _in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """One stage after the other."""
+    """Count votes on a gate whose stages open one after the other."""
     counted: list[list[str]] = [[] for _ in gate.stages]
     rejected: list[str] = []
     stage = 0
@@ -425,14 +425,16 @@ def _in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
 
 
 def _open_stage(gate: Ask, counted: Sequence[Sequence[str]]) -> int:
-    """Return the first stage that lacks somebody; the number of stages when none does."""
+    """Return the first stage below its quorum; the number of stages if there is none."""
     met = (len(people) >= each.quorum for people, each in zip(counted, gate.stages, strict=True))
     return next((at for at, enough in enumerate(met) if not enough), len(gate.stages))
 
 
 def _in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """All stages at once. Each person counts in one of those where they may, and moves to another
-    of them where that makes room for somebody else.
+    """Count votes on a gate whose stages are all open at once.
+
+    Each person counts in one of the stages where they may approve, and is moved to another of them
+    if that makes room for somebody else.
     """
     may: dict[str, tuple[int, ...]] = {}  # who has approved, and where that may count
     rejected: list[str] = []
@@ -459,7 +461,7 @@ def _in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
 
 
 def _seats(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> list[set[str]]:
-    """Who counts in which stage, so that as many as can be do (by augmenting paths)."""
+    """Return the people who count in each stage, placing as many as possible (augmenting paths)."""
     seats: list[set[str]] = [set() for _ in gate.stages]
 
     def seat(person: str, tried: set[int]) -> bool:
@@ -484,7 +486,7 @@ def _seats(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> list[set[str]]:
 def _open_stages(
     gate: Ask, seats: Sequence[set[str]], may: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, ...]:
-    """The stages that lack somebody, or whose people can move to one that does."""
+    """Return the stages below their quorum, or whose people could move to such a stage."""
     found = {at for at, people in enumerate(seats) if len(people) < gate.stages[at].quorum}
     while more := {
         at

@@ -1,8 +1,8 @@
-"""A policy as its author writes it: the shape of the file, where things stand in it, and what the
-author is told. PURE; what the rules mean is `bot.policy.evaluation`.
+"""The policy file as its author writes it: its keys and values, and the messages about mistakes.
+PURE; what the rules mean is in `bot.policy.evaluation`.
 
-The author is told as well of what means nothing or can never come true: keys out of place, votes
-nobody has, moments after the end.
+Messages also report what has no effect or can never happen: keys out of place, quorums larger than
+the number of people, moments after the deadline.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
 from bot.toml_file import COMPLAINTS, unknown_key_sentence
 from countersign.durations import DAY, seconds
 
-# A policy as its author writes it: the shape of the file, where things stand in it, and what
-# the author is told. PURE; what the rules mean is `bot.policy.evaluation`.
-
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
 DEADLINE_MIN, DEADLINE_MAX = 30, 30 * DAY  # seconds
@@ -48,7 +45,7 @@ class _Strict(BaseModel):
 
 
 def check_people(values: list[str]) -> list[str]:
-    """A list of approvers, checked."""
+    """Return a list of approvers if it is valid; raises ValueError with what is wrong."""
     if not values:
         raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
     for each in values:
@@ -66,7 +63,7 @@ def check_people(values: list[str]) -> list[str]:
 
 
 def _lasting(value: str) -> str:
-    """A duration, checked."""
+    """Return a duration if it is valid; raises ValueError with what is wrong."""
     if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
         raise ValueError(
             f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
@@ -75,7 +72,7 @@ def _lasting(value: str) -> str:
 
 
 def _names(values: list[str]) -> list[str]:
-    """A list of fields, checked."""
+    """Return a list of field names if it is valid; raises ValueError."""
     if not all(_FIELD.fullmatch(each) for each in values):
         raise ValueError('write names of fields, as in ["amount"]')
     return values
@@ -132,7 +129,7 @@ class Options(_Strict):
 
     @property
     def said(self) -> frozenset[str]:
-        """The keys of these that stand in the file here."""
+        """Return the keys of `Options` that are written here in the file."""
         return frozenset(self.model_fields_set & Options.model_fields.keys())
 
     @field_validator("post_to")
@@ -289,7 +286,7 @@ _MISSING = {
 
 
 def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """What is wrong and what to do, for one of Pydantic's complaints about a file of this model."""
+    """Return what is wrong and what to do, for a Pydantic error about a file of this model."""
     if error["type"] == "extra_forbidden":
         return unknown_key_sentence(error["loc"], model)
     if error["loc"] == ("rule",):
@@ -304,7 +301,7 @@ def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
-    """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
+    """Yield each key that is useless with the rule's verdict, or missing, with what to do."""
     verdict = f'verdict = "{rule.verdict}"'
     if rule.verdict == "add":
         yield from _not_added(rule)
@@ -332,7 +329,10 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 
 
 def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
-    """The keys of a rule that adds which would loosen what it adds to, or add nothing."""
+    """Yield each key of a rule that adds which would loosen other rules or add nothing, and a fix.
+
+    The rule that adds has verdict = "add".
+    """
     said = rule.said
     if not said:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
@@ -346,9 +346,9 @@ def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 
 
 def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:
-    """Keys of `own` that say what cannot be, with what to do.
+    """Yield each key of `own` whose value contradicts another or can never apply, with what to do.
 
-    `gate` is what `own` and `defaults` come to.
+    `gate` is the gate that `own` and `defaults` result in.
     """
     if own.stages is not None and (own.approvers is not None or own.quorum is not None):
         yield (
@@ -375,7 +375,7 @@ def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tupl
 
 
 def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
-    """Where people are named one by one, there have to be enough of them."""
+    """Yield the key at fault if fewer people are named than the quorums or the veto need."""
     who = [
         gate.approvers_of(index, timedelta(seconds=gate.deadline))
         for index in range(len(gate.stages))
@@ -398,5 +398,5 @@ def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
 
 
 def _heads(who: Approvers) -> float:
-    """How many people these can be; without end where only Slack knows."""
+    """Return how many people these can be at most; infinite if only Slack knows."""
     return math.inf if who.groups or who.channel else len(who.users) + who.requester

@@ -1,6 +1,6 @@
-"""The rules of a policy and its default, put together from the entries of its file: which calls
-each is about, and what it needs to know to tell. PURE; what makes no sense as a whole is noted as a
-problem of the file.
+"""The rules of a policy, assembled from the entries of its file: which calls each rule covers, and
+which look-ups it needs. PURE; entries that contradict each other are reported as problems of the
+file.
 """
 
 from __future__ import annotations
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from bot.policy.condition import Condition
 
 
-# One rule of a policy: which calls it is about, and what it needs to know to tell. PURE.
-
-# Requests that a policy prepares for people: a tool, with some of its fields filled in for
-# good.
+# Requests that a policy prepares for people: a tool, with some of its fields fixed.
 
 
 class Template(BaseModel):
@@ -57,7 +54,7 @@ ALIKE, LEAST_LETTERS = 0.8, 4  # from when on a pattern that fits nothing is tak
 
 @cache
 def condition(source: str) -> Condition:
-    """The condition, read once; raises ConditionError."""
+    """Return the parsed condition, cached by its text; raises ConditionError."""
     # only now: the library behind it takes a moment to load
     from bot.policy.condition import Condition
 
@@ -78,8 +75,9 @@ class Rule(BaseModel):
     gate: Annotated[Allow | Deny | Ask | Addition, Field(discriminator="verdict")]
 
     def is_about(self, tool: str, effect: str | None, risk: str) -> bool:
-        """Whether calls of this tool, effect class and risk can fall under this rule; None stands
-        for any effect.
+        """Return whether calls of this tool, effect class and risk can fall under this rule.
+
+        An `effect` of None stands for any effect.
         """
         return (
             (effect is None or effect in self.effects)
@@ -88,9 +86,7 @@ class Rule(BaseModel):
         )
 
     def fits(self, facts: Facts, effect: str) -> tuple[bool | None, str]:
-        """Whether a call falls under this rule, None where that cannot be told, and what decided
-        it.
-        """
+        """Return whether a call falls under this rule (None if unknown), and the reason why."""
         if not any(fnmatchcase(facts.tool, each) for each in self.tools):
             return False, "it is about other tools"
         if effect not in self.effects:
@@ -138,20 +134,18 @@ class Rule(BaseModel):
         return holds, f"its condition is {'true' if holds else 'not true'}: {self.when}"
 
     def names(self, tool: str) -> bool:
-        """Whether a pattern of this rule other than * fits the tool."""
+        """Return whether a pattern of this rule other than * fits the tool."""
         return any(each.strip("*") and fnmatchcase(tool, each) for each in self.tools)
 
     def covers(self) -> frozenset[str]:
-        """The effect classes of which this rule takes every call, whatever the tool, the place and
-        the person.
-        """
+        """Return the effect classes of which this rule takes every call; empty if restricted."""
         open_to_all = not (self.channels or self.requesters or self.when) and len(self.risks) == 3
         every = open_to_all and any(not each.strip("*") for each in self.tools)
         return frozenset(self.effects) if every else frozenset()
 
 
 def needs_of(rules: Iterable[Rule]) -> Needs:
-    """What any of these rules needs."""
+    """Return all look-ups these rules need: groups, channels, people and sums."""
     groups: set[str] = set()
     channels: set[str] = set()
     spent: set[SpendingSum] = set()
@@ -179,7 +173,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _nearly(pattern: str, tools: Collection[str]) -> str:
-    """Return the tool that a pattern seems to miss by a slip; "" for one that may come yet."""
+    """Return the tool whose name a pattern probably meant but misspelt; "" if none is close."""
     letters = re.sub(r"[*?]|\[[^\]]*\]", "", pattern)
     from_end = pattern[0] in "*?["
     parts = {(name[-len(letters) :] if from_end else name[: len(letters)]): name for name in tools}
@@ -188,9 +182,10 @@ def _nearly(pattern: str, tools: Collection[str]) -> str:
 
 
 def unfit_promises(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
-    """What in a rule promises a protection that these tools do not give: the key, what is wrong,
-    what to do. It denies a tool that is not there, or by a pattern that misses one narrowly, or
-    sums one up.
+    """Yield each promise of a rule that fails with these tools: the key, what is wrong, the remedy.
+
+    The rule denies a tool that does not exist, denies by a pattern that narrowly misses a tool, or
+    sums up a tool or field that does not exist.
     """
     if isinstance(rule.gate, Deny):
         for pattern in sorted(unmatched_patterns(rule, tools)):
@@ -217,10 +212,10 @@ ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
 
 
 class Assembly:
-    """Puts the rules of one file together, in order, and remembers what the earlier ones cover."""
+    """Builder of the rules of one file, in order, which tracks what earlier rules cover."""
 
     def __init__(self, written: PolicyFile, problems: FileProblems) -> None:
-        """What is wrong is added to `problems`."""
+        """Build the hours and the defaults of `written`; mistakes are added to `problems`."""
         self._written = written
         self._problems = problems
         self._names = {"default"}
@@ -231,7 +226,7 @@ class Assembly:
         self.loosen = _approvers(written.modes.loosen) if written.modes.loosen else None
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return the rules in order; those that nobody could decide are left out, as problems."""
+        """Return the rules in order; a rule that nobody could decide is left out and reported."""
         defaults = self._written.defaults
         for key, sentence in nonsense(defaults, Options(), self.default):
             self._problems.add(("defaults", key), sentence)
@@ -281,7 +276,7 @@ class Assembly:
     def _gate(
         self, index: int, entry: RuleEntry, name: str
     ) -> Allow | Deny | Ask | Addition | None:
-        """Return what the entry decides, and note what makes no sense in it."""
+        """Return the gate of an entry, None if nobody could decide; mistakes are reported."""
         for key, sentence in odd_keys(entry):
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
@@ -305,7 +300,7 @@ class Assembly:
                 return asked
 
     def _addition(self, index: int, entry: RuleEntry, name: str) -> Addition:
-        """Return what the entry adds, and note what can never come true of it."""
+        """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
         ask = self._ask(name, entry, defaults) if asking else None
@@ -329,7 +324,7 @@ class Assembly:
         return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
     def _ask(self, name: str, first: Options, second: Options) -> Ask | None:
-        """Return the gate that `first` asks for, filled up from `second`; None without people."""
+        """Return the gate of `first`, filled up from `second`; None if it names nobody."""
         own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
         chosen = second.model_dump(exclude_none=True, include=set(ASK_KEYS))
         if "stages" in own or "approvers" in own:  # who decides is said in one place
@@ -362,7 +357,7 @@ class Assembly:
         )
 
     def _business_hours(self) -> BusinessHours | None:
-        """Return what [hours] comes to; notes where it is missing, or comes to nothing."""
+        """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
         written = self._written.hours
         if written is None:
             for loc, each in self._options():
@@ -389,7 +384,7 @@ class Assembly:
         )
 
     def _options(self) -> Iterator[tuple[Loc, Options]]:
-        """[defaults] and every rule, with where they stand."""
+        """Yield [defaults] and every rule, each with its location in the file."""
         yield ("defaults",), self._written.defaults
         for index, each in enumerate(self._written.rule):
             yield ("rule", index), each
@@ -400,7 +395,7 @@ def _steps(defaults: Options) -> list[dict[str, Any]]:
 
 
 def _seconds(written: str, hours: BusinessHours | None) -> int:
-    """How long that is; a day of business hours is as long as they last."""
+    """Return a duration in seconds; with `hours`, a day has the length of a business day."""
     found = seconds(written)
     return found // DAY * hours.day if hours and written.endswith("d") else found
 
@@ -430,7 +425,7 @@ def _approvers(who: Iterable[str]) -> Approvers:
 
 
 def templates_of(entries: Sequence[TemplateEntry], problems: FileProblems) -> tuple[Template, ...]:
-    """Return what a file prepares, in order; a title that stands twice is added to `problems`."""
+    """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
     titles: set[str] = set()
     found = []
     for index, entry in enumerate(entries):

@@ -1,4 +1,5 @@
-"""Several processes on one database: who is alive, who works on what, what one tells another.
+"""Cooperation of several processes on one database: who is alive, who does what, notifications.
 
-None of it decides anything, and a process that is alone with its database imports none of it.
+Nothing here decides about calls, and a process that is alone with its database does not import the
+parts that need PostgreSQL.
 """

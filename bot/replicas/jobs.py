@@ -1,8 +1,8 @@
-"""What is to be worked on, handed out by Procrastinate: a job for each run that became READY.
+"""Jobs of Procrastinate that distribute READY runs to the replicas: one job for each such run.
 
-The job is stored in the transaction of the fact, so that there is none without the other. It only
-says where to look: a job for a run that somebody has taken already does nothing, and one that is
-lost is made up for by the loop.
+A job is stored in the transaction that makes its run READY, so that both exist or neither. It only
+says which run to look at: a job for a run that another replica has already taken does nothing, and
+the loop makes up for a lost job.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ GRACE = 5.0  # seconds that jobs have to end when the process stops
 
 
 class Jobs:
-    """One per process. `run` is a thread's body; `defer` belongs to whoever has a transaction."""
+    """This process's view of the jobs. `run` is a thread's body; `defer` needs a transaction."""
 
     def __init__(self, address: dict[str, Any], hear: Callable[[str], None], at_once: int) -> None:
-        """`address`: how psycopg reaches the database; `hear(run id)` is called on some thread, for
-        so many runs at once, and waits for nobody.
+        """`address`: psycopg's connection arguments.
+
+        `hear(run id)` is called on some thread for each job, for `at_once` runs at the same time,
+        and must not wait.
         """
         # it logs a line for each job, and the audit has one already
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
@@ -52,7 +54,7 @@ class Jobs:
         self._stop: Callable[[], None] = lambda: None
 
     def prepare(self, store: Store) -> None:
-        """Make Procrastinate's tables beside ours, unless they are there."""
+        """Create Procrastinate's tables in the database, unless they exist."""
         with store.write() as tx:
             if tx.exec_driver_sql("SELECT to_regclass('procrastinate_jobs')").scalar() is None:
                 tx.raw.execute(SchemaManager.get_schema())
@@ -69,7 +71,7 @@ class Jobs:
             raise driver_error(cause, tx.dialect, "a job for a run", ()) from error
 
     def run(self) -> None:
-        """Take jobs until `stop`; the thread's body. What ends by itself is begun anew."""
+        """Take jobs until `stop`, and start again after failures; the thread's body."""
         while not self._stopping.is_set():
             try:
                 # a pool would try for long, and ever less often
@@ -81,7 +83,7 @@ class Jobs:
             self._stopping.wait(AGAIN)
 
     def stop(self) -> None:
-        """Take no more; what is under way comes to its end."""
+        """Take no more jobs; those in progress have GRACE seconds to finish."""
         self._stopping.set()
         self._stop()
 
@@ -141,18 +143,18 @@ class Jobs:
 
 
 def _unchecked(**given: Any) -> AsyncConnectionPool[Any]:
-    """A pool that tries no connection before each use; a lost one has `_serve` begin anew."""
+    """Return a connection pool that does not test connections; `run` recovers from lost ones."""
     return AsyncConnectionPool(**given | {"check": None})
 
 
 def _quietly(loop: asyncio.AbstractEventLoop, worker: asyncio.Task[None]) -> None:
-    """End the worker from another thread; it may have ended."""
+    """Cancel the worker from another thread; do nothing if its event loop has ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(worker.cancel)
 
 
 async def _sweeping(app: procrastinate.App, worker: asyncio.Task[None]) -> None:
-    """Sweep from time to time as long as the worker works."""
+    """Call `_sweep` every STALLED seconds as long as the worker runs."""
     while not worker.done():
         await asyncio.sleep(STALLED)
         try:
@@ -162,7 +164,7 @@ async def _sweeping(app: procrastinate.App, worker: asyncio.Task[None]) -> None:
 
 
 async def _sweep(app: procrastinate.App) -> None:
-    """Have the jobs of replicas that are no more taken by others."""
+    """Put the jobs of dead replicas back into the queue, so that other replicas take them."""
     manager = app.job_manager
     for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED):
         with suppress(ConnectorException):  # another replica was faster

@@ -1,6 +1,7 @@
-"""How a process becomes one of several, where its record is on a server; else it is alone.
+"""Set-up of a process as one of several replicas, or alone if its database is a file.
 
-Only then are Procrastinate and the driver imported, which an installation on a file does without.
+Procrastinate and the PostgreSQL driver are imported only for several replicas; an installation with
+a database file does not need them.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ if TYPE_CHECKING:
     from bot.replicas.replicas import Replicas
 
 
-# A process that is alone with its database: nothing to share, and nobody to wait for.
+# The stand-in for `Replicas` in a process that is alone with its database.
 
 
 class SingleProcess(NoOtherProcesses):
-    """What `Replicas` is where there are several."""
+    """The counterpart of `Replicas` for a process that is alone with its database."""
 
     def __init__(self, workers: WorkerPool) -> None:
-        """Every channel is its own."""
+        """Keep the workers, and send to every channel."""
         self.workers = workers
         self.channels: Channels = EveryChannel()
 
     def start(self) -> None:
-        """Nothing is begun."""
+        """Do nothing: there are no other replicas."""
 
     def rest(self) -> None:
-        """Nothing is to rest."""
+        """Do nothing: there are no jobs to stop taking."""
 
     def stop(self) -> None:
-        """Nothing is ended."""
+        """Do nothing: nothing was started."""
 
     def is_idle(self) -> bool:
-        """Return whether nothing waits for a worker: the loop knows."""
+        """Return True: without other processes the loop alone knows what waits for a worker."""
         return True
 
 
@@ -59,9 +60,9 @@ MISSING = (
 
 
 def settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings, RecordClock]:
-    """Return the settings and the record's clock, as they are for one of several or one alone.
+    """Return settings and clock adapted to several replicas, or to a single process.
 
-    Raises StartupError where something is missing for it.
+    Raises StartupError when the database is shared and Procrastinate is not installed.
     """
     if not settings.is_shared:
         return settings, RecordClock(clock)
@@ -72,9 +73,9 @@ def settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings, Reco
 
 
 def advance_clock(store: Store, clock: RecordClock) -> None:
-    """Have the clock never tell a time before the newest on record; raises what the database does.
+    """Advance the clock past the newest time in the database; raise what the database raises.
 
-    So a clock that was set back while nobody ran makes nothing valid again that had expired.
+    So a clock that was set back while no process ran makes nothing valid again that had expired.
     """
     if isinstance(clock, SharedClock):
         clock.measure(store)
@@ -85,7 +86,7 @@ def advance_clock(store: Store, clock: RecordClock) -> None:
 
 
 class ReplicaParts(Protocol):
-    """What of the core is needed here."""
+    """The parts of the application's core that replicas need."""
 
     @property
     def settings(self) -> Settings:
@@ -94,17 +95,17 @@ class ReplicaParts(Protocol):
 
     @property
     def store(self) -> Store:
-        """The record."""
+        """The database."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """What the time is."""
+        """The clock that all decisions use."""
         ...
 
     @property
     def signals(self) -> Signals:
-        """What wakes whom."""
+        """The signals that wake the threads."""
         ...
 
 
@@ -114,10 +115,10 @@ def join_replicas(
     heard: Callable[[Mapping[str, Any]], bool],
     pauses: Pauses | None,
 ) -> Replicas | SingleProcess:
-    """Return what this process is to the others, with its workers; nothing has begun.
+    """Return this process's `Replicas`, or `SingleProcess` if it is alone; nothing is started.
 
-    `advance` is their work. `heard` heeds an event about people and channels, `pauses` are
-    those that Slack asks for.
+    `advance` is what the workers do with a run. `heard` handles a Slack event about people or
+    channels; `pauses` holds the pauses that Slack asked for, None for a single process.
     """
     settings, clock, signals = core.settings, core.clock, core.signals
     workers = WorkerPool(advance, settings.workers, signals)

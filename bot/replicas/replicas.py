@@ -27,14 +27,14 @@ from storage.postgres_session import ON_THE_LINE
 from storage.store import Store
 from storage.transaction import Transaction
 
-# Which of the other replicas are no more: those that were watched, and gave no sign of life.
+# Detection of dead replicas: those whose heartbeat has not changed while this process watched.
 
 
 class LostReplicas:
-    """One per process; any thread."""
+    """The replicas whose heartbeats have stopped; one per process, any thread."""
 
     def __init__(self, seconds: float, passed: Callable[[], float] = elapsed_seconds) -> None:
-        """A beat counts for so many `seconds`; `passed` says how time passes here."""
+        """`seconds`: how long a heartbeat counts; `passed` returns elapsed seconds."""
         self._seconds, self._passed = seconds, passed
         self._lock = threading.Lock()
         # by replica: its latest beat, and when that was first seen here
@@ -42,9 +42,10 @@ class LostReplicas:
         self._asked = passed()  # when the latest beats were asked for
 
     def look(self, read: Callable[[], Mapping[str, datetime]]) -> None:
-        """`read` the latest beats of all replicas there are; raises what that raises.
+        """Read the latest heartbeats with `read` and note when each was first seen.
 
-        What is not seen while this process stalls says nothing of the others.
+        Raises what `read` raises. Time in which this process itself stalls does not count against
+        the other replicas.
         """
         asked = self._passed()
         beats = read()
@@ -55,7 +56,7 @@ class LostReplicas:
             self._asked = asked
 
     def gone(self, seconds: float = 0.0) -> set[str]:
-        """The replicas that are no more, and have been so for `seconds`."""
+        """Return the ids of the replicas that have been dead for at least `seconds`."""
         with self._lock:
             before = self._asked - self._seconds - seconds
             return {each for each, (_, since) in self._seen.items() if since <= before}
@@ -69,7 +70,7 @@ Pauses = Callable[[replicas.PauseEnds], None]
 
 
 class Replicas:
-    """One per process; what the loop, the outbox and the workers have to know of the others."""
+    """This process as one of several replicas, for the loop, the outbox and the workers."""
 
     patience: timedelta | None = QUEUED
 
@@ -84,9 +85,9 @@ class Replicas:
         heard: Callable[[Iterable[Delivery]], None],
         paused: Pauses,
     ) -> None:
-        """`heard` is told what Slack has said of people and channels to others.
+        """`heard` gets Slack events about people and channels that other replicas stored.
 
-        `paused` is told until when Slack wants to be asked no more.
+        `paused` gets the pauses that Slack asked any replica for, with their ends.
         """
         self._store, self._clock, self._signals = store, clock, signals
         self.workers, self._lease = workers, settings.lease
@@ -118,7 +119,7 @@ class Replicas:
         self._beats = 0
 
     def start(self) -> None:
-        """Be one of them from now on; raises what the database could not."""
+        """Join the replicas and start this one's threads; raise what the database raises."""
         self.jobs.prepare(self._store)
         self._store.hand_out_by(self.jobs.defer)
         self._clock.measure(self._store)
@@ -131,17 +132,17 @@ class Replicas:
         log.info("replica %s is one of those on this database", self.id)
 
     def _hear(self, run_id: str) -> None:
-        """Have a run worked on of which a job says that it is READY."""
+        """Give the run that a job names to a worker, if the run is still READY."""
         with self._store.read() as tx:
             found = runs.ready_run(tx, run_id)
         self.workers.hand_out(found)
 
     def rest(self) -> None:
-        """Take up no more run."""
+        """Take no more runs from jobs."""
         self.jobs.stop()
 
     def stop(self) -> None:
-        """Be one of them no more, and say so: others go on at once."""
+        """Leave the replicas and notify the others, so that they take over at once."""
         self.jobs.stop()
         self._pulse.stop()
         for thread in self._threads:
@@ -158,20 +159,24 @@ class Replicas:
         self._ears.stop()
 
     def is_idle(self) -> bool:
-        """Return whether nothing waits for a worker."""
+        """Return whether no run is READY, that is, waits for a worker."""
         with self._store.read() as tx:
             return not runs.ready_run_ids(tx)
 
     def have(self, delivery: Delivery, now: datetime) -> bool:
-        """Return whether another replica, which stored it, is dealing with it."""
+        """Return whether another replica stored this delivery and still has time to handle it."""
         return delivery.key not in self._signals.own and now - delivery.received_at < TAKEN
 
     def may_be_dead(self) -> bool:
-        """Return whether whoever let a lease lapse could have renewed it."""
+        """Return whether the holder of a lapsed lease may be taken for dead.
+
+        That is so once this replica has been alive for a whole lease: the holder had the time to
+        renew.
+        """
         return self._pulse.has_watched_for(self._lease)
 
     def pause(self, method: str, channel: str, until: datetime) -> None:
-        """Have all replicas leave Slack alone until then; never fails."""
+        """Tell all replicas not to call this Slack method until `until`; never fail."""
         try:
             with self._store.write() as tx:
                 replicas.pause(tx, method, channel, until)
@@ -195,7 +200,7 @@ class Replicas:
         self.channels.lose()
 
     def _learn(self, tx: Transaction) -> None:
-        """See what the others have done since the last beat, and tidy up."""
+        """Read what other replicas have done since the last heartbeat, and clean up."""
         now = self._clock.now()
         self._living.look(lambda: replicas.latest_heartbeats(tx))
         self._paused(replicas.pauses(tx, now))
@@ -213,7 +218,7 @@ class Replicas:
 
 
 def parse_event(delivery: Delivery) -> dict[str, Any]:
-    """What Slack has told; without a type where that cannot be read."""
+    """Return the Slack event in a delivery; {"type": ""} if it cannot be read."""
     try:
         found: dict[str, Any] = json.loads(delivery.body)["event"]
     except (LookupError, TypeError, ValueError):
@@ -222,12 +227,12 @@ def parse_event(delivery: Delivery) -> dict[str, Any]:
 
 
 def psycopg_address(store: Store) -> dict[str, Any]:
-    """How psycopg reaches the database of this record."""
+    """Return the arguments with which psycopg connects to this store's database."""
     _, address = store.engine.dialect.create_connect_args(store.engine.url)
     return {**ON_THE_LINE, **address}
 
 
-# The sign of life that a replica gives: by it others know that what it holds is held.
+# The heartbeat of a replica: as long as it goes on, other replicas leave alone what this one holds.
 
 
 EVERY = 1.0  # seconds between two beats
@@ -236,7 +241,7 @@ MARGIN = 0.5  # seconds before the others do, a replica takes itself for dead
 
 
 class Heartbeat:
-    """One per process. `run` is a thread's body; the rest may be asked by any thread."""
+    """This replica's sign of life. `run` is a thread's body; any thread may call the rest."""
 
     def __init__(
         self,
@@ -249,10 +254,10 @@ class Heartbeat:
         learn: Callable[[Transaction], None],
         lapsed: Callable[[], None],
     ) -> None:
-        """`active`: the runs that are worked on here, whose `lease` is so many seconds.
+        """`active` returns the ids of the runs worked on here; each heartbeat extends their leases.
 
-        `learn` is handed the transaction of each beat; `lapsed` is called, before this replica
-        counts as alive again, where it did not for a while.
+        `lease`: the length of such a lease in seconds. `learn` gets the transaction of each
+        heartbeat; `lapsed` is called after a gap, before this replica counts as alive again.
         """
         self._store, self._clock, self._replica = store, clock, replica
         self._lease = timedelta(seconds=lease)
@@ -262,21 +267,24 @@ class Heartbeat:
         self._since: float | None = None  # and has been without a break since then
 
     def is_alive(self) -> bool:
-        """Return whether the others count on this replica."""
+        """Return whether the other replicas take this one for alive."""
         return elapsed_seconds() < self._until
 
     def has_watched_for(self, seconds: float) -> bool:
-        """Return whether it was alive all of that time: who else was could have said so."""
+        """Return whether this replica has been alive without a break for `seconds`.
+
+        If so, any other living replica had the time to give its sign of life.
+        """
         since = self._since
         return since is not None and self.is_alive() and elapsed_seconds() - since >= seconds
 
     def run(self) -> None:
-        """Beat until `stop`; the thread's body."""
+        """Store a heartbeat every second until `stop`; the thread's body."""
         while not self._stopping.wait(EVERY):
             self.beat()
 
     def beat(self) -> bool:
-        """Give one sign of life; False where the database could not take it."""
+        """Store one heartbeat and extend the leases; return False if the database failed."""
         began = elapsed_seconds()
         try:
             self._clock.measure(self._store)
@@ -297,18 +305,18 @@ class Heartbeat:
         return True
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Store no more heartbeats."""
         self._stopping.set()
 
 
-# Which channels this replica sends to: who first has something to send to one that is free
-# keeps it, until it is silent there for a while, or is no more.
+# The channels that this replica sends to. The first replica with a message for a free channel
+# takes its queue, and keeps it until it has sent nothing there for a while, or is dead.
 
 KEPT = 30.0  # seconds that a channel is kept where nothing is sent
 
 
 class ReplicaChannels:
-    """One per process; any thread."""
+    """The channel queues that this replica holds; one per process, any thread."""
 
     def __init__(
         self,
@@ -318,8 +326,9 @@ class ReplicaChannels:
         is_alive: Callable[[], bool],
         tell: Callable[[], None],
     ) -> None:
-        """`living` says who of the others is no more, `is_alive` whether this replica counts as
-        alive; `tell` tells the others to send.
+        """`living` knows the dead replicas, `is_alive` whether this one counts as alive.
+
+        `tell` notifies the other replicas that there is something to send.
         """
         self._store, self._living, self._replica = store, living, replica
         self._is_alive, self._tell = is_alive, tell
@@ -327,7 +336,10 @@ class ReplicaChannels:
         self._mine: dict[str, float] = {}  # when there was last something to send
 
     def mine(self, channels: set[str]) -> set[str]:
-        """Return those of the channels that this replica sends to, having taken what is free."""
+        """Return those of `channels` this replica sends to, after taking the free ones.
+
+        The other replicas are notified if some are not its own.
+        """
         if not channels or not self._is_alive():
             return set()
         with self._lock:
@@ -341,16 +353,16 @@ class ReplicaChannels:
         return held
 
     def holds(self, channel: str) -> bool:
-        """Return whether this replica still sends to it."""
+        """Return whether this replica is alive and still sends to the channel."""
         return channel in self._mine and self._is_alive()
 
     def lose(self) -> None:
-        """Others may have taken all of them: this replica did not count as alive for a while."""
+        """Forget all channels: others may have taken them while this replica was not alive."""
         with self._lock:
             self._mine.clear()
 
     def release(self, tx: Transaction, *, used: set[str]) -> None:
-        """Give up those in which nothing was sent for long, and is not now."""
+        """Give up the channels that had nothing to send for KEPT seconds, except `used`."""
         before = elapsed_seconds() - KEPT
         with self._lock:
             idle = [each for each, last in self._mine.items() if last < before and each not in used]
@@ -373,7 +385,7 @@ class ReplicaChannels:
             }
 
 
-# What one replica tells the others at once: a word on a channel of PostgreSQL's NOTIFY.
+# Notifications between replicas: one word each, by PostgreSQL's NOTIFY.
 
 log = logging.getLogger("countersign.replicas")
 
@@ -384,7 +396,7 @@ AGAIN = 1.0  # seconds between two tries to reach the database
 
 
 class Notification(StrEnum):
-    """What is told."""
+    """The kinds of notifications between replicas."""
 
     POST = "post"  # there is something to send, in a channel of yours
     WORK = "work"  # there is something to take up
@@ -392,9 +404,9 @@ class Notification(StrEnum):
 
 
 class Notifications:
-    """One per process. `run` is a thread's body; `tell` may be called from any thread.
+    """Notifications to and from other replicas. `run` is a thread's body; any thread may `tell`.
 
-    It does not hear itself.
+    A replica does not receive its own.
     """
 
     def __init__(
@@ -403,14 +415,14 @@ class Notifications:
         heard: Mapping[Notification, Callable[[], None]],
         replica: str,
     ) -> None:
-        """`connect` makes a connection that commits by itself; `heard` is called for each word."""
+        """`connect` opens a connection with autocommit; `heard` has a function for each word."""
         self._connect, self._heard, self._replica = connect, heard, replica
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._mouth: psycopg.Connection[Any] | None = None
 
     def tell(self, word: Notification) -> None:
-        """Have every replica hear it; never fails."""
+        """Send a notification to all other replicas; log a failure instead of raising it."""
         with self._lock:
             try:
                 if self._mouth is None or self._mouth.closed:
@@ -423,7 +435,7 @@ class Notifications:
                 self._hush()
 
     def run(self) -> None:
-        """Hear what the others tell until `stop`; the thread's body."""
+        """Receive notifications until `stop`, reconnecting after failures; the thread's body."""
         while not self._stopping.is_set():
             try:
                 with self._connect() as line:
@@ -435,7 +447,7 @@ class Notifications:
                 self._stopping.wait(AGAIN)
 
     def stop(self) -> None:
-        """Hear and tell no more."""
+        """Stop sending and receiving notifications."""
         self._stopping.set()
         with self._lock:
             self._hush()

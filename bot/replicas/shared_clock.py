@@ -1,7 +1,7 @@
-"""The database's clock: all replicas decide by the same time, whatever their machines say.
+"""The database's clock: all replicas decide by its time, whatever their machines' clocks say.
 
-It is asked at every beat, and between two of them it goes on as time passes here. Where it was set
-back, time goes on as it passes, too.
+The database is asked at every heartbeat; between two of them the time advances with this process's
+elapsed seconds. The time never goes back, even if the database's clock is set back.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's w
 
 
 class SharedClock(RecordClock):
-    """One per process; any thread."""
+    """A clock that follows the database's time; one per process, any thread."""
 
     def __init__(self, own: Clock) -> None:
-        """`own`: this machine's, which counts until `measure`, and as far as a test moves it."""
+        """`own`: this machine's clock, used until `measure`; a test's shift of it always counts."""
         super().__init__(own)
         self._lock = threading.Lock()
         self._known: tuple[datetime, float] | None = None  # the database's time, and when it was so
 
     def now(self) -> datetime:
-        """The record's time, in UTC; until `measure` this machine's."""
+        """Return the record's time in UTC; before `measure` this machine's time."""
         return self._own.now() if self._known is None else super().now()
 
     def wall(self) -> datetime:
-        """The database's time, in UTC; until `measure` this machine's."""
+        """Return the database's time in UTC; before `measure` this machine's time."""
         known = self._known
         if known is None:
             return self._own.now()
@@ -38,7 +38,7 @@ class SharedClock(RecordClock):
         return known[0] + timedelta(seconds=elapsed_seconds() - known[1]) + shift
 
     def measure(self, store: Store) -> None:
-        """Ask the database what time it is; raises what that raises."""
+        """Ask the database for its time and follow it; raise what the database raises."""
         with store.read() as tx:
             tx.exec_driver_sql("SELECT 1")  # its own way is not the question's
             asked = elapsed_seconds()
@@ -47,9 +47,10 @@ class SharedClock(RecordClock):
         self.learn(found, asked, answered)
 
     def learn(self, at: datetime, asked: float, answered: float) -> None:
-        """The database says that it is `at`, to a question of that moment, answered at that.
+        """Follow the time `at` that the database gave between the moments `asked` and `answered`.
 
-        What is known stays where that may be as right, so that time does not go to and fro.
+        The old value is kept if it agrees with the new one within the measuring error, so that time
+        does not jump back and forth.
         """
         middle, unsure = (asked + answered) / 2, (answered - asked) / 2 + CLOSE
         with self._lock:

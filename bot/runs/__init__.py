@@ -1,3 +1,1 @@
-"""Advancing requests: the loop, the intake of messages, the worker and the executor of approved
-calls.
-"""
+"""The work on runs: the loop, intake of messages, the worker and the executor of approved calls."""

@@ -1,11 +1,9 @@
-"""Asks the model about a thread, however long that has become: what is older is said in fewer words
-before it does not fit.
+"""Asks the model about a thread of any length, shortening the older part before it gets too long.
 
-What people were asked about goes to the model word for word, from the record; only the rest is
-summed up: by the model's server, where it has means of its own, else by the model, in words. Where
-neither can be had it is left out, and people are told. It is a big step and a rare one, so that
-what begins a request stays the same in between. It is stored before the turn; if the process dies
-in between, the next one finds it or takes it again.
+Calls that people decided about go to the model word for word, from the record; only the rest is
+summed up: by the model's server if it can, else by the model, in words; if both fail, it is left
+out and people are informed. Compactions are big and rare, so that the beginning of requests stays
+the same in between. Each is stored before the turn; if the process dies, the next one uses it.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import Compaction, Transcript, Transcripts
 
-# Every word about the older part of a thread that has become too long. Pure.
+# The texts that replace the older part of a thread that has become too long. Pure.
 
 MOST_OF_ITEM = 2_000  # characters that one item gives to a summary
 MOST_OF_SUMMARY = 6_000  # characters that are kept of it, where the model can read many
@@ -63,7 +61,7 @@ OLDER_LEFT_OUT = "(What came before that is left out: {many} entries.)"
 
 
 def without_files(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the items with words in the place of files: what is kept of them may outlast those."""
+    """Return the items with a sentence in place of each file, as the files may be deleted later."""
     return [_in_words(each) if each.get("role") == "user" else each for each in items]
 
 
@@ -76,10 +74,9 @@ def _in_words(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def compaction_source(items: Iterable[Mapping[str, Any]], most: int) -> tuple[dict[str, Any], int]:
-    """Return what is to be summed up as one item, and how many of the oldest are not in it.
+    """Return one item with the text to sum up (`most` characters), and how many items it omits.
 
-    `most`: characters that it may have. What stood for older items before is the first of them, and
-    is in it at any rate.
+    The first item, perhaps an earlier summary, is always in it; the oldest others are left out.
     """
     first, *rest = [_quoted(each) for each in items]
     taken: list[str] = []
@@ -96,7 +93,7 @@ def compaction_source(items: Iterable[Mapping[str, Any]], most: int) -> tuple[di
 
 
 def _quoted(item: Mapping[str, Any]) -> str:
-    """One item in words, behind ">"."""
+    """Return one item as text with each line quoted behind ">"; "" if it cannot be read."""
     match item.get("type", "message"):
         case "message":
             said = item_text(item.get("content"))
@@ -113,7 +110,7 @@ def _quoted(item: Mapping[str, Any]) -> str:
 
 
 def item_text(content: Any) -> str:
-    """What the content or output of an item says in words."""
+    """Return the text in an item's content or output, with a sentence in place of each file."""
     if isinstance(content, str):
         return content
     parts = [each for each in content or () if isinstance(each, dict)]
@@ -121,9 +118,9 @@ def item_text(content: Any) -> str:
 
 
 def summary_item(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict[str, Any]:
-    """Return the item that stands for older ones, with `most` characters of the summary.
+    """Return the item that replaces older ones: at most `most` characters of the summary `text`.
 
-    `out`: of how many nothing is in it.
+    `out`: the number of items that are not in the summary.
     """
     said, most = text.strip(), min(most, MOST_OF_SUMMARY)
     cut = said if len(said) <= most else f"{said[:most]} …"
@@ -133,7 +130,7 @@ def summary_item(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict[str, 
 
 
 def omission_item(many: int) -> dict[str, Any]:
-    """Return the item that stands for so many older ones of which nothing is told."""
+    """Return the item that says that `many` older items are left out."""
     text = LEFT_OUT.format(many=many)
     return {"role": "developer", "content": [{"type": "input_text", "text": text}]}
 
@@ -150,22 +147,19 @@ MOST_KNOWN = 1_000  # threads whose characters per token are remembered
 
 @dataclass(frozen=True, slots=True)
 class ModelPrompt:
-    """What the model is asked with.
-
-    items: those that it is sent of a thread, if its server opens a seal
-    """
+    """What a model request has besides the thread; `items` picks the thread's items for a seal."""
 
     items: Callable[[Transcript, str], list[dict[str, Any]]]
     tools: Sequence[dict[str, Any]]
     instructions: str
 
     def size(self) -> int:
-        """Characters of JSON."""
+        """Return the size of tools and instructions in characters."""
         return len(json.dumps(self.tools)) + len(self.instructions)
 
 
 class LongThreads:
-    """One per worker; what it remembers of the model is a guess, and no truth."""
+    """Model turns on threads of any length; one instance per worker. Token counts are estimates."""
 
     def __init__(
         self,
@@ -176,7 +170,7 @@ class LongThreads:
         known: Transcripts,
         window: int | None,
     ) -> None:
-        """`window`: how many tokens the model can read at once; None where nobody has said."""
+        """`window` is the number of tokens the model can read at once; None if not configured."""
         self._store = store
         self._clock = clock
         self._signals = signals
@@ -187,14 +181,15 @@ class LongThreads:
         self._per_token: OrderedDict[str, float] = OrderedDict()  # by thread
 
     def read(self, tx: Transaction, run: Run) -> Transcript:
-        """The transcript of the run's thread, whole."""
+        """Return the whole transcript of the run's thread."""
         return self._known.read(tx, run)
 
     def ask(
         self, run: Run, thread: Transcript, asked: ModelPrompt, sink: AnswerSink
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError and moves.FencedError; whatever `sink` raises passes
-        through.
+        """Take one model turn, compacting the thread first if it is too long.
+
+        Raises PlannerError and moves.FencedError; whatever `sink` raises passes through.
         """
         if self._window and self._tokens(run, thread, asked) >= FULL * self._window:
             thread = self._shorter(run, thread, asked, self._window, LEAST) or thread
@@ -222,11 +217,11 @@ class LongThreads:
         return result
 
     def _seal(self, thread: Transcript) -> str:
-        """What the model's server can open, where something in the thread is sealed."""
+        """Return the seal of the model's server if the thread has sealed compactions, else ""."""
         return self._planner.seal if any(each.seal for each in thread.compactions) else ""
 
     def _tokens(self, run: Run, thread: Transcript, asked: ModelPrompt) -> float:
-        """How many tokens a request has, by a guess."""
+        """Return an estimate of the request's size in tokens."""
         return (_size(thread, self._seal(thread)) + asked.size()) / self._rate(run)
 
     def _rate(self, run: Run) -> float:
@@ -234,7 +229,7 @@ class LongThreads:
             return self._per_token.get(_place(run), PER_TOKEN)
 
     def _note(self, run: Run, rate: float) -> None:
-        """Remember how many characters of the thread the model reads as one token."""
+        """Remember how many characters of this thread the model counts as one token."""
         with self._lock:
             self._per_token[_place(run)] = min(max(rate, 0.5), 20.0)
             self._per_token.move_to_end(_place(run))
@@ -242,7 +237,7 @@ class LongThreads:
                 self._per_token.popitem(last=False)
 
     def _learn(self, run: Run, thread: Transcript, asked: ModelPrompt, window: int) -> int:
-        """Take from a refusal how much the model can read: less than this, at any rate."""
+        """Return how many tokens the model can read, from its refusal; `window`: 0 if unstated."""
         tokens = self._tokens(run, thread, asked)
         if window and tokens < window:  # it counts more tokens than we do
             self._note(run, self._rate(run) * tokens / window)
@@ -253,8 +248,9 @@ class LongThreads:
     def _shorter(
         self, run: Run, thread: Transcript, asked: ModelPrompt, window: int, share: float
     ) -> Transcript | None:
-        """Say what is older in fewer words, and store that; None where it would gain less than this
-        share of the window.
+        """Compact and store the older part; return the new transcript, None if that gains little.
+
+        `share`: how much of the window it has to gain.
         """
         rate = self._rate(run)
         room = int(GOAL * window * rate) - asked.size()
@@ -288,7 +284,7 @@ class LongThreads:
     def _by_server(
         self, part: TranscriptCut, asked: ModelPrompt, seal: str, least: int
     ) -> tuple[Compaction | None, int]:
-        """Have the model's server say it in fewer items; None where that gains too little."""
+        """Have the model's server compact the part; return that (None if no use) and the tokens."""
         older = without_files(part.older)
         compacted = self._planner.compacted(older, asked.instructions)
         if compacted is None:
@@ -299,7 +295,10 @@ class LongThreads:
         return Compaction(part.until, part.kept, items, seal), compacted.tokens
 
     def _in_words(self, run: Run, part: TranscriptCut, window: int) -> tuple[Compaction, int]:
-        """Have the model sum it up, which can read `window` characters; else leave it out."""
+        """Have the model sum up the part, else leave it out; return that and the tokens used.
+
+        `window`: how many characters the model can read.
+        """
         reply, out = Reply("", [], 0), 0
         for share in SHARES:
             item, out = compaction_source(part.older, int(window * share))
@@ -321,7 +320,7 @@ class LongThreads:
         return Compaction(part.until, part.kept, (stands,), whole=whole), reply.tokens
 
     def _store_it(self, run: Run, made: Compaction, tokens: int) -> None:
-        """Store it and count what it took; moves.FencedError where the run is not ours any more."""
+        """Store the compaction and count its tokens; FencedError if the run was taken away."""
         at = self._clock.now()
         with self._store.write(durable=False) as tx:
             held = runs.held_by(tx, run.id, run.fence)
@@ -335,7 +334,7 @@ class LongThreads:
 
 
 def _without_files(error: TooLongError) -> Reply | Proposal:
-    """The same turn without new files; raises what it is given where there are none."""
+    """Return the same turn taken without its new files; raises `error` if there are none."""
     if error.without_files is None:
         raise error
     return error.without_files()
@@ -346,7 +345,7 @@ def _place(run: Run) -> str:
 
 
 def _size(thread: Transcript, seal: str) -> int:
-    """The characters of JSON that such a model is sent of the thread."""
+    """Return how many characters of JSON of the thread are sent to a server with this seal."""
     found = thread.compaction(seal)
     if found is None:
         return sum(thread.sizes)
@@ -355,18 +354,17 @@ def _size(thread: Transcript, seal: str) -> int:
     return left + len(json.dumps(found.items))
 
 
-# Where a long transcript is cut into an older part and the rest, and what of that stays. Pure.
+# Cutting a long transcript into an older part and the rest, and choosing what stays. Pure.
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptCut:
-    """A transcript in parts.
+    """A transcript cut into an older part and the rest.
 
     until: `seq` of the newest item of the older part
-    kept: `seq` of those of it that stay
-    older: the items that something else is to stand for; what stood for others before is the first
-    of them
-    gained: characters of JSON that these have
+    kept: the `seq`s of items of the older part that stay
+    older: the items to be replaced; items of an earlier compaction come first
+    gained: characters of JSON of the items to be replaced
     rest: characters of JSON of what is left
     """
 
@@ -379,9 +377,7 @@ class TranscriptCut:
 
 @dataclass(slots=True)
 class _Block:
-    """What stays or goes as a whole: by index, items of one turn of the model, or one that was said
-    to it.
-    """
+    """Items that stay or go together, by index: a model turn with outputs, or a message to it."""
 
     begin: int
     end: int  # the index of its last item, an output that came late among them
@@ -392,10 +388,10 @@ class _Block:
 def cut_transcript(
     transcript: Transcript, base: Compaction | None, on_record: frozenset[str], most: int
 ) -> TranscriptCut | None:
-    """Cut so that the rest has `most` characters, as far as it can be; None where nothing can go.
+    """Cut a transcript so that at most `most` characters stay, if possible; None if nothing can go.
 
-    `base`: what stands for an older part already; `on_record`: the model's ids of the calls that
-    stay word for word.
+    `base`: the compaction that replaces an older part already; `on_record`: the model's ids of the
+    calls that stay word for word.
     """
     begin = bisect_right(transcript.seqs, base.until) if base else 0
     blocks = list(_blocks(transcript, begin, on_record))
@@ -420,7 +416,7 @@ def cut_transcript(
 
 
 def _blocks(transcript: Transcript, begin: int, on_record: frozenset[str]) -> Iterator[_Block]:
-    """What the items from `begin` on consist of, in order."""
+    """Yield the blocks that the items from index `begin` on consist of, in order."""
     blocks: list[_Block] = []
     of_call: dict[str, _Block] = {}
     speaking: _Block | None = None  # the model, and it has been told nothing since
@@ -453,7 +449,7 @@ def _blocks(transcript: Transcript, begin: int, on_record: frozenset[str]) -> It
 
 
 def _newest_request(transcript: Transcript, blocks: list[_Block]) -> Iterator[_Block]:
-    """What people said last, one after the other."""
+    """Yield the blocks of the newest uninterrupted sequence of people's messages, newest first."""
     said = False
     for block in reversed(blocks):
         is_said = transcript.items[block.begin].get("role") == "user"
@@ -467,9 +463,9 @@ def _newest_request(transcript: Transcript, blocks: list[_Block]) -> Iterator[_B
 def _place_of_cut(
     transcript: Transcript, begin: int, blocks: list[_Block], most: int
 ) -> int | None:
-    """The index at which the rest begins: the first at which that is small enough, else the last.
+    """Return the first index at which the rest has at most `most` characters, else the last one.
 
-    Never within a block, nor between a call and an output of it that goes with it.
+    Never within a block, nor between a call and an output of it that goes with it; None if nowhere.
     """
     sizes = transcript.sizes
     behind = list(accumulate(reversed(sizes[begin:])))[::-1]  # characters from each index on
@@ -487,7 +483,7 @@ def _place_of_cut(
 
 
 def _size_of(transcript: Transcript, seqs: frozenset[int]) -> int:
-    """The characters of JSON of these items."""
+    """Return the characters of JSON of the items with these `seqs`."""
     return sum(
         size for seq, size in zip(transcript.seqs, transcript.sizes, strict=True) if seq in seqs
     )

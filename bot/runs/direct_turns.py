@@ -1,7 +1,7 @@
-"""Requests that a person made with a form: advanced without asking the model.
+"""Advances runs that came from a form or a program, without asking the model.
 
-Its one call is proposed through the same doors as an agent's. Once that has ended, the thread is
-told what became of it, where nothing else says so.
+The run's one call is proposed by the same code as an agent's. Once it has ended, the thread is
+informed of the outcome, unless another message there says it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_NOW = "Slack could not be asked for the names in your form just now."
 
 @dataclass(frozen=True, slots=True)
 class DirectCall:
-    """A call that is asked for without the agent."""
+    """A call requested by a form or a program instead of the agent."""
 
     tool: str
     values: dict[str, Any]
@@ -59,7 +59,7 @@ class DirectCall:
 
 
 class DirectTurns:
-    """One per worker; holds no truth of its own."""
+    """Turns of runs that have no model; one instance per worker, without state of its own."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class DirectTurns:
         entries: Entries,
         presence: Presence,
     ) -> None:
-        """`entries` reads what was filled in; `proposals` gives it its verdict."""
+        """`entries` reads submitted forms; `proposals` validates the call and applies policy."""
         self._store = store
         self._clock = clock
         self._tools = tools
@@ -82,9 +82,9 @@ class DirectTurns:
         self._presence = presence
 
     def take(self, run: Run, _waiting: Sequence[Call] = ()) -> bool:
-        """Propose what was filled in, or end the request; returns whether there is more to do now.
+        """Propose the requested call, or end the run afterwards; return whether more is to be done.
 
-        Raises PlannerError where Slack cannot be asked, moves.FencedError where the run was lost.
+        Raises PlannerError if Slack cannot be asked, moves.FencedError if the run was taken away.
         """
         with self._store.read() as tx:
             submitted = inbox.held_messages(tx, run.id)
@@ -179,7 +179,7 @@ class DirectTurns:
         return held
 
     def _decline(self, run: Run, delivery: Delivery, sentence: str) -> bool:
-        """Say why what was filled in cannot be asked any more; then there is nothing left to do."""
+        """Post why the form's request cannot be made; return True, as the run has yet to end."""
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             outbox.notice(tx, held, f"declined:{delivery.seq}", {"text": sentence})

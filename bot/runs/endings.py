@@ -1,4 +1,4 @@
-"""How an execution ended, written down: the call's status, its output, what the run does next."""
+"""Stores how an execution ended: the call's status, its output, and what the run does next."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Renew = Callable[[Transaction, Run, Call, Renewal], bool]
 
 
 class Endings:
-    """One per executor."""
+    """Stores the outcomes of executed calls; one instance per executor."""
 
     def __init__(
         self, store: Store, clock: Clock, signals: Signals, tools: Registry, renew: Renew
     ) -> None:
-        """`tools` word what came of a call; `renew` has it asked again, in the same transaction."""
+        """`renew` has a call asked again, within the given transaction; `tools` word outcomes."""
         self._store = store
         self._tools = tools
         self._clock = clock
@@ -48,12 +48,12 @@ class Endings:
         self._renew = renew
 
     def finish(self, run: Run, shown: calls.ApprovedCall, outcome: Any) -> Held:
-        """Write down how a call of this run ended, as soon as the database takes it.
+        """Store how a call of this run ended, retrying until the database accepts it.
 
-        Returns the run as it stands then.
-        Raises moves.FencedError when the run was taken away: then it is only kept as evidence.
-        Where the process is to end first, the database's error: the call stays RUNNING, and the
-        next start makes it UNKNOWN.
+        Returns the run and the calls of its open plan afterwards. Raises moves.FencedError if the
+        run was taken away: the result is then only recorded in the audit. If the process stops
+        first, raises the database's error: the call stays RUNNING, and the next start makes it
+        UNKNOWN.
         """
         call, ended = shown.call, type(outcome).__name__
         call.status = C.RUNNING
@@ -69,7 +69,7 @@ class Endings:
         return held
 
     def _stored(self, run: Run, shown: calls.ApprovedCall, outcome: Any) -> Held | None:
-        """Store the outcome; None where the run was no longer this worker's."""
+        """Store the outcome; return None if the run no longer belongs to this worker."""
         with self._store.write() as tx:
             current = runs.get(tx, run.id)
             if current is None or current.fence != run.fence:
@@ -84,27 +84,25 @@ class Endings:
             return current, plan
 
     def unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
-        """Nobody knows how the call ended: people are asked, until a deadline."""
+        """Mark the call UNKNOWN, post that, and set the deadline until which people are asked."""
         self._not_known(tx, call, why)
         if shown := calls.approved(tx, call):
             self._say(tx, run, shown)
 
     def reported(self, tx: Transaction, run: Run, shown: calls.ApprovedCall, outcome: Any) -> None:
-        """Write down what the program that executed the call itself says of how it ended."""
+        """Store the outcome reported by the program that executed the call; let the run go on."""
         self._write(tx, run, shown, outcome, going_on=run.status is not RunStatus.CANCELLED)
         self._go_on(tx, run)
 
     def _go_on(self, tx: Transaction, run: Run) -> None:
-        """Have the run of a call that a program executed go on, or end where it was cancelled."""
+        """Let the run of a call that a program executed go on, or close a cancelled run."""
         if run.status is not RunStatus.CANCELLED:
             runs.free_if_decided(tx, run.id, at=self._clock.now(), actor="worker")
         else:
             endings.close_cancelled(tx, run, at=self._clock.now())
 
     def handed_on(self, tx: Transaction, run: Run, shown: calls.ApprovedCall, why: str) -> None:
-        """Write down that the program that claimed the call has handed it on, and cannot say how it
-        goes; nobody is asked.
-        """
+        """Mark the call UNKNOWN because its program handed the work on; ask nobody about it."""
         moves.call(
             tx,
             shown.call,
@@ -137,16 +135,17 @@ class Endings:
         )
 
     def _say(self, tx: Transaction, run: Run, shown: calls.ApprovedCall) -> list[Call]:
-        """Tell the thread what came of the call; return the calls of its plan as they stand."""
+        """Post the outcome of the call in the thread; return the current calls of its plan."""
         plan = calls.of_plan(tx, shown.call.plan_id)
         ended = next(each for each in plan if each.id == shown.call.id)
         say_outcome(tx, self._tools, run, replace(shown, call=ended), plan)
         return plan
 
     def invalidated(self, run: Run, call: Call, why: str) -> None:
-        """Write down that a call of this run is not run, for what was shown no longer holds.
+        """Mark an approved call INVALIDATED, or UNKNOWN if it had already started before a crash.
 
-        Raises moves.FencedError when the run was taken away.
+        `why`: what no longer matches what people were shown. Raises moves.FencedError if the run
+        was taken away.
         """
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
         with self._store.write() as tx:
@@ -169,7 +168,7 @@ class Endings:
     def _write(
         self, tx: Transaction, run: Run, shown: calls.ApprovedCall, outcome: Any, *, going_on: bool
     ) -> list[Call]:
-        """Write down what the call came to; return the calls of its plan as they stand then."""
+        """Store the outcome of the call and post it; return the calls of its plan afterwards."""
         call, now = shown.call, self._clock.now()
         reads = call.does == Effect.READ
         ran = _how(shown)
@@ -215,7 +214,7 @@ class Endings:
         return tool is not None and tool.agent is not None
 
     def _watch(self, run: Run, call: Call, future: Future[Any]) -> None:
-        """Keep a result that comes after the time-out in the audit; it changes nothing."""
+        """Record a result that arrives after the time-out in the audit; it changes nothing else."""
 
         def late(done: Future[Any]) -> None:
             with self._store.write() as tx:
@@ -224,7 +223,7 @@ class Endings:
         future.add_done_callback(late)
 
     def _late(self, tx: Transaction, run: Run, call: Call, outcome: str) -> None:
-        """Keep a result that came too late to count as evidence."""
+        """Record in the audit that a result came too late to count."""
         trail.record(
             tx,
             "call.late",
@@ -237,7 +236,7 @@ class Endings:
 
 
 def _how(shown: calls.ApprovedCall) -> str:
-    """Return how the call came to run: who approved it, and with which values if it was edited."""
+    """Return, for the model, who approved the call, their notes, and the values if edited."""
     call = shown.call
     counted = {vote.counts_for for vote in approving(shown.votes)}
     votes = [v for v in shown.votes if v.verb is Verb.APPROVE and v.counts_for in counted]

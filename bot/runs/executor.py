@@ -1,7 +1,6 @@
-"""Runs one approved call exactly as it was shown, and asks people what its tool asks meanwhile.
+"""Runs one approved call exactly as it was shown, and lets its tool ask people questions meanwhile.
 
-Nothing here decides; a call reaches it APPROVED, or RUNNING after a crash when its tool is
-idempotent.
+Nothing here decides: a call gets here APPROVED, or RUNNING after a crash if its tool is idempotent.
 """
 
 from __future__ import annotations
@@ -61,17 +60,17 @@ from storage.states import CALL_FINAL, Balance, CallStatus, DeliveryKind, RunSou
 from storage.store import Store
 from storage.transaction import Transaction
 
-# What a tool asks whoever asked for its call, while it runs: a question amid a call.
+# Elicitations: questions that a tool asks people while it runs.
 
 log = logging.getLogger("countersign.questions")
 GLANCE = 0.25  # seconds between two looks at the rows
 
 
 class Elicitations:
-    """One per executor: makes the line of each call."""
+    """Questions to people from tools while they run; one instance per executor."""
 
     def __init__(self, store: Store, clock: Clock, signals: Signals, workers: int) -> None:
-        """`workers`: of whom all but one may wait for answers at once."""
+        """`workers` is the size of the pool: all but one of them may wait for answers at once."""
         self._store = store
         self._clock = clock
         self._signals = signals
@@ -79,19 +78,19 @@ class Elicitations:
         self._may_ask = workers > 1
 
     def context(self, run: Run, call: Call, step: StepTeller) -> ToolContext:
-        """Return what the tool of an approved call may know, with its line."""
+        """Return the context for the tool of an approved call, with a port for asking people."""
         found = context_of(run, call, self._clock.now(), expects=call.expects)
         return replace(found, line=_OpenElicitation(self, run, call, step))
 
     def hang_up(self, run: Run, call: Call) -> None:
-        """End what an earlier life of the call had asked: nobody waits for its answer."""
+        """End the questions of an earlier execution of the call; nobody waits for them any more."""
         with self._store.write() as tx:
             endings.end_elicitations(tx, run, call, at=self._clock.now(), words=outputs)
 
     def ask(
         self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
     ) -> ElicitationAnswer:
-        """Ask, and wait for what comes of it."""
+        """Put a tool's question to people and wait until the question is answered or ended."""
         if not (self._may_ask and self._free.acquire(blocking=False)):
             why = "no worker would be left for anything else while it waits"
             log.warning("run %s call %s: a question is not asked: %s", run.id, call.id, why)
@@ -107,7 +106,7 @@ class Elicitations:
             self._free.release()
 
     def _put(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
-        """Store the question as a request of its own; None where the call is over by now."""
+        """Store the question as a run of its own and return that; None if the call is over."""
         now = self._clock.now()
         client = client_of(asked.server)
         child = Run(
@@ -162,7 +161,7 @@ class Elicitations:
                 return ElicitationAnswer(AnswerEnd.NOBODY)
 
     def _take_back(self, child: Run) -> None:
-        """End one question; what a later life of its call has asked meanwhile stays."""
+        """End one question; questions from a later execution of the call stay open."""
         with self._store.write() as tx:
             asking = runs.get(tx, child.id)
             if asking is not None:
@@ -171,7 +170,7 @@ class Elicitations:
 
 
 class _OpenElicitation(ElicitationPort):
-    """The line of one call that runs."""
+    """The port by which the tool of one running call asks people."""
 
     def __init__(self, lines: Elicitations, run: Run, call: Call, step: StepTeller) -> None:
         self._lines = lines
@@ -186,14 +185,14 @@ class _OpenElicitation(ElicitationPort):
 
 
 def _goes_on(tx: Transaction, run: Run, call: Call) -> bool:
-    """Whether the call is being run still, by whoever it was begun by."""
+    """Return whether the call is still RUNNING under the fence of the worker that started it."""
     held, now = runs.get(tx, run.id), calls.get(tx, call.id)
     is_held = held is not None and (held.status, held.fence) == (RunStatus.RUNNING, run.fence)
     return is_held and now is not None and now.status is CallStatus.RUNNING
 
 
 def _ended(tx: Transaction, child: Run) -> ElicitationAnswer | None:
-    """What came of the question; None while it waits."""
+    """Return the answer to the question, or how it ended without one; None while it is open."""
     found = calls.of_run(tx, child.id)
     if not found:
         row = runs.get(tx, child.id)
@@ -239,7 +238,7 @@ class CallExecutor:
         pool: Executor,
         portal: Callable[[], BlockingPortal],
     ) -> None:
-        """`pool` runs sync tools, `portal` async ones; `lease` seconds hold a run unrenewed."""
+        """`pool` runs sync tools, `portal` async ones; `lease`: seconds a run is held unrenewed."""
         self._sources = sources
         self._store = sources.store
         self._clock = sources.clock
@@ -255,10 +254,10 @@ class CallExecutor:
         self._endings = Endings(self._store, self._clock, signals, tools, self._renewed)
 
     def execute(self, run: Run, call: Call) -> Held | None:
-        """Execute one call, APPROVED or RUNNING as it was read, of a run this worker holds.
+        """Execute one call of a run this worker holds, APPROVED, or RUNNING before a crash.
 
-        Returns the run as it stands then, where that is known. Raises moves.FencedError when the
-        worker no longer holds it.
+        Returns the run and the calls of its open plan afterwards; None if they have to be read
+        again. Raises moves.FencedError when the worker no longer holds the run.
         """
         with self._store.read() as tx:
             shown = calls.approved(tx, call)
@@ -304,13 +303,13 @@ class CallExecutor:
             step.ended(outcome)
 
     def _restart(self, run: Run, call: Call) -> None:
-        """Write down that a tool which may be run twice is started once more, after a crash."""
+        """Record that an idempotent tool is started once more, after a crash."""
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             moves.record_restart(tx, call, at=self._clock.now())
 
     def _hold(self, run: Run, call: Call, step: StepTeller) -> None:
-        """Renew the lease; the card says that it runs, once, and whoever listens hears it."""
+        """Renew the run's lease, report progress, and once redraw the card to show it running."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
             moves.renew_lease(tx, run.id, run.fence, until)
@@ -320,7 +319,7 @@ class CallExecutor:
         step.goes_on()
 
     def _renewed(self, tx: Transaction, run: Run, call: Call, renewal: Renewal) -> bool:
-        """Return whether the call is asked again."""
+        """Put the call back to PENDING so that people are asked again; False if it has changed."""
         tool, now = self._tools.known(call), self._clock.now()
         return reapproval.ask_again(tx, run, call, renewal, tool, self._key, now)
 
@@ -356,11 +355,11 @@ class CallExecutor:
         return tool, args
 
     def _start(self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], args: BaseModel) -> bool:
-        """Ask policy once more, then write RUNNING, in one transaction; False when it must not
-        start.
+        """Evaluate policy once more and mark the call RUNNING; return False if it must not start.
 
-        People are looked up before it, under the gate that was shown; where policy has come to
-        another one, they are looked up under that, and it is asked again.
+        Both happen in one transaction. People are looked up before it, under the gate that was
+        shown; if policy now gives another gate, they are looked up under that, and policy is
+        evaluated again.
         """
         facts = facts_of(self._sources, run, tool, args)
         begun = self._begin(run, shown, tool, facts, load_gate(shown.call.gate))
@@ -371,7 +370,7 @@ class CallExecutor:
     def _begin(
         self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], facts: Facts, seen: Gate
     ) -> bool | Ask:
-        """Return whether it has been started; another gate than was `seen`, where that asks now."""
+        """Return whether the call was started, or the gate that now applies if it is not `seen`."""
         call, now = shown.call, self._clock.now()
         enough = isinstance(seen, Ask) and self._suffices(run, shown, seen)
         with self._store.write() as tx:
@@ -397,7 +396,7 @@ class CallExecutor:
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
-        """Return whether people are asked again, for they approved it too long ago."""
+        """Ask again about, or invalidate, a call approved too long ago; True if that was done."""
         if not has_aged(call, self._clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):
@@ -414,11 +413,11 @@ class CallExecutor:
             return self._renewed(tx, run, call, again)
 
     def _taken(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
-        """Return whether the remembered approval it runs on, if any, holds, and use it once."""
+        """Use the call's grant once, if it has one; return False if the grant does not hold."""
         return not call.grant_id or grants.use(tx, self._sources.policy, call, gate, now)
 
     def _suffices(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
-        """Return whether what it was approved by is enough under this gate. May look people up."""
+        """Return whether the call's votes or grant suffice under this gate. May ask Slack."""
         if not approved.call.grant_id:
             return self._enough(run, approved, gate)
         with self._store.read() as tx:
@@ -426,9 +425,9 @@ class CallExecutor:
         return grants.may_decide(self._authority, run, gate, giver)
 
     def _enough(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
-        """Return whether the votes there are meet the gate that now applies.
+        """Return whether the votes meet the gate that now applies.
 
-        Looks people up when it is another one.
+        Looks people up in Slack if the gate's terms differ from those that were shown.
         """
         call, votes = approved.call, approved.votes
         shown = load_gate(call.gate)
@@ -453,7 +452,7 @@ class CallExecutor:
             return False
 
     def recover(self, run: Run, call: Call) -> None:
-        """Deal with a call that a dead worker left RUNNING: nobody knows how it ended."""
+        """Run a call left RUNNING by a dead worker again if that is safe, else mark it UNKNOWN."""
         tool = self._tools.of(call)
         self._lines.hang_up(run, call)
         if tool is not None and tool.idempotent and not has_aged(call, self._clock.now()):

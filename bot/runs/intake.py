@@ -1,6 +1,6 @@
-"""Takes in what Slack delivered that is not a click: messages for runs, and events that inform.
+"""Processes deliveries that are not clicks: messages for the agent, and events from Slack.
 
-Runs on the loop. It looks people up first; then each delivery is settled in one transaction.
+Runs on the loop. People are looked up first; then each delivery is settled in one transaction.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OLD = timedelta(days=1)  # after which a message that comes only now is not begu
 
 
 class Intake:
-    """One per process; called by the loop only."""
+    """Message intake and event handling; one instance per process, called by the loop only."""
 
     def __init__(
         self,
@@ -56,9 +56,11 @@ class Intake:
         questions: Questions,
         has_model: bool = True,
     ) -> None:
-        """`known` heeds what has changed. `prompts(dm channel)` shows suggested prompts, `ended`
-        that a request is over, `home(person)` the Home tab, `questions` answers about approvals;
-        none fails or waits. Without a model who writes is shown how to ask with a form.
+        """`known` caches directory data. `questions` answers questions about approvals.
+
+        `prompts(dm channel)` shows suggested prompts, `ended(run)` shows that a run is over,
+        `home(person)` publishes the Home tab; none of the callbacks fails or waits. Without a
+        model, people who write are shown how to ask with a form.
         """
         self._store = store
         self._clock = clock
@@ -76,9 +78,10 @@ class Intake:
         self._questions = questions
 
     def take(self, delivery: Delivery) -> None:
-        """Deal with one delivery.
+        """Process one message or event.
 
-        Raises LookupFailedError when it must be tried again later, and NotYetKnownError.
+        Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
+        still being looked up.
         """
         self._over = []
         body = json.loads(delivery.body)
@@ -98,7 +101,7 @@ class Intake:
             self._ended(run)
 
     def _message(self, delivery: Delivery, event: dict[str, Any], is_shared: bool) -> str | None:
-        """Return why a message is not kept, or None when it was settled already."""
+        """Process a message; return why it is not kept, or None if it is settled already."""
         if event.get("subtype") in CHANGES:
             with self._store.write() as tx:
                 if not inbox.is_new(tx, delivery):
@@ -147,7 +150,7 @@ class Intake:
         return None
 
     def _hint(self, tx: Transaction, delivery: Delivery, run: Run) -> None:
-        """Say once for each request what words change nothing of, and how it is done."""
+        """Tell the author, once per request, that words decide nothing and that buttons do."""
         if is_all_that_waits(tx, run):
             self._private(
                 tx, delivery, request_sentences.answer_by_buttons(), key=f"hint:{run.id}:answer"
@@ -156,7 +159,7 @@ class Intake:
             self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
 
     def _continues(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> bool:
-        """Return whether a message without a mention is the requester's next in their thread."""
+        """Return whether a message without a mention continues its author's own request there."""
         with self._store.read() as tx:
             run = newest_run_of_thread(tx, delivery, is_shared=is_shared)
             rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
@@ -169,9 +172,9 @@ class Intake:
         return rooted and "<@" not in (event.get("text") or "")
 
     def _turned_away(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> str:
-        """Say to who would stop somebody else's request that they cannot; all else is not for us.
+        """Refuse a stop of somebody else's request; return why the message is not kept.
 
-        Returns the note about the message.
+        All other messages that are not for the bot get no reply.
         """
         with self._store.write() as tx:
             run = newest_run_of_thread(tx, delivery, is_shared=is_shared)
@@ -182,13 +185,13 @@ class Intake:
         return "not the requester's stop"
 
     def _asks(self, delivery: Delivery, text: str) -> bool:
-        """Return whether the words ask about approvals; they are answered then."""
+        """Answer the text if it is a question about approvals; return whether it was."""
         return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
 
     def _act(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
     ) -> Run | None:
-        """Do what a message asks for, and return the request that it begins, if it does."""
+        """Do what a message asks for; return the run that it begins, None if it begins none."""
         if text.lower().strip(" .!") == "help" or not text:
             self._say_help(tx, delivery, in_private=in_private)
             inbox.settle_delivery(tx, delivery, "help")
@@ -214,7 +217,7 @@ class Intake:
     def _take_on(
         self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
     ) -> Run | None:
-        """Have the model hear a message, in the open request or in a new one, which is returned."""
+        """Pass a message to the agent, in the open run or a new one; return the new one, if any."""
         made = hand_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
         if made:
             self._greet(tx, delivery)
@@ -256,7 +259,7 @@ class Intake:
         return str(event["type"])
 
     def _is_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
-        """Return whether Slack delivered this so late that it is not begun; its thread is told."""
+        """Return whether the message arrived too late to act on; if so, say that in its thread."""
         arrived = delivery.received_at - lead_over_world_time(self._clock)
         is_late = arrived.timestamp() - float(event["ts"]) > OLD.total_seconds()
         if is_late:
@@ -297,7 +300,7 @@ class Intake:
         return "stopped"
 
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:
-        """Say privately what this is, at a first request outside a DM."""
+        """Explain the bot privately to a person who makes their first request."""
         if inbox.greet_once(tx, delivery.team, delivery.user, at=self._clock.now()):
             text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
             self._private(tx, delivery, text, mrkdwn=True)
@@ -336,19 +339,18 @@ class Intake:
             self._private(tx, delivery, text)
 
 
-# Takes in what a person types elsewhere than in Slack: words for the agent, in a thread of
-# theirs.
+# Intake of messages to the agent that a person types elsewhere than in Slack.
 
-# How words become the agent's: in the request that is open, or in a new one.
+# Passing messages to the agent, in the open run or in a new one.
 
 
 def hand_to_agent(
     tx: Transaction, delivery: Delivery, run: Run | None, *, at: datetime, in_private: bool
 ) -> Run | None:
-    """Have the model hear a message, in the open request or in a new one, which is returned.
+    """Pass a message to the agent, in the open run or in a new one; return the new one, if any.
 
-    `run`: the newest of the thread. `in_private`: a new one waits for the message in its person's
-    direct messages that it is to begin with, or goes on in the thread that stands there.
+    `run`: the newest of the thread. `in_private`: a new run belongs in direct messages: it goes on
+    in the thread that it has there, or waits until its first message has been posted there.
     """
     made = None
     if run is None or not runs.is_open(run):
@@ -379,7 +381,10 @@ def hand_to_agent(
 
 @dataclass(frozen=True, slots=True)
 class TypedWords:
-    """One per process; called by the loop only. `ended` is told of requests that were cancelled."""
+    """Intake of messages typed elsewhere than in Slack; one per process, called by the loop only.
+
+    `ended` is called for runs that were cancelled.
+    """
 
     store: Store
     clock: Clock
@@ -388,9 +393,10 @@ class TypedWords:
     ended: Callable[[Run], None]
 
     def take(self, delivery: Delivery) -> bool:
-        """Deal with words that were typed; return whether it was any.
+        """Process a message typed elsewhere than in Slack; return False if the delivery is none.
 
-        Raises LookupFailedError when it must be tried again later, and NotYetKnownError.
+        Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
+        still being looked up.
         """
         if delivery.kind is not DeliveryKind.TYPED:
             return False

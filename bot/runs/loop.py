@@ -1,7 +1,7 @@
-"""The loop: each tick takes in deliveries, expires calls and hands out runs, without waiting.
+"""The loop: each tick processes deliveries, expires calls and hands out runs, without blocking.
 
-One thread waits on an event that every stored fact sets; an alarm sets it at an interval and at
-the nearest deadline, so a deadline needs no fact and no wake is lost.
+One thread waits on an event that is set whenever something is stored; an alarm sets it at an
+interval and at the nearest deadline, so that deadlines need no other trigger and no wake is lost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 @dataclass(frozen=True, slots=True)
 class TickActions:
-    """What a tick does, beside handing out runs."""
+    """The parts that a tick calls, besides handing out runs."""
 
     intake: Intake
     typed: TypedWords
@@ -63,7 +63,7 @@ class TickActions:
 
 
 class Loop:
-    """One per process. `tick` is what its thread does; tests may call it themselves instead."""
+    """The main loop; one per process. Its thread runs `run`; tests may call `tick` directly."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Loop:
         look_ahead: Callable[[list[Delivery]], None],
         others: OtherProcesses | None = None,
     ) -> None:
-        """`workers` advance runs; `look_ahead` waits for nothing; `others` may work as well."""
+        """`look_ahead` starts look-ups without waiting; `others` is for several processes."""
         self._store, self._clock, self._settings = store, clock, settings
         self._acts = acts
         self._look_ahead = look_ahead
@@ -97,11 +97,11 @@ class Loop:
         self.busy = False
 
     def wake(self) -> None:
-        """Have the loop look: a fact was stored, or time has passed."""
+        """Make the loop tick soon, because something was stored or time has passed."""
         self._wake.give()
 
     def run(self) -> None:
-        """The thread's body."""
+        """Tick whenever woken, until `stop`; the body of the loop's thread."""
         self._alarm.start(self._settings.tick)
         failures = 0
         while not self._stopping.is_set():
@@ -121,27 +121,27 @@ class Loop:
             self._wake.wait(self._settings.tick)  # the alarm goes by a clock that may be set back
 
     def pause(self) -> None:
-        """Deal with nothing until `resume`; what arrives is stored and acknowledged."""
+        """Process nothing until `resume`; deliveries that arrive are stored and acknowledged."""
         self._going.clear()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._going.set()
         self.wake()
 
     def stop(self, grace: float) -> None:
-        """Take nothing more in; runs have `grace` seconds to end their step, then are left."""
+        """Stop the loop and the workers; steps under way have `grace` seconds, then are left."""
         self._stopping.set()
         self._wake.give()
         self._alarm.stop()
         self._workers.stop(grace)
 
     def is_idle(self) -> bool:
-        """Return whether no wake is outstanding, no tick under way and no run being worked on."""
+        """Return whether no wake is outstanding, no tick is running and no run is worked on."""
         return self._workers.is_idle() and not (self.busy or self._wake.is_given())
 
     def tick(self) -> None:
-        """One pass."""
+        """Make one pass: process deliveries, expire calls, remind people, hand out runs."""
         with self.tracer.start_span(Work.TICK):
             self._look_at_everything()
 
@@ -196,7 +196,10 @@ class Loop:
             self._alarm.after(THEIRS, "theirs")
 
     def _take(self, delivery: Delivery) -> bool:
-        """Return whether it was dealt with or waits for a look-up; raises what the database did."""
+        """Process a delivery; return False if it waits for a look-up. Raises the database's errors.
+
+        True also if it failed: then it was left for later or dropped.
+        """
         try:
             with self.tracer.start_span(Work.DECIDE, delivery.kind, since=delivery.received_at):
                 if delivery.kind in inbox.CLICKS:
@@ -216,9 +219,9 @@ class Loop:
         return True
 
     def _failed(self, delivery: Delivery, error: Exception) -> None:
-        """Leave a delivery for the next tick, or set one aside that never works and say so.
+        """Leave a failed delivery for later; after too many tries, drop it and tell its person.
 
-        Words are not set aside while Slack does not let the bot in: they wait until it does.
+        Messages are not dropped while Slack does not let the bot in: they wait until it does.
         """
         known, seq = isinstance(error, LookupFailedError), delivery.seq
         waits = isinstance(error, NotLetInError) and delivery.kind not in inbox.CLICKS
@@ -244,7 +247,10 @@ class Loop:
             self._post.give()
 
     def _reclaim(self) -> None:
-        """Renew the leases of what is worked on here; what nobody renews is READY again."""
+        """Renew leases of runs worked on here; make runs with a lapsed lease READY again.
+
+        On a shared database, also close calls left RUNNING in cancelled runs.
+        """
         now = self._clock.now()
         with self._store.read() as tx:
             lapsed = moves.orphaned_runs(tx, now)
@@ -265,7 +271,11 @@ class Loop:
                     endings.close_calls_left_behind(tx, run, at=now, words=outputs)
 
     def adopt(self) -> None:
-        """At start, in embedded mode: whatever is RUNNING belongs to a process that is no more."""
+        """At start, make every RUNNING run READY again: the process that ran it is gone.
+
+        Calls left RUNNING in cancelled runs are closed. Does nothing on a database that several
+        processes share: leases show there who is gone.
+        """
         if self._store.shared:  # then leases tell
             return
         now = self._clock.now()
@@ -289,7 +299,7 @@ class Loop:
             self._tell_late(fresh, left)
 
     def _tell_late(self, found: set[str], left: timedelta) -> None:
-        """No job came for these runs, or nobody was free for it."""
+        """Log the runs that no job took up in time, and count each as an incident."""
         for run_id in found:
             log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
             self.tracer.happened(Incident.LATE)
@@ -307,14 +317,18 @@ class Loop:
             self._alarm.after(nearest - now if nearest > now else OVERDUE, "deadline")
 
 
-# In which order deliveries are dealt with where several processes have stored them.
+# The order in which deliveries are processed if several processes have stored them.
 
 OrderKey = tuple[str, str, str]  # somebody, or "" for all; a channel; a thread in it
 
 
 def delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
-    """Return where it keeps its order: behind what its person did in that thread before; and, a
-    click or a dialog, behind those there that another process has stored and may have died with.
+    """Return the two keys by which deliveries keep their order.
+
+    The first names person and thread: a delivery waits for earlier ones of that person there. The
+    second, of a click or dialog, names the thread alone: it also waits for earlier clicks there
+    that another process has stored and may have died with. Other deliveries have the first key
+    twice.
     """
     where = (delivery.channel, delivery.thread_ts)
     place = (delivery.user, *where)

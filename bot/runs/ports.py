@@ -1,5 +1,6 @@
-"""What the worker needs of whoever carries words: to hear them, to answer, to show that it is at
-work or waits; and how others hear the same.
+"""What the worker needs of a chat service: reading messages, answering, showing its status.
+
+Also the wrappers that send the same to live listeners.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from storage.transaction import Transaction
 
 
 class Thread(Protocol):
-    """A run's thread."""
+    """The thread of a run, as the worker reads it."""
 
     def take_in(self, run: Run) -> None:
         """Turn messages that wait for this run into items of its transcript."""
@@ -23,14 +24,14 @@ class Thread(Protocol):
 
 
 class Answer(Protocol):
-    """The words of one turn on their way to the thread."""
+    """The text of one model turn on its way to the thread."""
 
     def write(self, text: str) -> None:
-        """More text; raises moves.FencedError when the run was stopped meanwhile."""
+        """Add text to the answer; raises moves.FencedError if the run was stopped meanwhile."""
         ...
 
     def restart(self) -> None:
-        """What was written is void."""
+        """Discard what was written so far."""
         ...
 
     def finish(
@@ -38,48 +39,48 @@ class Answer(Protocol):
     ) -> None:
         """Store the whole text for the outbox, in the transaction that stores the turn.
 
-        `record`: what is to stand below it.
+        `record`: the footer below it.
         """
         ...
 
     def abandon(self) -> None:
-        """The turn did not come to an end; what was shown is closed."""
+        """Close what was shown of the answer, because the turn failed."""
         ...
 
 
 class Presence(Protocol):
-    """Tells Slack what the bot is doing; never fails."""
+    """Shows in Slack what the bot is doing; its methods never fail."""
 
     def working(self, run: Run) -> None:
-        """It thinks or acts."""
+        """Show that the run is being worked on."""
         ...
 
     def waiting(self, run: Run) -> None:
-        """It waits for people."""
+        """Show that the run waits for people."""
         ...
 
     def done(self, run: Run) -> None:
-        """It is over."""
+        """Show that the run is over."""
         ...
 
 
 class BroadcastAnswer:
-    """An answer that whoever listens hears as well."""
+    """An answer that is also sent to live listeners."""
 
     def __init__(self, answer: Answer, live: Live, run: Run) -> None:
-        """`answer` goes first: what it refuses, nobody hears."""
+        """`answer` is called first: text that it refuses reaches no listener."""
         self._answer, self._live, self._run = answer, live, run
         self._began = False
         self._whole = ""
 
     def write(self, text: str) -> None:
-        """More text; raises moves.FencedError when the run was stopped meanwhile."""
+        """Add text to the answer; raises moves.FencedError if the run was stopped meanwhile."""
         self._answer.write(text)
         self._began = True
         self._tell(EventKind.WORDS, text)
 
     def restart(self) -> None:
-        """What was written is void."""
+        """Discard what was written so far."""
         self._answer.restart()
         self._void()
 
@@ -91,13 +92,13 @@ class BroadcastAnswer:
         self._whole = text
 
     def stored(self) -> None:
-        """The transaction of `finish` is through."""
+        """Send the whole text to listeners, once the transaction of `finish` is committed."""
         self._began = False
         if self._whole:
             self._tell(EventKind.WORDS_ENDED, self._whole)
 
     def abandon(self) -> None:
-        """The turn did not come to an end."""
+        """Close what was shown of the answer, because the turn failed."""
         self._answer.abandon()
         self._void()
 
@@ -111,30 +112,30 @@ class BroadcastAnswer:
 
 
 class BroadcastPresence:
-    """A presence that whoever listens hears as well."""
+    """A presence that is also sent to live listeners."""
 
     def __init__(self, presence: Presence, live: Live) -> None:
-        """`presence` is shown first."""
+        """`presence` is called before live listeners are notified."""
         self._presence, self._live = presence, live
 
     def working(self, run: Run) -> None:
-        """It thinks or acts."""
+        """Show that the run is being worked on."""
         self._presence.working(run)
         self._live.tell(lambda: RunEvent(EventKind.WORKS, run))
 
     def waiting(self, run: Run) -> None:
-        """It waits for people."""
+        """Show that the run waits for people."""
         self._presence.waiting(run)
         self._live.tell(lambda: RunEvent(EventKind.WAITS, run))
 
     def done(self, run: Run) -> None:
-        """It is over, and with it the request, unless it was a sub-agent's part of one."""
+        """Show that the run is over, unless it is a sub-agent's."""
         if not run.parent_call:
             broadcast_end(self._presence.done, self._live)(run)
 
 
 def broadcast_end(ended: Callable[[Run], None], live: Live) -> Callable[[Run], None]:
-    """Return what shows that a run is over, and has whoever listens hear it."""
+    """Return a function that calls `ended` with a run, then notifies live listeners of its end."""
 
     def over(run: Run) -> None:
         ended(run)
@@ -144,17 +145,17 @@ def broadcast_end(ended: Callable[[Run], None], live: Live) -> Callable[[Run], N
 
 
 def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
-    """Say that a run waits for people, once that is stored."""
+    """Show that a run waits for people, once that is stored."""
     signals.post.give()
     signals.work.give()  # a nearer deadline may have come into being
     presence.waiting(run)
 
 
 class DirectoryMemory(Protocol):
-    """Whoever remembers what Slack said of people, groups and channels."""
+    """A cache of what Slack said about people, groups and channels."""
 
     def heard(self, event: Mapping[str, Any]) -> bool:
-        """Heed an event about them; return whether it was one."""
+        """Update the cache from a Slack event; return whether the event concerned it."""
         ...
 
 
@@ -163,13 +164,13 @@ Questions = Callable[[str, str, str, str], bool]
 
 
 def show_no_end(_run: Run) -> None:
-    """Show nobody that a run is over."""
+    """Do nothing: the end of a run is not shown."""
 
 
 def publish_no_home(_person: str) -> None:
-    """Publish no Home tab."""
+    """Do nothing: no Home tab is published."""
 
 
 def answer_no_question(_person: str, _channel: str, _thread_ts: str, _text: str) -> bool:
-    """Hear no question about approvals in any message."""
+    """Answer no question about approvals; return False for every message."""
     return False

@@ -1,7 +1,7 @@
-"""Calls that programs execute themselves: claimed once after approval, and reported by who did.
+"""Calls that programs execute themselves: claimed once after approval, reported by the claimant.
 
-A claim has the call checked and started as every call is, by a worker; then it is held for the
-claimant, who alone may say how it ended. Of whom nothing is heard, nobody knows.
+A worker checks and starts a claimed call like every call; then it is held for the claimant, which
+alone may report how it ended. If the program sends no sign of life in time, the call is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from storage.transaction import Transaction
 
 
-# Why what a program wants is not done: errors, each with its sentence.
+# Errors for programs, each with a sentence that says why.
 
 
 class NotAskedError(ValueError):
-    """Nobody was asked; says why in a sentence."""
+    """Raised if a request is not put before people; the text says why."""
 
 
 class NotPermittedError(NotAskedError):
-    """Nobody asks in the name of somebody who may not ask."""
+    """Raised if the requester that a program names may not ask."""
 
 
 class KeyUsedError(NotAskedError):
-    """Something else was asked with this key before."""
+    """Raised if the request's key was used for a different request before."""
 
 
 class TooOftenError(NotAskedError):
-    """A key has asked as often as it may; `since`: when it asked the first of those."""
+    """Raised if an API key has used up its requests; `since`: the time of the first of them."""
 
     def __init__(self, since: datetime) -> None:
         super().__init__("this key has asked as often as it may")
@@ -53,7 +53,7 @@ class TooOftenError(NotAskedError):
 
 
 class NotClaimedError(ValueError):
-    """The call is not this program's to run or to report; says why in a sentence."""
+    """Raised if this program may not run or report the call; the text says why."""
 
 
 C = CallStatus
@@ -74,10 +74,10 @@ class ClaimedCall:
 
 
 class ProgramCalls:
-    """One per process; any thread may use it, and the loop lets claims lapse."""
+    """Claims and reports of calls that programs execute; one per process, for any thread."""
 
     def __init__(self, store: Store, clock: Clock, signals: Signals, tools: Registry) -> None:
-        """`tools` word what came of a call."""
+        """`tools` describe the outcomes of calls."""
         self._store = store
         self._clock = clock
         self._signals = signals
@@ -87,11 +87,11 @@ class ProgramCalls:
     def claim(
         self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
     ) -> ClaimedCall | None:
-        """Claim the request's call for whoever gives this text; it is theirs alone from then on.
+        """Claim the run's call for the program that gives the secret text `claimant`.
 
-        None while it is still being checked: ask again. The same claimant is given the same again,
-        and holds it for longer: for `lease` without a sign of life. Raises NotClaimedError; where
-        its approval is too old, people are asked again by then.
+        Returns None while the call is still being checked: claim again. The same claimant gets the
+        same call again, and its claim is prolonged by `lease` from now. Raises NotClaimedError;
+        also if the approval is too old, in which case people are asked again.
         """
         who, now = _hashed(claimant), self._clock.now()
         with self._store.write() as tx:
@@ -114,10 +114,10 @@ class ProgramCalls:
         return None
 
     def report(self, run_id: str, claimant: str, succeeded: bool | None, result: Any) -> None:
-        """Write down how it ended, as its claimant says; also late, while nobody else has.
+        """Store how a claimed call ended, as its claimant says; accepted late if still unknown.
 
-        `succeeded`: None where it was handed on, and the claimant cannot say how it goes; it may
-        later. `result`: text or JSON. Raises NotClaimedError.
+        `succeeded`: None if the program handed the work on and cannot say (yet) how it ends.
+        `result`: text or JSON. Raises NotClaimedError.
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         target = _TARGETS[succeeded]
@@ -145,10 +145,7 @@ class ProgramCalls:
         self._signals.post.give()
 
     def lapse(self) -> bool:
-        """Have people asked about claimed calls of whose program nothing was heard in time.
-
-        Returns whether there was one.
-        """
+        """Mark claimed calls UNKNOWN whose lease has lapsed; return whether there were any."""
         now = self._clock.now()
         with self._store.read() as tx:
             lapsed = programs.lapsed_claims(tx, now)
@@ -164,7 +161,7 @@ class ProgramCalls:
 
 
 def _found(tx: Transaction, run_id: str) -> tuple[Run, Call]:
-    """Return the request and its call; raises NotClaimedError where a program executes none."""
+    """Return the run and its call; NotClaimedError if the call is not for a program to execute."""
     run, found = runs.get(tx, run_id), calls.of_run(tx, run_id)
     if run is None or not found:
         raise NotClaimedError("nothing has been asked yet")

@@ -1,7 +1,7 @@
-"""Puts a call before people for a program in the same process: no agent, and no form either.
+"""Puts a call before people for a program, without the agent and without a form.
 
-The request is the requester's: policy, approvers and the record treat it as if they had filled in
-the tool's form. The program hears how it ended.
+The request is the requester's: policy, approvers and the record treat it as if that person had
+filled in the tool's form. The program can read its status and outcome.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ SAID_BESIDE = (
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """How a call ended that a program had asked for."""
+    """How the call that a program requested ended."""
 
     status: CallStatus
     result: str  # what the tool returned, as text, or in words why it was not done
@@ -73,14 +73,14 @@ class RequestOutcome:
 
 
 class ProgramRequest:
-    """A call that a program has put before people."""
+    """A call that a program has put before people, and what the program may do with it."""
 
     def __init__(
         self, store: Store, run_id: str, at_work: RequestContext, *, is_new: bool = False
     ) -> None:
-        """`run_id`: the request; it can be looked at in any later life of the process.
+        """`run_id` names the request's run; it is still valid after a restart.
 
-        `is_new`: it was asked just now, and not before with the same key.
+        `is_new`: the request was made just now, not found by its key.
         """
         self.run_id = run_id
         self.is_new = is_new
@@ -88,7 +88,7 @@ class ProgramRequest:
         self._at_work = at_work
 
     def ended(self) -> RequestOutcome | None:
-        """Return how it ended; None while it waits or runs, or nobody knows what became of it."""
+        """Return how the call ended; None while it waits, runs or is UNKNOWN."""
         with self._store.read() as tx:
             run, found = runs.get(tx, self.run_id), calls.of_run(tx, self.run_id)
             call = found[0] if found else None
@@ -108,12 +108,12 @@ class ProgramRequest:
         return RequestOutcome(call.status, said, arguments)
 
     def stands(self) -> ProgramRequestStatus:
-        """Return how it stands: what was asked, who decided, what came of it."""
+        """Return the request's current status: what was asked, who decided, what came of it."""
         with self._store.read() as tx:
             return request_status(tx, self._at_work.tools, self._at_work.workspace, self.run_id)
 
     def wait(self, seconds: float) -> RequestOutcome:
-        """Return how it ended, waiting so long at most; raises TimeoutError, and it goes on."""
+        """Return how the call ended, waiting `seconds` at most; after that, raise TimeoutError."""
         until, pause = time.monotonic() + seconds, threading.Event()
         while (found := self.ended()) is None:
             if time.monotonic() >= until:
@@ -122,22 +122,22 @@ class ProgramRequest:
         return found
 
     def claim(self, claimant: str, lease: timedelta = LEASE) -> ClaimedCall | None:
-        """Claim the call to execute it, for whoever gives this text, made anew for each attempt.
+        """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
-        None while it is still being checked: ask again. `lease`: until a sign of life is due.
-        Raises NotClaimedError.
+        None while the call is still being checked: claim again. `lease`: how soon a sign of life is
+        due. Raises NotClaimedError.
         """
         return self._at_work.handovers.claim(self.run_id, claimant, lease)
 
     def report(self, claimant: str, succeeded: bool | None, result: Any) -> None:
-        """Say how the claimed call ended, in text or JSON; raises NotClaimedError.
+        """Report how the claimed call ended, as text or JSON; raises NotClaimedError.
 
-        `succeeded`: None where it was handed on, and this program cannot say how it goes.
+        `succeeded`: None if the work was handed on, and this program cannot say how it ends.
         """
         self._at_work.handovers.report(self.run_id, claimant, succeeded, result)
 
     def cancel(self) -> bool:
-        """Take the request back; False where it has ended, or its call runs."""
+        """Cancel the request; return False if it has ended, or its call is running."""
         with self._store.write() as tx:
             run = runs.get(tx, self.run_id)
             found = [each.status for each in calls.of_run(tx, self.run_id)]
@@ -156,7 +156,7 @@ class ProgramRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What requests of programs are looked at, claimed and ended with."""
+    """The parts of the bot that a program's requests use."""
 
     clock: Clock
     signals: Signals
@@ -166,10 +166,10 @@ class RequestContext:
 
 
 class ProgramRequests:
-    """One per process; any thread may ask."""
+    """Makes and finds requests of programs; one per process, for any thread."""
 
     def __init__(self, parts: FormParts, signals: Signals) -> None:
-        """`parts`: what forms are made with, for a request begins as theirs do."""
+        """`parts` are the parts that forms use, as these requests begin in the same way."""
         self._store = parts.sources.store
         self._clock = parts.sources.clock
         self._tools = parts.tools
@@ -193,21 +193,21 @@ class ProgramRequests:
         deadline: timedelta | None = None,
         while_open: bool = False,
     ) -> ProgramRequest:
-        """Put a call before people, and return at once; nothing has been decided by then.
+        """Put a call before people, and return at once, before anybody has decided.
 
-        `tool`: the name of one of the bot's, or what the program does itself once it may: then it
-        claims the call, and reports. `requester`: the Slack user id of whoever answers for it, and
-        does not approve it. `channel`: the id of the channel where it is asked, "" for the
-        requester's direct messages; there it begins as well where a form would: where the two of
-        you are not both there, or another company reads along. `why` is for the approver. `key`:
-        what was asked with it before is returned, as long as it is kept, or goes on (`while_open`).
-        `client`: the key by which a program asks, which says how often it may, or its name alone.
-        `deadline`: in which it has to be decided, where policy gives longer.
+        `tool`: the name of one of the bot's tools, or an action that the program executes itself:
+        it then claims the call and reports. `requester`: the Slack user id of the person who is
+        responsible for the request and cannot approve it. `channel`: the id of the channel to ask
+        in, "" for the requester's direct messages; those are used as well if the requester or the
+        bot is not in the channel, or another company can read it. `why`: for the approver. `key`:
+        an earlier request with this key is returned, as long as it is kept, or is open
+        (`while_open`). `client`: the API key of the program, which limits how often it asks, or
+        just its name. `deadline`: the time to decide in, if shorter than policy's.
 
-        Raises KeyError for a tool that is not there, ActionError for what nobody can be asked,
-        pydantic.ValidationError for arguments that it does not take, StrangerError for a requester
-        who is no colleague, KeyUsedError where something else was asked with the key, TooOftenError
-        where the client has asked as often as it may, and LookupFailedError where Slack cannot be
+        Raises KeyError for an unknown tool, ActionError for an action that nobody can be asked
+        about, pydantic.ValidationError for invalid arguments, StrangerError if the requester is no
+        full member of the workspace, KeyUsedError if the key was used for something else,
+        TooOftenError if the client has asked too often, and LookupFailedError if Slack cannot be
         asked.
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
@@ -232,12 +232,12 @@ class ProgramRequests:
         return ProgramRequest(self._store, run_id, self._at_work, is_new=is_new)
 
     def _insist_on_colleague(self, requester: str) -> None:
-        """Raise StrangerError for who may not ask."""
+        """Raise StrangerError if the requester may not ask."""
         if not requester or not self._authority.colleague(requester):
             raise StrangerError(f"{requester!r} is not a full member of this workspace")
 
     def _name(self, client: str, key: str, *, while_open: bool) -> str:
-        """Return what the delivery is called, so that it is the one of what goes on."""
+        """Return the delivery's key; with `while_open`, first free it if its request is over."""
         name = programs.delivery_key(client, key or new_id())
         if while_open and key:
             with self._store.write() as tx:
@@ -258,7 +258,7 @@ class ProgramRequests:
         )
 
     def asked(self, run_id: str, client: str | ClientKey = "") -> ProgramRequest | None:
-        """Return a request that a program made before; None for others, and for other keys'."""
+        """Return an earlier request of this client or API key; None if it is not theirs."""
         with self._store.read() as tx:
             run = runs.get(tx, run_id)
             if run is None:
@@ -272,10 +272,10 @@ class ProgramRequests:
     def _begin(
         self, asked: Delivery, effect: str, place: str, client: str, key: ClientKey | None
     ) -> tuple[str, bool]:
-        """Store what is asked, its request, and the message that this begins with.
+        """Store the request: its delivery, its run, and the message that begins its thread.
 
-        It keeps to the mode of the channel where it was to be asked, and is in `place`. Returns the
-        request's id, which is that of an earlier one where this was asked before, and whether it is
+        The run is in the channel `place`, or in direct messages if that is "". Returns the run's
+        id, which is that of an earlier one if the same request was made before, and whether it is
         new.
         """
         now = asked.received_at
@@ -307,17 +307,16 @@ class ProgramRequests:
 
 
 def _insist_on_rate(tx: Transaction, client: ClientKey, now: datetime) -> None:
-    """Raise TooOftenError where this client has asked as often as it may within an hour."""
+    """Raise TooOftenError if this client has no requests left within the hour."""
     since = programs.time_of_earlier_request(tx, client.name, client.per_hour, now - programs.HOUR)
     if since is not None:
         raise TooOftenError(since)
 
 
 def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | None) -> str:
-    """Return the request of what was asked before; raises KeyUsedError where it was another, or
-    another's.
+    """Return the run's id of an equal earlier request; KeyUsedError if it differs or is another's.
 
-    Why, and how long people have, may be said otherwise the second time: what was said first holds.
+    The reason and the deadline may differ: those of the first request apply.
     """
     once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
     run = runs.get(tx, stored.run_id or "")
@@ -329,19 +328,19 @@ def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | N
 
 
 def _what(asked: Delivery) -> dict[str, Any]:
-    """The call itself, as it was asked for."""
+    """Return the part of a request's body that defines the call."""
     body: dict[str, Any] = json.loads(asked.body)
     return {name: each for name, each in body.items() if name not in SAID_BESIDE}
 
 
-# How a request of a program stands, as data: what was asked, who decided, what came of it.
+# The status of a program's request, as data: what was asked, who decided, what came of it.
 
 PREPARING = "preparing"  # nobody has been asked yet
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramRequestStatus:
-    """One request of a program, as it stands."""
+    """The current status of one request of a program."""
 
     id: str
     status: str  # PREPARING, then the call's
@@ -365,14 +364,17 @@ class ProgramRequestStatus:
 
     @property
     def is_decided(self) -> bool:
-        """Whether people, the policy or the clock have said what is to become of it."""
+        """Return whether people, the policy or the clock have decided the call."""
         return self.status not in (PREPARING, CallStatus.PENDING)
 
 
 def request_status(
     tx: Transaction, tools: Registry, workspace: str, run_id: str
 ) -> ProgramRequestStatus:
-    """Return how the request stands; `workspace`: its address in Slack. KeyError for none."""
+    """Return the status of the request; KeyError if there is no such run.
+
+    `workspace`: the workspace's address in Slack.
+    """
     run, found = runs.get(tx, run_id), calls.of_run(tx, run_id)
     if run is None:
         raise KeyError(run_id)
@@ -381,7 +383,7 @@ def request_status(
 
 
 def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramRequestStatus:
-    """How a request stands before its call is proposed: what it is, it knows from its first row."""
+    """Return the status of a request whose call is not yet proposed, from its first delivery."""
     delivery = programs.first_question_of(tx, run.id)
     asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
     name, action = asked.get("tool", ""), asked.get("action", "")
@@ -404,9 +406,9 @@ def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramR
 
 
 def _in_words(tool: Tool[Any], given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """What a call with these arguments would do, and the arguments as they will be proposed.
+    """Return the sentence of what the call would do, and its arguments with secrets masked.
 
-    The title, and none, where they no longer fit the tool.
+    The tool's title and None if the arguments no longer fit the tool.
     """
     try:
         args = load_arguments(tool, json.dumps(given))
@@ -448,7 +450,7 @@ def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> Pr
 
 
 def outcome_sentence(what: str, note: str = "") -> str:
-    """Return a sentence of what became of a request, with what was noted of it."""
+    """Return a sentence that says what became of a request, with the `note` as its reason."""
     why = note.removeprefix(POLICY)
     return f"{what}: {why.rstrip('.')}." if why else f"{what}."
 

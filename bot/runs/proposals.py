@@ -1,6 +1,6 @@
-"""From what the model proposed to calls with a verdict: parsed, validated, gated, given a place.
+"""Turns what the model proposed into calls: parsed, validated, gated, with a place for their card.
 
-Looks people up (live), so it runs outside any transaction; the worker stores what comes of it.
+It looks people up in Slack, so it runs outside any transaction; the worker stores the results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from storage.models import Call, Plan, Revision, Run
 from storage.states import MODELLED, CallStatus
 from storage.transaction import Transaction
 
-# Calls with a verdict, ready to be stored and shown.
+# Calls with a status and a gate, ready to be stored and shown.
 
 
 @dataclass(slots=True)
@@ -56,12 +56,12 @@ class PreparedCall:
 
 
 def asks_people(prepared: Sequence[PreparedCall]) -> bool:
-    """Return whether people are asked about any of these calls, or by one."""
+    """Return whether people have to approve or answer any of these calls."""
     return any(each.place or each.question for each in prepared)
 
 
 def is_only_waiting(prepared: Sequence[PreparedCall]) -> bool:
-    """Return whether people are asked, and nothing runs at once before they answer."""
+    """Return whether people are asked, and no call of the plan is a read that can run at once."""
     approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
     return asks_people(prepared) and all(call.does != Effect.READ for call in approved)
 
@@ -69,7 +69,7 @@ def is_only_waiting(prepared: Sequence[PreparedCall]) -> bool:
 def store_plan(
     tx: Transaction, tools: Registry, plan: Plan, prepared: Sequence[PreparedCall], *, actor: str
 ) -> None:
-    """Store a plan with its calls; `actor` has proposed them."""
+    """Store a plan with its calls; `actor` is who proposed them, for the audit."""
     calls.add_plan(tx, plan)
     for each in prepared:
         data = {**each.birth, **_evidence(tx, tools, each)}
@@ -79,7 +79,7 @@ def store_plan(
 
 
 def show_plan(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]) -> None:
-    """Put a stored plan before those who decide or answer, and have its request marked."""
+    """Post the cards and questions of a stored plan, and mark the message that asked for it."""
     found = ((each.call, each.gate, each.place) for each in prepared)
     asked = [RoutedCall(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
     for each in prepared:
@@ -91,7 +91,7 @@ def show_plan(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[Prepar
 
 
 def _evidence(tx: Transaction, tools: Registry, proposed: PreparedCall) -> dict[str, Any]:
-    """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
+    """Return what the audit keeps of the arguments; an unknown tool's fields may be secret."""
     tool = tools.of(proposed.call)
     known = [each for each in ([tool] if tool else tools) if each.has_secrets]
     text = proposed.revision.arguments if proposed.revision else proposed.proposed
@@ -106,7 +106,7 @@ def _evidence(tx: Transaction, tools: Registry, proposed: PreparedCall) -> dict[
 
 
 def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> None:
-    """Refuse what may not stand beside calls that wait: all but reads that run and end at once."""
+    """Refuse all proposed calls but plain reads, because other calls of the run are waiting."""
     for each in prepared:
         call, tool = each.call, tools.of(each.call)
         entrusts = tool is not None and tool.agent is not None
@@ -122,7 +122,7 @@ def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> N
 
 
 class Proposals:
-    """Gives proposed calls their verdicts; one for all workers, on any thread."""
+    """Validates and gates proposed calls; one for all workers, on any thread."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Proposals:
         key: bytes,
         previews: Previews,
     ) -> None:
-        """`key` signs what would run; `authority` finds the approvers."""
+        """`key` signs the digests of calls; `authority` finds the approvers."""
         self._sources = sources
         self._authority = authority
         self.roles = AgentRoles(sources.store, tools, limits.settings.max_depth)
@@ -149,10 +149,10 @@ class Proposals:
         taken: frozenset[str],
         action: str = "",
     ) -> list[PreparedCall]:
-        """Give every proposed call a verdict.
+        """Return each proposed call validated and gated, ready to be stored.
 
-        `taken`: provider call ids already in the thread's transcript. `action`: what a program
-        describes that executes it itself.
+        `taken`: the model's call ids already in the thread's transcript. `action`: the description
+        of a call that the asking program executes itself.
         """
         result: list[PreparedCall] = []
         seen, most, tools = set(taken), self._limits.settings.max_calls, self.roles.of(run).tools
@@ -186,7 +186,7 @@ class Proposals:
         return result
 
     def _used(self, run: Run) -> int:
-        """Return how many calls the request has proposed, with all its sub-agents."""
+        """Return how many calls the request has proposed, those of its sub-agents included."""
         if not run.parent_call:
             return run.calls
         with self._sources.store.read() as tx:
@@ -200,9 +200,9 @@ class Proposals:
         earlier: Sequence[PreparedCall],
         tools: Registry,
     ) -> None:
-        """Validate one call, gate it, and sign what it came to. Raises RefusedError.
+        """Validate one call, apply policy to it, and sign the result. Raises RefusedError.
 
-        `tools`: those that whoever proposes it may use.
+        `tools`: those that the proposing agent may use.
         """
         call = prepared.call
         tool = _meant(tools, call)
@@ -252,7 +252,7 @@ class Proposals:
         prepared: PreparedCall,
         beside: Sequence[tuple[Call, str]],
     ) -> Repeat | None:
-        """Return what the call repeats; raises RefusedError where it is not to be done again."""
+        """Return which earlier call this one repeats; RefusedError if it may not be done again."""
         is_first = not run.calls and not run.parent_call
         same = (
             []
@@ -278,7 +278,7 @@ class Proposals:
         arguments: str,
         earlier: Sequence[PreparedCall],
     ) -> tuple[list[Grant], ReachedLimit | None]:
-        """Return what approvals may be remembered of it, and the limit of asking, if reached."""
+        """Return the grants that may cover the call, and the limit on asking people if reached."""
         if not isinstance(gate, Ask):
             return [], None
         given = grants.candidates(tx, self._sources, run, tool, gate, arguments)
@@ -287,9 +287,9 @@ class Proposals:
     def _remembered(
         self, run: Run, gate: Gate, given: list[Grant], reached: ReachedLimit | None
     ) -> Grant | None:
-        """Return the remembered approval it may run on; None where people are to be asked.
+        """Return the grant that the call may run on; None if people have to be asked.
 
-        Looks people up. Raises RefusedError where they may not be asked, for a limit is reached.
+        Looks people up in Slack. Raises RefusedError if a limit forbids asking.
         """
         if not isinstance(gate, Ask):
             return None
@@ -308,7 +308,7 @@ class Proposals:
         gate: Ask,
         earlier: Sequence[PreparedCall],
     ) -> None:
-        """Have people decide, where they see it, until the deadline. Raises RefusedError."""
+        """Make the call PENDING, with a place, preview and deadline. Raises RefusedError."""
         call = prepared.call
         place = find_place(self._authority, run, gate)
         context = context_of(run, call, self._sources.clock.now())
@@ -329,7 +329,7 @@ class Proposals:
     def _insist_on_showing(
         self, prepared: PreparedCall, tool: Tool[Any], args: BaseModel, preview: str
     ) -> None:
-        """Raise RefusedError where those who decide could not be shown all of what would run."""
+        """Raise RefusedError if the approvers could not be shown all of what would run."""
         call = prepared.call
         names: dict[str, str] = json.loads(call.names)
         why = call_checks.lacking(
@@ -341,7 +341,7 @@ class Proposals:
     def _sign(
         self, run: Run, tool: Tool[Any], arguments: str, prepared: PreparedCall, gate: Allow | Ask
     ) -> None:
-        """Fix what would run, under which gate, by its digest."""
+        """Set the call's gate, digest and first revision, which fix exactly what would run."""
         call = prepared.call
         call.gate = dump_gate(gate)
         call.digest = fingerprint(
@@ -359,7 +359,7 @@ class Proposals:
 
 
 def _meant(tools: Registry, call: Call) -> Tool[Any]:
-    """Return the tool of that call among these; raises RefusedError."""
+    """Return the tool that the call names; raises RefusedError if it is not among `tools`."""
     tool = tools.of(call)
     if tool is None:
         why = outputs.no_such_tool(call.tool, (each.name for each in tools))
@@ -368,5 +368,5 @@ def _meant(tools: Registry, call: Call) -> Tool[Any]:
 
 
 def _waiting(earlier: Sequence[PreparedCall]) -> int:
-    """Return how many of these calls people are asked about."""
+    """Return how many of these calls wait for people."""
     return sum(each.call.status is CallStatus.PENDING for each in earlier)

@@ -1,7 +1,7 @@
-"""An approved call is asked again, as a new revision: what people were shown no longer holds.
+"""Asks people again about an approved call, as a new revision, if what they saw no longer holds.
 
-Two reasons: policy has become stricter, or the tool found that it would do something else and did
-nothing.
+There are two reasons: policy has become stricter, or the tool found that it would do something else
+than was shown, and did nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def renew_or_refuse(
     call: Call,
     why: str,
 ) -> Renewal | ToolRefusal:
-    """Return the renewal of a call whose tool did nothing, for `why`.
+    """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
 
-    Refused where policy forbids it now, nobody was asked in the first place, or it would fail.
+    Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
     """
     shown, now = load_gate(call.gate), gate_of(sources, run, tool, args, call=call)
     if isinstance(now, Deny):
@@ -64,9 +64,9 @@ def ask_again(
     key: bytes,
     now: datetime,
 ) -> bool:
-    """Put a call back to PENDING, off its card; the worker puts it on a new one.
+    """Put a call back to PENDING as a new revision, and take it off its card.
 
-    False when the call has moved meanwhile.
+    The worker then makes a new card. Returns False if the call has changed meanwhile.
     """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:

@@ -1,8 +1,8 @@
-"""Restores a record that is older than the last process, as after a backup was put back.
+"""Restores a record that is older than the last process, as after a backup was restored.
 
-What was done since is not known. So nothing that was under way goes on unasked: what waits for
-people is asked anew under new buttons, what may have run is unknown, what nobody would be asked
-about is cancelled, and what was remembered or had just arrived no longer counts.
+What happened since the backup is unknown, so nothing goes on by itself: calls that wait for people
+are asked again with new buttons, calls that may have run become UNKNOWN, runs without a call to ask
+about are cancelled, and grants and unsettled deliveries are void.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
-# What people are told of the record itself.
+# Notices to people about the restored record.
 
 
 def restored_run_notice(waits: bool) -> str:
-    """Return what a thread is told whose request was under way in a record that was put back."""
+    """Return the notice for the thread of a run that was open in a restored record."""
     text = (
         "My data was restored from a backup, and what happened to this request since is unknown. "
     )
@@ -54,7 +54,7 @@ def restored_run_notice(waits: bool) -> str:
 
 
 def lost_delivery_notice() -> str:
-    """Return what somebody is told whose message or click was not dealt with before that."""
+    """Return the notice for a person whose message or click was unsettled in a restored record."""
     return (
         "My data was restored from a backup, so what you last did here may be lost. "
         "Check whether it was done, and do it again if not."
@@ -68,7 +68,7 @@ WHY = "the record was put back from an older copy, and this may have been done s
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """Used once, at the start, before anything else."""
+    """Settles what was open in a restored record; used once, at the start, before anything else."""
 
     store: Store
     clock: Clock
@@ -77,7 +77,7 @@ class Restoration:
     ended: Callable[[Run], None]  # shows that a request is over; it never fails
 
     def take_up(self) -> None:
-        """Settle what was open, in one transaction, where the record is an older one."""
+        """Settle, in one transaction, all that was open, if the record is an older copy."""
         why, now = self.store.astray, self.clock.now()
         if not why:
             return
@@ -92,7 +92,7 @@ class Restoration:
                 self.ended(run)
 
     def _over(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
-        """Settle what was open; returns the runs that are over by that."""
+        """Settle all that was open; return the runs that ended by it."""
         trail.record(tx, "record.restored", at=now, actor="system", data={"why": why})
         for delivery in inbox.unsettled_deliveries(tx):
             inbox.settle_delivery(tx, delivery, "the record was put back from an older copy")
@@ -111,7 +111,7 @@ class Restoration:
         return [run for run in found if not self._goes_on(tx, run, now)]
 
     def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
-        """Settle what was under way in a run; False where it is over by that."""
+        """Settle what was open in a run; return False if the run ended by it."""
         plans = calls.open_plans(tx, run.id)
         for plan in plans:
             for call in calls.of_plan(tx, plan.id):
@@ -138,7 +138,7 @@ class Restoration:
         return waits
 
     def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
-        """Have people asked about a call that is open; without a gate they cannot be."""
+        """Have people asked again about an open call; invalidate it if it has no gate that asks."""
         gate, tool = load_gate(call.gate), self.tools.of(call)
         match call.status:
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
@@ -151,7 +151,7 @@ class Restoration:
                 self._doubt(tx, run, call, now)
 
     def _doubt(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
-        """Nobody knows what became of it: ask, with buttons that no older card has."""
+        """Mark the call UNKNOWN and ask about it with buttons that older cards do not have."""
         gate = load_gate(call.gate)
         wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
         if call.status is C.RUNNING:

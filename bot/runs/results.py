@@ -1,7 +1,7 @@
-"""What a run leaves in its thread: the rows a tool found, what came of each call, and the record.
+"""What a run posts in its thread: rows that a tool found, outcomes of calls, the footer of answers.
 
-A request without a model is told here what came of its call; a rejection, a deadline and a
-withdrawal are told when they happen, and not here again.
+For a run without a model, the outcome of its call is posted here; rejections, expiries and
+withdrawals are posted when they happen, and not again here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ROWS, COLUMNS = 20, 10  # how much the table shows at most
 
 
 def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
-    """Show the rows `call` found in its thread.
+    """Post the rows that `call` found in its thread, and all of them as a file if not all fit.
 
-    Nothing where there are none, the call's result says so.
+    Posts nothing if there are no rows, as the call's result says that.
     """
     if not found.rows:
         return
@@ -66,9 +66,9 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
 def say_outcome(
     tx: Transaction, tools: Registry, run: Run, ended: calls.ApprovedCall, plan: Sequence[Call]
 ) -> None:
-    """Say in the thread what came of a call that people approved, and who had a part in it.
+    """Post in the thread how a call that people approved ended, and who had a part in it.
 
-    `plan`: the calls of its plan as they stand.
+    `plan`: the current calls of its plan.
     """
     call = ended.call
     if call.status not in RAN:
@@ -90,7 +90,7 @@ def say_outcome(
 
 
 def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
-    """Say the same of a call that a sub-agent has worked on; "" for none."""
+    """Post the outcome of a call that a sub-agent has worked on; nothing if `call_id` is ""."""
     call = calls.get(tx, call_id)
     run, shown = (runs.get(tx, call.run_id), calls.approved(tx, call)) if call else (None, None)
     if run is not None and shown is not None:
@@ -111,7 +111,7 @@ def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.
 def _is_told_later(
     tx: Transaction, run: Run, plan: Sequence[Call], people: notices.CallParticipants
 ) -> bool:
-    """Return whether the same people had a part in what runs last of the plan: told then."""
+    """Return whether the plan's last call yet to run has the same people, so it will name them."""
     left = [each for each in plan if each.status is CallStatus.APPROVED]
     last = calls.approved(tx, left[-1]) if left else None
     return last is not None and _people(tx, run, last) == people
@@ -127,11 +127,11 @@ NOT_APPROVED = " Nobody has approved anything."
 def answer_footer(
     tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
 ) -> AnswerFooter:
-    """Return what stands below a model's words: in one line what became of the run's calls that
-    change something or asked people, loud where the words say something else.
+    """Return the footer for a model's words: what really became of the run's calls.
 
-    Below words that are not the `last` only where they do, and below an answer to plain thanks,
-    which asked for nothing. `note`: why the words are not whole.
+    It covers the calls that change something or asked people, and is loud if the words contradict
+    it. Words that are not the `last` of the run get it only then; so does an answer to plain
+    thanks. `note`: why the words are incomplete.
     """
     claims = claims_of(text)
     if not last and not (claims.told_done or claims.approved):
@@ -148,7 +148,7 @@ def answer_footer(
 
 
 def _was_approved(tx: Transaction, call: Call) -> bool:
-    """Return whether anybody has approved the call, now or before."""
+    """Return whether anybody has approved this revision of the call, or a grant covers it."""
     votes = calls.votes(tx, call.id, call.revision)
     return bool(call.grant_id) or any(vote.verb is Verb.APPROVE for vote in votes)
 
@@ -170,14 +170,14 @@ def _is_midway(call: Call) -> bool:
 
 
 def is_reported(tx: Transaction, call: Call) -> bool:
-    """Return whether the thread was told in a line of its own how the call ended."""
+    """Return whether a message of its own in the thread says how the call ended."""
     if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED):
         return True
     return outbox.by_key(tx, _outcome_key(call)) is not None
 
 
 def _counts(call: Call, later: list[Call]) -> bool:
-    """Whether the call is told of: not one that only read, nor a slip the model mended."""
+    """Return whether the footer covers the call: not if it only read, nor a corrected mistake."""
     if call.status is CallStatus.SUPERSEDED:
         return False
     if call.status is CallStatus.REFUSED:
@@ -194,7 +194,7 @@ def _effect(tx: Transaction, tools: Registry, call: Call) -> str:
 
 
 def put_outcome(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
-    """Tell the thread what became of the call, where nothing else has."""
+    """Post what became of the call in the thread, unless another message says it."""
     if body := _told(tx, tools, call):
         outbox.notice(tx, run, f"ended:{call.id}:{call.revision}:{call.status}", body)
 

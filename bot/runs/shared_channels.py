@@ -1,4 +1,4 @@
-"""Requests in channels that are shared with another company, or that get another id."""
+"""Requests in channels that are shared with another company, or whose id changes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ log = logging.getLogger("countersign.channels")
 def newest_run_of_thread(
     tx: Transaction, delivery: Delivery, *, is_shared: bool, closed: bool = False
 ) -> Run | None:
-    """Return the newest request of the thread that a message is in.
+    """Return the newest run of the thread that a message is in; None if there is none.
 
-    In a shared channel that of the private thread in which its author's requests go on. `closed`:
-    not one that was begun in the channel itself, before that was shared.
+    In a shared channel, this may be the run in the private thread where its author's requests
+    continue. `closed`: ignore runs begun in the channel itself, before it was shared.
     """
     team, channel, thread = delivery.team, delivery.channel, delivery.thread_ts
     found = runs.in_thread(tx, team, channel, thread)
@@ -44,9 +44,10 @@ def newest_run_of_thread(
 
 
 def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None:
-    """Say in a shared channel where a request in these `words` goes on, or that outsiders read it.
+    """Say in a shared channel where a new request continues, or that outsiders can read along.
 
-    Where it goes on in private its thread is begun there, unless it stands already.
+    If the request continues in private, its thread is begun there, or, if that exists already, a
+    note is posted in it. `words`: the text of the request.
     """
     if run.channel == delivery.channel:
         _say(tx, delivery, f"shared:{run.id}", notices.outsiders_read_along())
@@ -67,7 +68,7 @@ def _say(tx: Transaction, delivery: Delivery, key: str, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChangedChannels:
-    """Heeds what Slack says of channels that changed; called by the loop only."""
+    """Handles Slack's events about changed channels; called by the loop only."""
 
     store: Store
     clock: Clock
@@ -75,7 +76,7 @@ class ChangedChannels:
     places: StartingPlaces
 
     def heed(self, delivery: Delivery, event: Mapping[str, Any]) -> None:
-        """Deal with another id, or with another company that reads along.
+        """Handle a channel's change of id, or its being shared with another company.
 
         Raises LookupFailedError and NotYetKnownError.
         """
@@ -85,7 +86,7 @@ class ChangedChannels:
             self._leave(delivery.team, str(event.get("channel") or ""))
 
     def _follow(self, delivery: Delivery, old: str, new: str) -> None:
-        """Let what is stored follow a channel that has another id; the policy file cannot."""
+        """Update the stored channel id; log an error if the policy file still names the old one."""
         with self.store.write() as tx:
             found = channel_modes.follow_channel(tx, delivery.team, old, new, at=self.clock.now())
         log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
@@ -94,8 +95,10 @@ class ChangedChannels:
             log.error("the policy names channel %s, which is %s now: correct %s", old, new, keys)
 
     def _leave(self, team: str, channel: str) -> None:
-        """Let the requests that are open in a channel which is shared from now on go on in private,
-        unless the policy names it. What is asked in it is asked again there.
+        """Move the open requests of a channel that is now shared to direct messages.
+
+        Does nothing if the policy names the channel. Cards in the channel are replaced by new ones;
+        questions to people stay where they are.
         """
         if not self.places.is_closed(channel, is_shared=True):
             return

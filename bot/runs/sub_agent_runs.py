@@ -1,4 +1,4 @@
-"""Who takes the model turns of a run: the requester's agent, or a sub-agent with its own tools."""
+"""The roles in which the model works on a run: the requester's agent, or a sub-agent."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from storage.states import CallStatus, RunSource
 from storage.store import Store
 from storage.transaction import Transaction
 
-# The words of a sub-agent's turn: no person reads them, and its last go to who asked it.
+# The words of a sub-agent's turn: no person reads them; the last go to the agent that asked it.
 
 
 class SilentAnswer:
-    """An Answer that nobody hears while it comes."""
+    """An Answer that is shown to nobody."""
 
     def write(self, text: str) -> None:
-        """Say nothing; what was taken away meanwhile is found out when the turn is stored."""
+        """Ignore the text; a run that was stopped is noticed when the turn is stored."""
 
     def restart(self) -> None:
-        """Have nothing to take back."""
+        """Do nothing: there is nothing to discard."""
 
     def finish(
         self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
-        """Post nothing."""
+        """Do nothing: no message is posted."""
 
     def abandon(self) -> None:
-        """Have nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 GONE = "The sub-agent that was asked is no longer there."
@@ -44,21 +44,21 @@ GONE = "The sub-agent that was asked is no longer there."
 
 @dataclass(frozen=True, slots=True)
 class AgentRole:
-    """What the model is told it is in a run, and the tools that it may propose calls of."""
+    """The model's instructions in a run, and the tools whose calls it may propose."""
 
     instructions: str
     tools: Registry
 
     def offered(self) -> list[dict[str, Any]]:
-        """Return the tools as the model is given them."""
+        """Return the tools as function schemas for the model."""
         return [function_schema(tool) for tool in self.tools]
 
 
 class AgentRoles:
-    """One for all workers; any thread."""
+    """Finds the role of each run; one for all workers, on any thread."""
 
     def __init__(self, store: Store, tools: Registry, max_depth: int) -> None:
-        """`max_depth`: how many sub-agents may stand one below the other."""
+        """`max_depth` is how deep sub-agents may be nested."""
         self._store = store
         self._tools = tools
         self._max_depth = max_depth
@@ -66,7 +66,7 @@ class AgentRoles:
         self._first = AgentRole(prompt.INSTRUCTIONS, tools if max_depth else Registry(alone))
 
     def of(self, run: Run) -> AgentRole:
-        """Return the role of a run; raises PlannerError where its sub-agent is no longer there."""
+        """Return the role of a run; raises PlannerError if its sub-agent no longer exists."""
         if run.source is not RunSource.RUN:
             return self._first
         with self._store.read() as tx:
@@ -79,7 +79,7 @@ class AgentRoles:
 
 
 def function_schema(tool: Tool[Any]) -> dict[str, Any]:
-    """Return a tool as a model is given it."""
+    """Return a tool as the function schema that a model is given."""
     return {
         "type": "function",
         "name": tool.name,
@@ -89,14 +89,14 @@ def function_schema(tool: Tool[Any]) -> dict[str, Any]:
     }
 
 
-# A sub-agent's run has ended: its call gets the answer, or why there is none.
+# The end of a sub-agent's run: its call gets the answer, or why there is none.
 
 SUMMARY = 200  # characters of an answer that people are told
 MOST = 20_000  # characters of an answer, where its tool is no longer there to say
 
 
 def hand_in_answer(tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime) -> str:
-    """Give a sub-agent's answer to the run that asked; returns its call's id, "" if over."""
+    """Store a sub-agent's answer as its call's result; return the call's id, "" if that is over."""
     call, done = calls.get(tx, child.parent_call), children.recorded_actions(tx, child)
     tool = tools.of(call) if call else None
     output = prompt.answered_output(text, done, tool.max_output if tool else MOST)
@@ -107,9 +107,9 @@ def hand_in_answer(tx: Transaction, tools: Registry, child: Run, text: str, *, a
 
 
 def report_failure(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime) -> str:
-    """Tell the run that asked that its sub-agent could not go on, and end what that had open.
+    """Fail the call of a sub-agent that could not go on, and end what the sub-agent had open.
 
-    Returns its call's id, "" where it is over.
+    Returns the call's id, "" if that is over.
     """
     endings.abandon_sub_agent(tx, child, at=at, words=outputs)
     output = prompt.gave_up_output(why, children.recorded_actions(tx, child))

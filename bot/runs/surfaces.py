@@ -1,7 +1,7 @@
-"""What surfaces and sources are, what the bot hands them, and how all of them are made and started.
+"""The interfaces of surfaces and sources, what the bot gives them, and how they are started.
 
-A surface decides nothing. What its people do becomes a delivery, as Slack's does, and the loop
-deals with it; what they are told then stands in the delivery's `answer`. A source only asks.
+A surface decides nothing. What its people do becomes a delivery, as in Slack, which the loop
+processes; the reply to them is then in the delivery's `answer`. A source only asks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("countersign.surfaces")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the bot hands a surface or a source; it may use all of it on threads of its own."""
+    """The parts of the bot that a surface or source may use, on threads of its own as well."""
 
     settings: Settings
     store: Store  # to read; a surface writes by `keep`
@@ -50,41 +50,42 @@ class Host:
 
 
 class SurfacePort(Protocol):
-    """A place where people see what goes on and decide; one class, made with the `Host`.
+    """A place where people see requests and decide; a class that is called with the `Host`.
 
-    It is found by its entry point in the group `countersign.surfaces`. None of its methods may
-    wait for people.
+    It is found by its entry point in the group `countersign.surfaces`. None of its methods may wait
+    for people.
     """
 
     def __init__(self, host: Host) -> None:
-        """Take what it needs; nothing has started yet. What it raises stops the start."""
+        """Keep what is needed of the host, without starting; any error stops the bot's start."""
         ...
 
     def start(self) -> None:
-        """Begin to hear people; where its settings do not want it, do nothing."""
+        """Begin to accept people's input; do nothing if the settings disable this surface."""
         ...
 
     def stop(self) -> None:
-        """Hear nobody any more; called once, also where `start` was not."""
+        """Stop accepting input; called once, even if `start` was not."""
         ...
 
 
 class SourcePort(SurfacePort, Protocol):
-    """A way in for requests that no person typed and no agent made; it asks by `host.programs`.
+    """A source of requests that neither a person nor an agent made; it uses `host.programs`.
 
-    It is found by its entry point in the group `countersign.sources`, and else is as a surface is.
+    It is found by its entry point in the group `countersign.sources`, and is otherwise like a
+    surface.
     """
 
 
 class PartKind(StrEnum):
-    """What other packages may add."""
+    """The kinds of parts that other packages may add."""
 
     SURFACE = "surface"  # where people see what goes on and decide
     SOURCE = "source"  # what puts calls before people
 
     @property
     def group(self) -> str:
-        """The group of its entry points."""
+        """Return the name of the entry point group."""
         return f"countersign.{self}s"
 
 
@@ -95,12 +96,12 @@ OWN: dict[PartKind, tuple[tuple[str, str], ...]] = {
 
 
 class SurfacesError(ValueError):
-    """A surface or a source cannot be used; says which one and why, for who installed it."""
+    """Raised if a surface or source cannot be used; the text says which one and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSurface:
-    """A surface or a source under the name of its entry point."""
+    """A surface or a source with the name of its entry point."""
 
     name: str
     surface: SurfacePort
@@ -121,7 +122,7 @@ def surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
 
 
 def made(host: Host) -> tuple[NamedSurface, ...]:
-    """Make all of them; raises SurfacesError for one that cannot be made."""
+    """Create all surfaces and sources; raises SurfacesError if one cannot be created."""
     found = [each for kind in PartKind for each in surface_classes(kind)]
     return tuple(NamedSurface(each.name, _made(each, host)) for each in found)
 
@@ -136,7 +137,7 @@ def _made(each: LoadedEntryPoint, host: Host) -> SurfacePort:
 
 
 def start(surfaces: Sequence[NamedSurface]) -> None:
-    """Start them in order; raises SurfacesError for one that does not start."""
+    """Start the surfaces in order; raises SurfacesError if one does not start."""
     for each in surfaces:
         try:
             each.surface.start()
@@ -146,7 +147,7 @@ def start(surfaces: Sequence[NamedSurface]) -> None:
 
 
 def stop(surfaces: Sequence[NamedSurface]) -> None:
-    """Stop all of them; one that cannot be stopped is told of in the log."""
+    """Stop all surfaces; log those that cannot be stopped."""
     for each in surfaces:
         try:
             each.surface.stop()

@@ -1,6 +1,6 @@
-"""Puts the files of a transcript in their places when the model is asked.
+"""Replaces file references in a transcript by the files when the model is asked.
 
-A file that its server does not take is given no more, and the turn is taken without it.
+A file that the model's server refuses is no longer sent, and the turn is taken without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class PlannerWithFiles:
-    """Takes turns as the model behind it does, to which it gives the files."""
+    """A planner that fills files into the transcript before it asks the planner behind it."""
 
     planner: ModelTurns
     store: Store
@@ -50,8 +50,11 @@ class PlannerWithFiles:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError, of it TooLongError for what does not fit, which says
-        how it can be had without new files; whatever `sink` raises passes through.
+        """Take one model turn, with files filled in.
+
+        If the server refuses the request, it is repeated without new files. Raises PlannerError, or
+        TooLongError, whose `without_files` repeats it without new files; whatever `sink` raises
+        passes through.
         """
         files = self._found(transcript)
         fresh = [each for each in files.values() if not each.withheld and each.read_at is None]
@@ -83,7 +86,7 @@ class PlannerWithFiles:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """The turn without these files; if it goes well they are given no more."""
+        """Take the turn without these files; if that succeeds, the files are never sent again."""
         sink.restart()
         result = self.planner.turn(transcript, tools, instructions, sink)
         self._refused(doubted)
@@ -91,17 +94,17 @@ class PlannerWithFiles:
 
     @property
     def seal(self) -> str:
-        """Where what `compacted` gives can be read again; "" where there is no such thing."""
+        """Return the id of the server that can read compactions; "" if there is none."""
         return self.planner.seal
 
     def compacted(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
-        """Have the model's server say these items in fewer; None where it cannot or does not."""
+        """Have the model's server compact these items; None if it cannot or does not."""
         return self.planner.compacted(_filled(items, self._found(items)), instructions)
 
     def close(self) -> None:
-        """Close what it holds; a turn under way fails."""
+        """Close the planner; a turn under way fails."""
         self.planner.close()
 
     def _found(self, transcript: Iterable[dict[str, Any]]) -> dict[str, AttachedFile]:
@@ -112,14 +115,14 @@ class PlannerWithFiles:
             return {each.id: each for each in transcripts.find_files(tx, ids)}
 
     def _read(self, files: Sequence[AttachedFile]) -> None:
-        """Store that the model's server takes them."""
+        """Record that the model's server accepts these files."""
         if files:
             with self.store.write(durable=False) as tx:
                 for each in files:
                     transcripts.mark_file_accepted(tx, each, self.clock.now())
 
     def _refused(self, files: Sequence[AttachedFile]) -> None:
-        """Store that it does not: what begins the next request is what was sent now."""
+        """Record that the model's server refuses these files; later turns leave them out."""
         with self.store.write(durable=False) as tx:
             for each in files:
                 transcripts.withhold_file(

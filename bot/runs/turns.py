@@ -1,7 +1,7 @@
-"""Model turns: what was said and done goes to the model, its answer or plan is stored.
+"""Model turns: the thread's transcript goes to the model, and its answer or plan is stored.
 
-A turn does not wait for the disk: after a power failure it is simply taken again, and the outbox
-tells nobody of it before it is there.
+Storing a turn does not wait for the disk: after a power failure the turn is taken again, and the
+outbox posts nothing of it before it is on disk.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ C, R = CallStatus, RunStatus
 
 
 class ModelAnswer:
-    """What the model said in one turn, and to what."""
+    """The result of one model turn, with the situation in which it was asked."""
 
     def __init__(self, result: Reply | Proposal, taken: frozenset[str], *, beside: bool) -> None:
-        """`taken`: ids of calls in the transcript; `beside`: while calls of the run wait.
+        """`taken` are call ids in the transcript; `beside`: calls of the run wait for people.
 
-        `replaced`: what answers the model's wish to take them back; empty where it has none.
+        `replaced`: outputs for the model's calls that take back what waits; empty if it made none.
         """
         self.result = result
         self.taken = taken
@@ -71,7 +71,7 @@ class ModelAnswer:
 
 
 class Turns:
-    """One per worker; a turn holds no truth of its own."""
+    """Model turns of runs; one instance per worker, without state of its own."""
 
     def __init__(
         self,
@@ -87,7 +87,8 @@ class Turns:
         answer: Callable[[Run], Answer],
         presence: Presence,
     ) -> None:
-        """`answer` opens the way for one turn's words; `thread` reads what was said before;
+        """`answer` makes the port for one turn's words; `thread` takes in messages.
+
         `threads` asks the model.
         """
         self._store = store
@@ -103,10 +104,10 @@ class Turns:
         self._presence = presence
 
     def take(self, run: Run, waiting: Sequence[Call] = ()) -> bool:
-        """Take in what was said, ask the model, and store what it answers or proposes.
+        """Take in new messages, ask the model, and store its reply or plan.
 
-        Returns whether there is more to do now. `waiting`: all calls of the run's plan, where some
-        of them wait for people: then it is a side turn, in which the model may answer, look things
+        Returns whether there is more to do now. `waiting`: all calls of the run's plan if some of
+        them wait for people; this is then a side turn, in which the model may answer, look things
         up, or take the plan back and propose something else.
         """
         self._signals.give_way()
@@ -166,9 +167,9 @@ class Turns:
         beside: bool,
         stopped: bool = False,
     ) -> bool:
-        """Store an answer: the request is done, or waits for people as before (`beside`).
+        """Store a reply; the run is then COMPLETED, or WAITING as before if `beside`.
 
-        `stopped`: it is ours, for a limit was reached.
+        `stopped`: the text is the bot's own, because a limit was reached.
         """
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
@@ -202,7 +203,7 @@ class Turns:
     def _said(
         self, tx: Transaction, run: Run, reply: Reply, *, last: bool, stopped: bool
     ) -> tuple[str, AnswerFooter]:
-        """Return an answer's words, or ours in their place, and what stands below."""
+        """Return the reply's text, or the bot's own if that is empty, and the footer below it."""
         lacks = "" if stopped else shortcoming(reply.text, reply.cut)
         ours = stopped or not says_something(reply.text)
         text = lacks if ours and lacks else reply.text.strip()
@@ -214,7 +215,7 @@ class Turns:
     def _store_plan(
         self, run: Run, said: ModelAnswer, proposal: Proposal, answer: BroadcastAnswer
     ) -> bool:
-        """Store what is proposed: as the run's plan, or beside it, or in its place."""
+        """Store the proposed calls: as the run's plan, beside a waiting plan, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = self._proposals.prepare(run, row.id, proposal.calls, said.taken)
@@ -254,7 +255,7 @@ class Turns:
         return not waits
 
     def _take_back(self, tx: Transaction, run: Run) -> None:
-        """End what waits in favour of something else, and tell those who had approved of it."""
+        """Supersede the plans that wait, and tell those who had approved their calls."""
         agents = children.open_runs_of_request(tx, run.root_id)
         for plan in (plan for each in agents for plan in calls.open_plans(tx, each.id)):
             waiting = [
@@ -283,7 +284,7 @@ class Turns:
         calls: int = 0,
         cards: bool = False,
     ) -> Run:
-        """Store the turn's items and count it; moves.FencedError where the run is not ours."""
+        """Store the turn's items and count the turn; FencedError if the run was taken away."""
         held = runs.count_turn(tx, run, tokens=result.tokens, calls=calls, cards=int(cards))
         if held is None:
             raise moves.FencedError(run.id)
@@ -292,12 +293,11 @@ class Turns:
         return held
 
 
-# Small steps of a model turn: tools as the model is given them, a transcript that is always
-# valid.
+# Small steps of a model turn, such as making a transcript valid for the model.
 
 
 def explain_refusal(tx: Transaction, run: Run, prepared: PreparedCall, title: str) -> None:
-    """Tell the thread why nobody was asked about a call of that tool; each reason once in a run."""
+    """Post in the thread why nobody was asked about a call; each reason once per run."""
     why = prepared.tell_requester
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
@@ -309,15 +309,13 @@ def explain_refusal(tx: Transaction, run: Run, prepared: PreparedCall, title: st
 def use_own_call_ids(
     proposal: Proposal, proposed: list[FunctionCall], prepared: list[PreparedCall]
 ) -> None:
-    """Where the provider's call id could not be used, the stored item carries ours: each call has
-    one output.
-    """
+    """Replace the call ids in the proposal's items by the stored ones, which are all usable."""
     for each, ours in zip(proposed, prepared, strict=True):
         proposal.items[each.index]["call_id"] = ours.call.provider_id
 
 
 def interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
-    """Return what the model is told meanwhile of calls of a plan that waits, by its own ids."""
+    """Return outputs for the calls of a plan that waits, by the model's call id."""
     told = {
         CallStatus.PENDING: outputs.WAITS,
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
@@ -329,13 +327,12 @@ def interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
 def completed_items(
     transcript: Transcript, seal: str = "", *, meanwhile: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the items so that they are valid: each call with one output, before anybody goes on.
+    """Return the items with exactly one output for each call, as the model's API requires.
 
-    Of a long thread what stands for older ones, to a model whose server opens this `seal`.
+    In a long thread, a compaction that a server with this `seal` can read replaces older items.
 
-    An output that came after somebody wrote takes its place before that. A call without one has
-    what `meanwhile` says of it, by its id; where that says nothing its tool is still running, and
-    its run was cancelled.
+    An output that came after a message moves before that. A call without an output gets the one in
+    `meanwhile`, by call id; if there is none, its run was cancelled while its tool was running.
     """
     if not transcript.late and transcript.proposed == transcript.answered:
         return transcript.seen(seal)
@@ -371,15 +368,15 @@ def _outputs(
 
 
 def output_item(call_id: str, said: str) -> dict[str, Any]:
-    """Return the item that tells the model what became of a call, by the model's id."""
+    """Return the item that gives the model the output of a call, by the model's call id."""
     return {"type": "function_call_output", "call_id": call_id, "output": said}
 
 
 def take_out_replacements(proposal: Proposal, taken: frozenset[str]) -> list[dict[str, Any]]:
-    """Take the model's wish to replace what waits out of what it proposes.
+    """Remove calls of replace_waiting_plan from the proposal; return an output for each.
 
-    Returns an output for each time it said so; none where it did not. `taken`: ids of calls that
-    the transcript has; an id that cannot be used is replaced by ours.
+    `taken`: call ids in the transcript; an id that is empty or already used is replaced by a new
+    one.
     """
     wishes = [each for each in proposal.calls if each.name == outputs.REPLACE["name"]]
     proposal.calls[:] = [each for each in proposal.calls if each not in wishes]

@@ -1,9 +1,9 @@
-"""Advances one run, one step at a time, from what is written; holds no truth between steps.
+"""Advances one run, one step at a time, from the stored rows; keeps no state between steps.
 
 A step is a model turn, the execution of one call, or the decision to wait. Every write checks the
 fence of the claim, so a worker that stalled past its lease changes nothing any more. Claims do not
-wait for the disk: after a power failure they are simply taken again, and the outbox tells nobody
-of them before they are on it.
+wait for the disk: after a power failure they are made again, and the outbox posts nothing of them
+before they are on disk.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from storage.store import Store
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
-# of a run, and the calls of its plan while some of them wait for people; returns whether there is
+# takes a run, and the calls of its plan if some of them wait for people; returns whether there is
 # more to do now, and may raise PlannerError
 Turn = Callable[[Run, Sequence[Call]], bool]
 T = TypeVar("T")
 
 
 class Worker:
-    """Advances runs. Any number may work on one database."""
+    """Advances runs; any number of workers may use one database."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Worker:
         authority: Authority,
         presence: Presence,
     ) -> None:
-        """`lease`: seconds that a claim holds without being renewed.
+        """`lease` is how many seconds a claim holds without being renewed.
 
-        `turns`: what goes on with a run of each source while it has no plan open.
+        `turns`: by source of the run, what takes its next step while it has no open plan.
         """
         self._store = store
         self._clock = clock
@@ -78,8 +78,9 @@ class Worker:
         self._presence = presence
 
     def advance(self, run_id: str, keeps: Keeps = lambda _: True) -> None:
-        """Claim the run and take steps until it waits, ends or is taken away, or until it is
-        somebody else's turn, as `keeps` says between two steps. Raises nothing.
+        """Claim the run and take steps until it waits, ends or is taken away. Raises nothing.
+
+        Between two steps, `keeps` may say that it is another run's turn: then this run is released.
         """
         with self._signals.tracer.start_span(Work.ADVANCE, run_id=run_id):
             self._advance(run_id, keeps)
@@ -111,7 +112,7 @@ class Worker:
             self._signals.post.give()
 
     def _look_back(self, run: Run | None) -> None:
-        """Show that a run is over which was cancelled while it was shown to be at work."""
+        """Show that a run is over, if it was cancelled while it was shown as being worked on."""
         if run is None:
             return
         with suppress(Exception):  # a status is a comfort
@@ -121,11 +122,11 @@ class Worker:
                 self._presence.done(now)
 
     def _patiently(self, work: Callable[[], T], what: str) -> T:
-        """Do what begins anew from the rows, until the database can."""
+        """Do `work`, repeating it until the database accepts it."""
         return until_stored(work, self._signals.stopping, what)
 
     def _claim(self, run_id: str) -> Held | None:
-        """Claim the run; None where another worker has it, or nobody is to."""
+        """Claim the run; None if another worker has it, or it cannot be claimed."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
@@ -138,8 +139,9 @@ class Worker:
         return (run, found) if run is not None else None
 
     def _next(self, run: Run, known: list[Held]) -> bool:
-        """Take the next step, from what the claim or the last step knows, else from the rows; False
-        for none.
+        """Take the next step; return False if there is none.
+
+        `known`: the run and calls as the claim or the last step left them; empty: read them.
         """
         more = self._step(*(known.pop() if known else self._held(run)))
         if isinstance(more, bool):
@@ -148,9 +150,7 @@ class Worker:
         return True
 
     def _stays(self, run: Run, known: list[Held], keeps: Keeps) -> bool:
-        """Return whether the worker stays with the run for its next step; else it is handed back:
-        RUNNING -> READY.
-        """
+        """Return whether the worker keeps the run for its next step; else make it READY again."""
         if not known:
             known.append(self._held(run))
         held, found = known[0]
@@ -167,9 +167,10 @@ class Worker:
             return runs.held_by(tx, run.id, run.fence), calls.open_calls(tx, run.id)
 
     def _step(self, run: Run, found: list[Call]) -> Held | bool:
-        """Take one step from the calls of the run's open plan.
+        """Take one step, according to the calls of the run's open plan.
 
-        Returns the run as it stands then, where that is known, or whether there is more to do now.
+        Returns the run and its plan's calls afterwards if known, else whether there is more to do
+        now.
         """
         if run.status is not R.RUNNING:  # cancelled meanwhile
             self._look_back(run)
@@ -195,7 +196,7 @@ class Worker:
         return True
 
     def _in_order(self, run: Run, found: list[Call], call: Call) -> Held | bool:
-        """Execute the plan's next approved call, or cancel it when an earlier step went wrong."""
+        """Execute the plan's next approved call, or cancel it if an earlier step went wrong."""
         earlier = [c for c in found if c.position < call.position]
         broken = next((c for c in earlier if _stops_the_rest(c)), None)
         if broken is None:
@@ -218,14 +219,14 @@ class Worker:
         return True
 
     def _is_spoken_to(self, run: Run) -> bool:
-        """Return whether the model has to answer somebody while people decide."""
+        """Return whether the model has to answer a message while people decide."""
         if run.source is not RunSource.MESSAGE:
             return False
         with self._store.read() as tx:
             return bool(inbox.held_messages(tx, run.id)) or runs.is_unanswered(tx, run.id)
 
     def _wait(self, run: Run, found: list[Call]) -> bool:
-        """RUNNING -> WAITING, unless the last decision came in meanwhile. All get a card."""
+        """Make the run WAITING, with a card for each call; return True if it can go on instead."""
         plan_id = found[0].plan_id
         self._show_missing(run, plan_id)
         now = self._clock.now()
@@ -242,8 +243,9 @@ class Worker:
         return False
 
     def _show_missing(self, run: Run, plan_id: str) -> None:
-        """A call that policy had allowed has no card yet: now it asks, or nobody knows how the call
-        ended.
+        """Post cards for calls that wait for people without one.
+
+        These are calls that policy had allowed at first, and calls that have become UNKNOWN.
         """
         with self._store.read() as tx:
             on_cards = {c for card in outbox.cards(tx, plan_id) for c in outbox.body(card)["calls"]}
@@ -282,7 +284,7 @@ class Worker:
                 put_mark(tx, run, plan_id)
 
     def _fail(self, run: Run | None, why: str) -> None:
-        """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""
+        """Make the run FAILED and post that with a Retry button; nothing written is lost."""
         # a connection that we cut ourselves is no failure
         if run is None or self._signals.stopping.is_set():
             return
@@ -292,7 +294,7 @@ class Worker:
             self._presence.done(run)
 
     def _give_up(self, run: Run, why: str) -> bool:
-        """Return whether the run was still this worker's to fail."""
+        """Store and post the failure; return False if the run was no longer this worker's."""
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.get(tx, run.id)
@@ -313,14 +315,14 @@ class Worker:
 
 
 def _goes_ahead(run: Run, found: list[Call]) -> bool:
-    """Return whether the run's next step is a call that people have approved."""
+    """Return whether the run's next step is a call that people approved, or blocks such a call."""
     if run.source is RunSource.SERVER:  # a worker waits for it, amid such a call
         return True
     return any(map(calls.takes_precedence, found)) and not any(map(calls.holds_up, found))
 
 
 def _stops_the_rest(call: Call) -> bool:
-    """Return whether it ended so that the rest of its plan is not run; no read does."""
+    """Return whether the call's end cancels the rest of its plan; a read's end never does."""
     if is_question(call):
         return call.status is C.EXPIRED
     return call.does != Effect.READ and call.status in (C.FAILED, C.UNKNOWN)

@@ -23,13 +23,13 @@ Advance = Callable[[str, Keeps], None]
 
 
 class WorkerPool:
-    """One per process; any thread."""
+    """Runs workers on a pool of threads; one per process, for any thread."""
 
     def __init__(self, advance: Advance, workers: int, signals: Signals) -> None:
-        """`advance(run id, keeps)` is run on the pool, for so many runs at once.
+        """`advance(run id, keeps)` is called on the pool, for `workers` runs at once.
 
-        Between two steps it asks `keeps(approved)` whether it may go on, to a call that people have
-        approved or not; where it may not, it lets go of the run.
+        Between two steps it calls `keeps(approved)`, with whether the next step is an approved
+        call; if that returns False, it releases the run.
         """
         self.advance = advance
         self._wake, self._rest = signals.work, signals.rest
@@ -42,8 +42,9 @@ class WorkerPool:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
     def hand_out(self, ready: Iterable[ReadyRun]) -> set[str]:
-        """Have these runs worked on, each when it is its turn; returns the ids of those that had
-        not been handed out. One that is worked on is `due` to be looked at once that has ended.
+        """Queue these runs for workers; return the ids of those that were not queued before.
+
+        A run that is being worked on is listed by `due` once that has ended.
         """
         fresh: set[str] = set()
         with self._lock:
@@ -57,36 +58,36 @@ class WorkerPool:
         return fresh
 
     def due(self) -> list[str]:
-        """Return the ids of runs that are to be looked at at once, and have them looked at."""
+        """Return, and forget, the runs handed out again while worked on, and released since."""
         with self._lock:
             due, self._due = self._due, []
             return due
 
     def active(self) -> set[str]:
-        """The ids of the runs that are worked on here."""
+        """Return the ids of the runs that are being worked on here."""
         with self._lock:
             return self._queue.held()
 
     def waiting(self) -> list[str]:
-        """The ids of the runs that nobody here was free for."""
+        """Return the ids of the runs that wait for a free worker here."""
         with self._lock:
             return self._queue.waiting()
 
     def is_idle(self) -> bool:
-        """Return whether no run is worked on, or waits to be."""
+        """Return whether no run is being worked on or waits for a worker."""
         with self._lock:
             here = self._queue.held() if self._stopping else self._queue
             return not (self._again or self._due or here)
 
     def stop(self, grace: float) -> None:
-        """Begin no run any more; those under way have `grace` seconds to end, then are left."""
+        """Start no more runs; those under way have `grace` seconds to end, then are left."""
         self._stopping = True
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._ended:
             self._ended.wait_for(lambda: not self._queue.held(), grace)
 
     def _begin(self) -> None:
-        """Begin what may be begun now."""
+        """Start workers on as many queued runs as may start now."""
         while True:
             with self._lock:
                 ready = None if self._stopping else self._queue.take()
@@ -100,7 +101,7 @@ class WorkerPool:
             work.add_done_callback(partial(self._never_begun, ready.run_id))
 
     def _never_begun(self, run_id: str, work: Future[None]) -> None:
-        """A run that was never begun, because the pool stopped before, is not one to wait for."""
+        """Release a run whose worker was cancelled before it started, because the pool stopped."""
         if work.cancelled():
             self._let_go(run_id)
 
@@ -129,8 +130,7 @@ class WorkerPool:
             self._wake.give()
 
 
-# Whose run is worked on next: in turns by requester, what people have approved ahead of the
-# rest.
+# Which run is worked on next: requesters take turns, and approved calls go first.
 
 Line = OrderedDict[Requester, list[ReadyRun]]
 AHEAD = 3  # runs with approved calls in a row that may be taken while other work waits
@@ -139,13 +139,13 @@ AHEAD = 3  # runs with approved calls in a row that may be taken while other wor
 class FairQueue:
     """Runs that wait for a worker, and those that have one.
 
-    Of the workers a quarter (one at least, where there are several) is kept for runs with approved
-    calls. Where there are more than two, nobody holds more than the rest, and one of the rest, too,
-    is left for somebody else.
+    A quarter of the workers (at least one, if there are several) is reserved for runs with approved
+    calls. With more than two workers, no requester holds more than the number of unreserved ones,
+    nor all of the unreserved ones for runs without approved calls.
     """
 
     def __init__(self, workers: int) -> None:
-        """Nothing waits."""
+        """Create an empty queue for this number of workers."""
         kept = max(1, workers // 4) if workers > 1 else 0
         self._workers = workers
         self._shared = workers - kept  # for whatever there is
@@ -161,9 +161,9 @@ class FairQueue:
         self._ahead = 0  # runs with approved calls taken in a row, while other work waited
 
     def put(self, ready: ReadyRun) -> bool:
-        """Have it wait for its turn; False where it waits or is worked on.
+        """Queue the run; return False if it already waits or is being worked on.
 
-        What has been decided of a waiting one since counts.
+        If an approval has changed a waiting run's `decided`, it changes lines.
         """
         if ready.run_id in self._held:
             return False
@@ -178,7 +178,7 @@ class FairQueue:
         return before is None
 
     def take(self) -> ReadyRun | None:
-        """Return the run whose turn it is, held from now on; None where none may begin now."""
+        """Return the run whose turn it is and mark it as held; None if none may start now."""
         decided, other = (self._first(self._lines[each]) for each in (True, False))
         chosen = other if decided is None or (other and self._ahead >= AHEAD) else decided
         if chosen is None:
@@ -192,9 +192,9 @@ class FairQueue:
         return chosen
 
     def keeps(self, run_id: str, *, decided: bool) -> bool:
-        """Return whether the run keeps its worker for its next step, of an approved call or not.
+        """Return whether the run keeps its worker for its next step; `decided`: an approved call.
 
-        It does not where that is somebody else's turn: then it is to be put back.
+        False if it is another run's turn: the run is then to be released.
         """
         before = self._held[run_id]
         self._let(before)
@@ -204,19 +204,19 @@ class FairQueue:
         return keeps
 
     def done(self, run_id: str) -> None:
-        """Nobody works on it any more."""
+        """Mark the run as no longer worked on."""
         self._let(self._held[run_id])
 
     def held(self) -> set[str]:
-        """The ids of the runs that are worked on."""
+        """Return the ids of the runs that are being worked on."""
         return set(self._held)
 
     def waiting(self) -> list[str]:
-        """The ids of the runs that wait for a worker."""
+        """Return the ids of the runs that wait for a worker."""
         return list(self._waiting)
 
     def __len__(self) -> int:
-        """How many runs wait or are worked on."""
+        """Return how many runs wait or are being worked on."""
         return len(self._waiting) + len(self._held)
 
     def _hold(self, ready: ReadyRun) -> None:
@@ -231,7 +231,7 @@ class FairQueue:
         self._others -= not ready.decided
 
     def _leave(self, ready: ReadyRun) -> None:
-        """It waits no more."""
+        """Remove the run from those that wait."""
         del self._waiting[ready.run_id]
         line = self._lines[ready.decided]
         runs = line[ready.requester]
@@ -240,7 +240,7 @@ class FairQueue:
             del line[ready.requester]
 
     def _heads(self, line: Line) -> Iterator[ReadyRun]:
-        """The first run of each requester in a line that may begin now, whose turn is first."""
+        """Yield each requester's first run in a line, if it may start now, in order of turn."""
         heads = (runs[0] for runs in line.values())
         return (each for each in heads if self._may_hold(each))
 
@@ -248,7 +248,7 @@ class FairQueue:
         return next(self._heads(line), None)
 
     def _may_hold(self, ready: ReadyRun) -> bool:
-        """Return whether a worker is free for it, and its requester has not enough of them."""
+        """Return whether a worker is free for the run, and its requester holds few enough."""
         if len(self._held) >= self._workers or self._holds(ready.requester) >= self._of_one:
             return False
         own = self._counts[ready.requester, False]
@@ -258,8 +258,9 @@ class FairQueue:
         return self._counts[requester, True] + self._counts[requester, False]
 
     def _gives_way(self, now: ReadyRun) -> bool:
-        """Return whether something else is to begin in its place: what is approved where this is
-        not, else what somebody waits for who holds fewer workers.
+        """Return whether another run should take this one's worker.
+
+        That is an approved run if this is not, else a run of a requester who holds fewer workers.
         """
         decided, other = (list(self._heads(self._lines[each])) for each in (True, False))
         rivals = other
@@ -277,38 +278,38 @@ class FairQueue:
         )
 
 
-# Whether a process is alone with its database, or others work on it as well.
+# Whether this process is alone on its database, or others use it as well.
 
 
 class OtherProcesses(Protocol):
-    """What the loop has to know of other processes."""
+    """What the loop needs to know about other processes on the database."""
 
     @property
     def patience(self) -> timedelta | None:
-        """How long a READY run is left to those who hear of it; None: it is handed out at once."""
+        """Return how long READY runs are left to jobs; None: the loop hands them out at once."""
         ...
 
     def have(self, delivery: Delivery, now: datetime) -> bool:
-        """Return whether another process, which stored it, is dealing with it."""
+        """Return whether another process, which stored the delivery, is processing it."""
         ...
 
     def may_be_dead(self) -> bool:
-        """Return whether a lapsed lease means that its holder is no more.
+        """Return whether a lapsed lease means that its holder is dead.
 
-        It does not where nobody could renew one.
+        False if no process could renew leases for a while.
         """
         ...
 
 
 class NoOtherProcesses:
-    """This process alone works on the database."""
+    """The answers for a process that is alone on its database."""
 
     patience = None
 
     def have(self, delivery: Delivery, now: datetime) -> bool:
-        """No."""
+        """Return False: there is no other process."""
         return False
 
     def may_be_dead(self) -> bool:
-        """Yes: what is not worked on here is worked on nowhere."""
+        """Return True: a run that is not worked on here is worked on nowhere."""
         return True

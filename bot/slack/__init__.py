@@ -1,4 +1,4 @@
-"""The Slack edge: listeners (in), outbox (out), and pure drawing of rows as blocks.
+"""The Slack side: listeners (incoming deliveries), outbox (outgoing messages), and dialogs.
 
-Knows no OpenAI.
+It does not use OpenAI.
 """

@@ -1,7 +1,7 @@
-"""Answers that are streamed, and the steps of requests under way as tasks above them.
+"""Streaming of the model's answers, with the steps of requests in progress as tasks above them.
 
-Only what no card shows. What is over within seconds is shown with the answer, where that is long
-enough to be streamed; what takes longer begins the stream, and the answer follows in it.
+Only steps that no card shows. Steps that end within seconds appear with the answer, if it is long
+enough to be streamed; a step that takes longer starts the stream, and the answer follows in it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST = 20  # tasks above one answer; a message holds 50 blocks
 
 
 class TaskStatus(StrEnum):
-    """How Slack draws a task."""
+    """Slack's states of a task."""
 
     IN_PROGRESS = "in_progress"
     COMPLETE = "complete"
@@ -59,17 +59,17 @@ ENDS = {
 
 
 class Tasks:
-    """The steps of one request, and what of them its streams show; any thread."""
+    """The steps of one request as Slack tasks, and which of them a stream shows; any thread."""
 
     def __init__(self) -> None:
-        """No step yet."""
+        """Start without steps."""
         self._chunks: dict[str, dict[str, Any]] = {}  # by call id, as they stand
         self._sent: dict[str, dict[str, Any]] = {}  # as some stream shows them
         self._here: set[str] = set()  # in the stream that is open
         self._beats: dict[str, int] = {}
 
     def put(self, step: ToolStep, status: TaskStatus) -> None:
-        """A step stands so now."""
+        """Add a step with this status, or update it; ignore new steps beyond MOST."""
         if step.call_id in self._chunks or len(self._chunks) < MOST:
             title = step_title(step.doing, step.title)
             self._chunks[step.call_id] = {
@@ -80,34 +80,34 @@ class Tasks:
             }
 
     def drop(self, step: ToolStep) -> None:
-        """A step is none: it has only asked for others, which are shown."""
+        """Remove a step that only delegated work, as the sub-agent's own steps are shown."""
         self._chunks.pop(step.call_id, None)
 
     def beats(self, step: ToolStep) -> int:
-        """Count one more beat of a step that goes on."""
+        """Count one more progress event of a long step, and return the count."""
         self._beats[step.call_id] = self._beats.get(step.call_id, 0) + 1
         return self._beats[step.call_id]
 
     def unsent(self) -> list[dict[str, Any]]:
-        """Return what the stream that is open does not show yet, in order."""
+        """Return the tasks that no stream shows in their present state, in order."""
         return [each for key, each in list(self._chunks.items()) if self._sent.get(key) != each]
 
     def sent(self, chunks: list[dict[str, Any]]) -> None:
-        """A stream shows these now."""
+        """Record that the open stream shows these tasks."""
         self._sent |= {each["id"]: each for each in chunks}
         self._here |= {each["id"] for each in chunks}
 
     def begins(self, *, anew: bool) -> None:
-        """Another stream begins; `anew`: in the place of the last, whose words are void."""
+        """Prepare for a new stream; `anew`: it replaces the last one and shows its tasks again."""
         if anew:
             self._sent = {key: each for key, each in self._sent.items() if key not in self._here}
         self._here.clear()
 
 
 def content(text: str, tasks: list[dict[str, Any]], *, chunked: bool = False) -> dict[str, Any]:
-    """Return words and tasks as the arguments that add them to a stream; {} for none of either.
+    """Return the arguments that add words and tasks to a stream; {} if there are neither.
 
-    `chunked`: the stream has begun with chunks, so that words are one, too.
+    `chunked`: the stream began with chunks, so words have to be sent as a chunk, too.
     """
     if not tasks and not chunked:
         return {"markdown_text": text} if text else {}
@@ -116,47 +116,47 @@ def content(text: str, tasks: list[dict[str, Any]], *, chunked: bool = False) ->
     return {"chunks": chunks} if chunks else {}
 
 
-# Where Slack has refused to stream, so that it is not tried again with each answer.
+# Channels where Slack refused to stream, so that it is not tried again with each answer.
 
 REFUSED = timedelta(hours=1)  # before a stream is tried again where Slack refused one
 EVERYWHERE = ""  # in place of a channel
 
 
 class StreamRefusals:
-    """Where Slack has refused to stream lately; any thread."""
+    """The channels in which Slack has refused streams or tasks; any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nowhere yet."""
+        """Start without refusals."""
         self._clock = clock
         self._lock = threading.Lock()
         self._until: dict[str, datetime] = {}  # by channel
         self._undrawn: set[str] = set()  # where Slack draws no tasks, as long as this process lives
 
     def works(self, channel: str) -> bool:
-        """Return whether it is worth a try there."""
+        """Return whether to try a stream in this channel."""
         now = self._clock.now()
         with self._lock:
             self._until = {each: until for each, until in self._until.items() if until > now}
             return not self._until.keys() & {channel, EVERYWHERE}
 
     def refused(self, channel: str, error: SlackApiError) -> None:
-        """Remember that Slack did not begin a stream, unless that passes."""
+        """Remember for an hour that Slack refused a stream, unless the error is temporary."""
         if is_final(error) or is_absent(error):
             place = EVERYWHERE if is_absent(error) else channel
             with self._lock:
                 self._until[place] = self._clock.now() + REFUSED
 
     def draws_tasks(self, channel: str) -> bool:
-        """Return whether tasks are worth a try there."""
+        """Return whether to try tasks in this channel."""
         return not self._undrawn & {channel, EVERYWHERE}
 
     def refused_tasks(self, channel: str, error: SlackApiError) -> None:
-        """Remember that Slack took no tasks."""
+        """Remember that Slack refused tasks: in this channel or, for other errors, everywhere."""
         is_here = code_of(error) == "channel_type_not_supported"
         self._undrawn.add(channel if is_here else EVERYWHERE)
 
 
-# The words of one model turn, streamed to the thread while they come, where Slack allows it.
+# The words of one model turn, streamed to the thread while they arrive, where Slack allows it.
 
 log = logging.getLogger("countersign.stream")
 BEGIN = 120  # characters before a stream is worth its place
@@ -165,7 +165,7 @@ PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
 
 
 class StreamedAnswer:
-    """One turn's words; used by one worker thread."""
+    """The answer of one model turn, streamed to the thread; used by one worker thread."""
 
     def __init__(
         self,
@@ -178,10 +178,10 @@ class StreamedAnswer:
         tasks: Tasks,
         keep: Callable[[StreamedAnswer], None],
     ) -> None:
-        """`run` as claimed: its fence is checked while the words come.
+        """`run` as claimed: its fence is checked while the words arrive.
 
-        `tasks`: what the run has done so far; `keep` is told of a stream that the turn left without
-        words, and that goes on.
+        `tasks`: the steps of the request so far; `keep` is called with this answer if its turn ends
+        without words and the stream stays open.
         """
         self._store = store
         self._directory = directory
@@ -207,7 +207,10 @@ class StreamedAnswer:
         self._last = time.monotonic()
 
     def write(self, text: str) -> None:
-        """More words; raises moves.FencedError when the run was stopped or taken away."""
+        """Add words, and send them if it is time; raise moves.FencedError if the run was stopped.
+
+        The same error is raised when another worker has taken the run, and when the process stops.
+        """
         self._text += text
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
@@ -226,27 +229,28 @@ class StreamedAnswer:
             self._push()
 
     def show_steps(self) -> None:
-        """Show how the steps stand, before there are words; never fails."""
+        """Send the steps' states to Slack before there are words; never fail."""
         try:
             self._push()
         except Exception as error:  # noqa: BLE001 - it is a comfort
             log.info("run %s: no steps shown: %s", self.run.id, type(error).__name__)
 
     def serves(self, run: Run) -> bool:
-        """Return whether the turn's words belong into what has begun here."""
+        """Return whether this answer is still open and belongs to the run's present claim."""
         return not self._over and run.fence == self.run.fence
 
     def restart(self) -> None:
-        """The turn is tried again: what was shown is closed and withdrawn."""
+        """Discard what was streamed and start again, as the turn is tried again."""
         self.abandon()
         self._reset(anew=True)
 
     def finish(
         self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
-        """Leave the whole text to the outbox, in the caller's transaction.
+        """Store the whole text for the outbox, in the caller's transaction.
 
-        What stands below it (`record`) goes with its last part.
+        The footer (`record`) goes with the last part. Without words, an open stream is kept for the
+        next turn unless this one is the last.
         """
         if self._open and not text and not self._shown and not last:
             self._text = ""
@@ -265,7 +269,7 @@ class StreamedAnswer:
             outbox.put_message(tx, self._message(f":{number}", MessageStatus.PENDING, body))
 
     def abandon(self) -> None:
-        """No more will come: close what is open, and withdraw what words it has."""
+        """Have the outbox close the open stream and withdraw its words."""
         self._over = True
         if self._row is not None:
             body = {"text": "", "last": False, **self._closing(self._rest(""))}
@@ -277,14 +281,17 @@ class StreamedAnswer:
             self._signals.post.give()
 
     def _rest(self, text: str) -> str | None:
-        """Return what the stream lacks of this whole text; None where it holds something else."""
+        """Return what the stream lacks of `text`; None if it has other text or is not open."""
         whole = self._neutral(text)
         if not self._open or whole.strip() == self._shown.strip():
             return "" if self._open else None
         return whole[len(self._shown) :] if whole.startswith(self._shown) else None
 
     def _closing(self, rest: str | None) -> dict[str, object]:
-        """Return how the outbox closes the stream; `rest` is what it adds, None: writes it over."""
+        """Return the message fields by which the outbox closes the stream.
+
+        `rest` is the text to add; None makes the outbox overwrite the message.
+        """
         tasks = self._unsent() if self._chunked else []
         return {
             "streamed": rest is not None,
@@ -332,7 +339,7 @@ class StreamedAnswer:
             self._dead, self._open = True, False
 
     def _unsent(self) -> list[dict[str, Any]]:
-        """Return the tasks that are to be shown and can be."""
+        """Return the tasks to send now; none where Slack does not take tasks."""
         can = self._chunked or not self._open
         draws = self._streaming.draws_tasks(self._run.channel)
         return self._tasks.unsent() if can and draws else []
@@ -343,7 +350,7 @@ class StreamedAnswer:
         return is_final(error)
 
     def _send(self, more: str, tasks: list[dict[str, Any]]) -> None:
-        """Add to the stream, or begin it."""
+        """Append words and tasks to the stream, or start the stream with them."""
         if self._open:
             self._client.chat_appendStream(
                 channel=self._run.channel,
@@ -359,7 +366,7 @@ class StreamedAnswer:
         return frame_markdown(with_names(self._directory, text))
 
     def _begin(self, text: str, tasks: list[dict[str, Any]]) -> None:
-        """Write the row, then start the stream, then note where it is."""
+        """Store a row, start the stream, then store the stream's timestamp in the row."""
         if self._row is None:
             self._row = self._put_row()
         response = self._client.chat_startStream(
@@ -375,7 +382,7 @@ class StreamedAnswer:
             outbox.update_message(tx, self._row, ts=self._ts)
 
     def _put_row(self) -> Message:
-        """Write down that a stream begins; raises moves.FencedError where it is not to."""
+        """Store a row for a new stream; raise moves.FencedError if the run is no longer RUNNING."""
         self._began += 1
         row = self._message(
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
@@ -395,7 +402,7 @@ BEATS = 2  # that a step goes on for before it begins a stream: three seconds
 
 
 class StreamedAnswers:
-    """Makes the answers of turns, and keeps those that a step has begun before there were words.
+    """The answers of turns, including those that a long step began before any words.
 
     One per process; any thread.
     """
@@ -418,7 +425,7 @@ class StreamedAnswers:
         signals.live.listen(self.hear)
 
     def of(self, run: Run) -> StreamedAnswer:
-        """Open the way for one turn's words: in the stream that the run's steps began, if any."""
+        """Return the answer for one turn: the one that the run's steps began, or a new one."""
         with self._lock:
             begun, tasks = self._begun.pop(run.id, None), self._tasks.get(_request(run))
         if begun is not None and begun.serves(run):
@@ -426,9 +433,10 @@ class StreamedAnswers:
         return StreamedAnswer(*self._parts, self._streaming, run, tasks or Tasks(), self._keep)
 
     def hear(self, event: Event) -> None:
-        """Note a step of a request that the model answers; where one waits, its stream ends.
+        """Record a step from a live event; end a run's stream when it waits or is over.
 
-        What its sub-agents do are its steps, too; they begin no stream, for it waits for them.
+        Steps of sub-agents are added to the same tasks; they start no stream, as the parent's run
+        owns it.
         """
         if isinstance(event, RunEvent) and event.kind is not EventKind.WORKS:
             self._close(event.run, over=event.kind is EventKind.OVER)
@@ -462,7 +470,7 @@ class StreamedAnswers:
             return found
 
     def _keep(self, answer: StreamedAnswer) -> None:
-        """An answer has no words yet, and its stream goes on."""
+        """Keep an answer that has no words yet and whose stream stays open."""
         with self._lock:
             self._begun[answer.run.id] = answer
 
@@ -476,5 +484,5 @@ class StreamedAnswers:
 
 
 def _request(run: Run) -> str:
-    """Return the id of the run that people began, of which this one may be a sub-agent's."""
+    """Return the id of the run that a person started, of which `run` may be a sub-agent's."""
     return run.root_id or run.id

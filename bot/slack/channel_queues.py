@@ -1,7 +1,8 @@
-"""The outbox: each message reaches Slack once, and is drawn again until it tells the truth.
+"""The outbox: sends each message to Slack once, and redraws it until it shows the present state.
 
-A lane for each channel, so that nothing overtakes there and nobody else waits. Its client never
-retries by itself: a post repeated on a dropped connection would be a second card.
+Each channel has its own queue, so that messages keep their order there and one channel does not
+delay others. Its client never retries by itself: a post repeated on a dropped connection would be a
+second card.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ELSEWHERE = 1.0  # seconds between two looks at channels that another process se
 
 
 class Outbox:
-    """One per process. `flush` may be called from one thread at a time; `run` is that thread."""
+    """The sender of all stored messages; one per process. `run` is its thread's body."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class Outbox:
         channels: Channels | None = None,
         lanes: int = 4,
     ) -> None:
-        """Channels are served side by side by `lanes` threads; which, `channels` says."""
+        """`lanes` is the number of threads that send; `channels` says which channels to send to."""
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.post
         self._memory = OutboxMemory(clock)
@@ -64,21 +65,24 @@ class Outbox:
         self._looking = False
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Tell the outbox that there may be something to send."""
         self._wake.give()
 
     def is_idle(self) -> bool:
-        """Whether no wake is outstanding and nothing is being sent; postponed ones may remain."""
+        """Return whether no wake is outstanding and nothing is being sent.
+
+        Messages that were postponed may remain.
+        """
         with self._lock:
             return not (self._looking or self._taken or self._wake.is_given())
 
     def stop(self) -> None:
-        """Finish what is being sent and no more."""
+        """Finish the messages being sent, and send no more."""
         self._stopping.set()
         self._wake.give()
 
     def run(self) -> None:
-        """The thread's body: hand out whatever is due, wait, again."""
+        """Send due messages, and wait for more, until `stop`; the thread's body."""
         is_taken_up = False
         while not self._stopping.is_set():
             # before the wake is cleared, so that there is no moment that only looks idle
@@ -96,7 +100,7 @@ class Outbox:
         self._lanes.shutdown(wait=True)
 
     def _take_up(self) -> bool:
-        """Have the cards drawn again that an earlier life gave up drawing; True once that is so."""
+        """Schedule cards that an earlier process failed to draw; return whether that is stored."""
         try:
             with self._store.write() as tx:
                 outbox.redraw_failed(tx)
@@ -107,9 +111,9 @@ class Outbox:
         return True
 
     def _hand_out(self) -> float:
-        """Give each channel that has something due a lane, unless it has one.
+        """Give each channel with due messages to a thread, unless one is at work on it.
 
-        The seconds until there may be more.
+        Returns the seconds until there may be more to send.
         """
         if wait := self._access.seconds_left():
             return wait

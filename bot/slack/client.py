@@ -1,8 +1,8 @@
 """slack_sdk's Web API client on connections that stay open.
 
-Only how a request travels is ours; arguments, answers, errors and retries are slack_sdk's. Nothing
-is sent twice here: a connection that Slack has closed is noticed before it is used, and one that
-breaks afterwards raises what urllib would have raised. Nor is Slack asked while it wants a pause.
+Only the transport is ours; arguments, answers, errors and retries are slack_sdk's. No request is
+sent twice here: a connection that Slack has closed is noticed before it is used, and one that
+breaks later raises what urllib would have raised. While Slack asks for a pause, no request is sent.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, Tracer, Work
 from bot.slack_codes import CERTAIN, CODE, LIMITED, TOO_MANY, Meaning, code_of, meaning_of
 
-# Which app a token is of, as Slack says.
+# The app that a bot token belongs to, as Slack says.
 
 log = logging.getLogger("countersign.web_api")
 
 
 def app_of(client: WebClient, bot: str) -> str:
-    """Return the id of the app whose bot that is; "" where Slack does not say.
+    """Return the id of the app that this bot belongs to; "" if Slack does not say.
 
-    `bot` is its id as a bot (B…), "" where that is not known.
+    `bot` is the bot's id (B…), "" if it is not known.
     """
     if not bot:
         return ""
@@ -62,16 +62,16 @@ def app_of(client: WebClient, bot: str) -> str:
     return str((found.get("bot") or {}).get("app_id") or "")
 
 
-# Which of Slack's deliveries only tell the bot what it did itself.
+# Deliveries that only report what the bot did itself.
 
 NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
 
 
 def is_echo(body: dict[str, Any], own: Collection[str]) -> bool:
-    """Return whether this is an event of what the bot did itself.
+    """Return whether a delivery only reports what the bot did itself; `own` are the bot's ids.
 
-    Bolt passes over those, too, but only after it has made a client, a context and a request of
-    each; most of what arrives are such.
+    Bolt ignores such events as well, but only after building a client, a context and a request for
+    each; most deliveries are of this kind.
     """
     event = body.get("event")
     if not own or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
@@ -79,7 +79,7 @@ def is_echo(body: dict[str, Any], own: Collection[str]) -> bool:
     return event.get("bot_id") in own or extract_user_id(body) in own
 
 
-# What the errors that Slack answers with mean for whoever may try again.
+# What an error from Slack means for trying again.
 
 # Answers that say this workspace or app does not have the feature.
 ABSENT = {
@@ -96,12 +96,12 @@ NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 
 
 def status_of(error: SlackApiError) -> int:
-    """Return the HTTP status that an error came with."""
+    """Return the HTTP status of the answer that this error reports; 200 if there is none."""
     return int(getattr(error.response, "status_code", 200))
 
 
 def code_said(error: SlackApiError) -> str:
-    """Return the code of an answer that is Slack's own; "" for any other, as a page of HTML."""
+    """Return Slack's own error code; "" if the answer is not Slack's, such as a page of HTML."""
     if is_limited(error):
         return RATE_LIMITED
     code = code_of(error)
@@ -109,23 +109,23 @@ def code_said(error: SlackApiError) -> str:
 
 
 def meaning(error: SlackApiError) -> Meaning:
-    """Return what this answer says about the call: final, passing, the token, or nothing."""
+    """Return what this error means for its call: final, passing, token refused, or unknown."""
     method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
     return meaning_of(code_of(error), status=status_of(error), method=method)
 
 
 def is_limited(error: SlackApiError) -> bool:
-    """Return whether Slack took nothing, for there was too much of it."""
+    """Return whether Slack refused the call because there were too many calls."""
     return status_of(error) == TOO_MANY or code_of(error) in LIMITED
 
 
 def is_final(error: SlackApiError) -> bool:
-    """Return whether Slack said no, and will say so again."""
+    """Return whether Slack refused the call and would refuse it again."""
     return meaning(error) is Meaning.FINAL
 
 
 def is_token(error: SlackApiError) -> bool:
-    """Return whether Slack does not let the bot in, whatever it asks."""
+    """Return whether Slack refuses the bot's token, whatever the call."""
     return meaning(error) is Meaning.TOKEN
 
 
@@ -135,14 +135,12 @@ def is_absent(error: SlackApiError) -> bool:
 
 
 def seconds_asked(error: SlackApiError) -> float:
-    """Return for how long Slack asks to wait; 0 where it does not say, or nothing sensible."""
+    """Return for how many seconds Slack asks to wait; 0 if it names no usable number."""
     return seconds_in(error.response.headers.get("Retry-After"))
 
 
 def seconds_in(header: object) -> float:
-    """Return the seconds of a Retry-After, of which nobody waits longer than `LONGEST`; 0 for
-    none, and for what is no number of seconds.
-    """
+    """Return the seconds in a Retry-After header, at most `LONGEST`; 0 for none or no number."""
     try:
         seconds = float(str(header or 0))
     except ValueError:
@@ -150,23 +148,23 @@ def seconds_in(header: object) -> float:
     return min(seconds, LONGEST) if math.isfinite(seconds) and seconds > 0 else 0.0
 
 
-# How long Slack wants to be asked no more: for a method, and for posts for one channel.
+# Pauses that Slack asks for: per method, and for posts per channel.
 
 BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
 
 
 class Pauses:
-    """Of one client; any thread."""
+    """The pauses that Slack has asked one client for; any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Everything may be asked."""
+        """Start without a pause."""
         self._clock = clock
         self._lock = threading.Lock()
         self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
         self._tell: Callable[[str, str, datetime], None] = lambda *_: None
 
     def check(self, method: str, channel: str) -> None:
-        """Raise SlackApiError, as Slack's own 429 does, while a pause lasts."""
+        """Raise SlackApiError like Slack's own 429 answer if this call falls into a pause."""
         end = self._ends.get(_scope(method, channel))
         if end is None or (left := (end - self._clock.now()).total_seconds()) <= 0:
             return
@@ -183,7 +181,7 @@ class Pauses:
         raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
 
     def heed(self, method: str, channel: str, error: SlackApiError) -> bool:
-        """Begin a pause where an answer asks for one; returns whether it does."""
+        """Begin a pause if this error asks for one; return whether it does."""
         if (seconds := seconds_asked(error)) <= 0:
             return False
         scope, end = _scope(method, channel), self._clock.now() + timedelta(seconds=seconds)
@@ -192,11 +190,14 @@ class Pauses:
         return True
 
     def share(self, tell: Callable[[str, str, datetime], None]) -> None:
-        """Tell of each pause that begins here, so that others keep it as well."""
+        """Call `tell` with method, channel and end of each pause that begins here.
+
+        So other replicas can keep the pause as well.
+        """
         self._tell = tell
 
     def learn(self, found: Mapping[tuple[str, str], datetime]) -> None:
-        """Keep these pauses as well, by method and channel; the longer of two holds."""
+        """Add these pauses, by method and channel; of two for the same, the later end counts."""
         now = self._clock.now()
         with self._lock:
             ends = {each: until for each, until in self._ends.items() if until > now}
@@ -240,7 +241,7 @@ KEPT = 16  # connections that are kept for later; more may be in use at once
 def make_clients(
     settings: Settings, clock: Clock, tracer: Tracer
 ) -> tuple[SlackClient, SlackClient]:
-    """Make the client that posts, and the one for what only reads."""
+    """Return the client that posts, and the client for calls that only read."""
     token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
     posting = SlackClient(
         token, clock=clock, tracer=tracer, base_url=url, retry_handlers=[], timeout=15
@@ -249,9 +250,9 @@ def make_clients(
 
 
 def reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> SlackClient:
-    """Make the client for what only reads: it tries again, and waits where Slack limits it.
+    """Return a client for calls that only read: it retries, and waits when Slack limits it.
 
-    Closing it ends the waiting, so that nothing that stops waits for Slack.
+    Closing the client ends the waiting, so that a stopping process does not wait for Slack.
     """
     patience = _Patience()
     client = SlackClient(
@@ -270,10 +271,10 @@ def reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> S
 
 
 class _Patience(RateLimitErrorRetryHandler):
-    """Waits as long as a 429 says, on the thread that asked, unless the client is closed."""
+    """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
 
     def __init__(self) -> None:
-        """Two tries more."""
+        """Allow two retries."""
         super().__init__(max_retry_count=2)
         self.ended = threading.Event()
 
@@ -296,7 +297,7 @@ class _Patience(RateLimitErrorRetryHandler):
         response: HttpResponse | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Wait."""
+        """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
         headers = {
             name.lower(): value for name, value in (response.headers if response else {}).items()
         }
@@ -309,7 +310,7 @@ class _Patience(RateLimitErrorRetryHandler):
 class SlackClient(WebClient):
     """A WebClient for any number of threads that keeps its connections to `base_url` open.
 
-    Through a proxy, and to any other address, each call has a connection of its own.
+    Calls through a proxy or to another address open a new connection each.
     """
 
     def __init__(
@@ -320,10 +321,10 @@ class SlackClient(WebClient):
         tracer: Tracer | None = None,
         **options: Any,
     ) -> None:
-        """`options` are those of WebClient; each call is a span of `tracer`.
+        """`options` are those of WebClient; each call is reported to `tracer` as a span.
 
-        By a `clock` it keeps the pauses that Slack asks for: a call that comes too early is refused
-        as Slack would, unasked. Without, each call is sent.
+        With a `clock`, pauses that Slack asks for are kept: a call within one fails as Slack would
+        refuse it, without being sent. Without a clock, each call is sent.
         """
         # slack_sdk looks at this logger's own level: left unset, it puts each request and each
         # answer into a text that nobody reads.
@@ -344,14 +345,14 @@ class SlackClient(WebClient):
         self._tracer = tracer or Tracer()
 
     def close(self) -> None:
-        """Close the connections; a call that comes later opens one of its own."""
+        """Close the open connections; a later call opens a connection for itself."""
         self.on_close()
         self._connections.close()
 
     def last_post(self, channel: str, thread_ts: str) -> int:
-        """A number for the last message that this client posted in that thread.
+        """Return a number that identifies this client's last post in a thread; 0 if none is known.
 
-        It differs after each; 0 where none is remembered.
+        Each post gets a new number.
         """
         return self._posts.get((channel, thread_ts), (0, False))[0]
 
@@ -360,7 +361,11 @@ class SlackClient(WebClient):
         return self._posts.get((channel, thread_ts), (0, False))[1]
 
     def api_call(self, api_method: str, **arguments: Any) -> SlackResponse:
-        """As WebClient's; keeps the pauses, and remembers where it posted."""
+        """Call Slack as WebClient does, keeping pauses and remembering the threads posted in.
+
+        Raises SlackApiError also within a pause, ConnectionError for an unreadable or incomplete
+        answer.
+        """
         given = arguments.get("json") or arguments.get("params") or {}
         channel = given.get("channel") or given.get("channel_id") or ""
         if self.pauses is not None:
@@ -388,10 +393,10 @@ class SlackClient(WebClient):
         return response
 
     def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
-        """Send one request and read its answer.
+        """Send one request and return its answer as slack_sdk does.
 
-        As slack_sdk's own: HTTPError for what is not 2xx, URLError and other OSErrors and
-        HTTPExceptions for what went wrong on the way.
+        Raises HTTPError for a status that is not 2xx; URLError, other OSErrors and HTTPExceptions
+        for failures on the way.
         """
         if not self._is_direct or (req.type, req.host) != self._origin:
             return super()._perform_urllib_http_request_internal(url, req)
@@ -427,15 +432,15 @@ class SlackClient(WebClient):
 
 
 def _lacks(value: object) -> bool:
-    """Return whether that is nothing, or an object that says not even which it is."""
+    """Return whether a value is empty, or an object without an id."""
     return value in (None, "") or (isinstance(value, dict) and not value.get("id"))
 
 
 @functools.cache
 def _usual_context() -> ssl.SSLContext:
-    """The context that urllib and slack_sdk's sockets make for each connection, made once.
+    """Return the TLS context that urllib and slack_sdk's sockets use, created only once.
 
-    It reads the system's certificates: 20 ms of processor time, and a megabyte.
+    Creating it reads the system's certificates: 20 ms of processor time, and a megabyte.
     """
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
@@ -452,7 +457,7 @@ class _Connections:
         self._closed = False
 
     def take(self) -> HTTPConnection:
-        """A connection that is open and silent, or a new one that opens with its first request."""
+        """Return an open idle connection, or a new one that opens with its first request."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -464,7 +469,7 @@ class _Connections:
         return self._make()
 
     def give_back(self, connection: HTTPConnection) -> None:
-        """Keep a connection whose answer has been read, unless its server has had enough."""
+        """Keep a connection whose answer has been read, unless its server has closed it."""
         if connection.sock is None:
             return
         now, dropped = time.monotonic(), []
@@ -478,7 +483,7 @@ class _Connections:
             each.close()
 
     def close(self) -> None:
-        """Close all, and keep none from now on."""
+        """Close all idle connections, and keep none from now on."""
         with self._lock:
             self._closed = True
             dropped, self._idle = self._idle, deque()
@@ -487,7 +492,7 @@ class _Connections:
 
 
 def _is_silent(connection: HTTPConnection) -> bool:
-    """Whether its server has said nothing since the last answer, the end of the stream included."""
+    """Return whether the server has sent nothing, not even the end, since the last answer."""
     with selectors.DefaultSelector() as selector:
         selector.register(connection.sock, selectors.EVENT_READ)
         return not selector.select(0)

@@ -1,4 +1,4 @@
-"""What can be asked behind `/approvals`, and how each question is answered."""
+"""The questions of the `/approvals` command, and the functions that answer them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ if TYPE_CHECKING:
     from bot.slack.request_dialogs import RequestOpeners
 
 
-# What an explanation names, as Slack shows it.
+# People, groups and channels of an explanation in Slack's markup.
 
 
 class SlackWords:
-    """People, groups and places as mentions, all else literal; see `MentionStyle`."""
+    """Slack markup for an explanation: people, groups and channels as mentions.
+
+    All other text is shown literally; see `MentionStyle`.
+    """
 
     def __init__(self, directory: Directory) -> None:
-        """Groups and channels are looked up by name."""
+        """`directory` looks up groups and channels by name."""
         self._directory = directory
 
     def person(self, user: str) -> str:
-        """A mention."""
+        """Return a mention of the person."""
         return mention(user)
 
     def group(self, handle: str) -> str:
-        """A mention, or the handle where it cannot be looked up."""
+        """Return a mention of the group, or @handle if it cannot be looked up."""
         try:
             found = self._directory.group(handle)
         except LookupFailedError:
@@ -50,7 +53,7 @@ class SlackWords:
         return group_mention(found.id) if found else escape(f"@{handle}")
 
     def channel(self, channel: str) -> str:
-        """A mention, or the name where it cannot be looked up."""
+        """Return a mention of the channel, or its name if it cannot be looked up."""
         try:
             found = channel if CHANNEL.fullmatch(channel) else self._directory.channel(channel)
         except LookupFailedError:
@@ -58,7 +61,7 @@ class SlackWords:
         return channel_mention(found) if found else escape(channel)
 
     def quoted(self, text: str) -> str:
-        """Made visible, on one line, escaped."""
+        """Return a text on one escaped line of 1200 characters at most, with secrets masked."""
         return sentence_words.cite(text, 1200)
 
 
@@ -69,7 +72,7 @@ DAYS, REPORTED, MOST_DAYS = 7, 30, 90
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """Who asks, where, and the words behind the command's own."""
+    """A question as asked: the person, the channel, and the words after its name."""
 
     person: str
     channel: str
@@ -79,7 +82,7 @@ class SlashCommand:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing that can be asked."""
+    """A question that the command answers."""
 
     usage: str  # behind the command
     says: str
@@ -92,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """What it takes to answer the questions."""
+    """The services needed to answer the questions."""
 
     grounds: ExplanationSources
     grants: GrantList
@@ -131,7 +134,7 @@ def _history(can: Answerer, asked: SlashCommand) -> CommandAnswer:
 
 
 def _days(given: Sequence[str], usual: int = DAYS) -> int | None:
-    """Return for how many days somebody asks; None where that is no number of days."""
+    """Return the number of days asked for, by default `usual`; None if it is not valid."""
     if not given:
         return usual
     number, unit = given[0], list(given[1:])
@@ -189,7 +192,7 @@ def _report(can: Answerer, asked: SlashCommand) -> str | CommandAnswer:
 
 
 def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], AnswerFile] | None:
-    """Return what draws the report; None where there is nothing to draw, or to draw with."""
+    """Return a function that draws the report; None if it has no data or matplotlib is missing."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
         from bot.explain.report_picture import draw_png, has_picture
@@ -226,9 +229,10 @@ def _mode(can: Answerer, asked: SlashCommand) -> str:
 
 
 def _names_a_request(can: Answerer, words: Sequence[str]) -> bool:
-    """Return whether this is a message's address, or what the record knows a request by.
+    """Return whether the words are a link to a message, or the id of a stored request.
 
-    An order's number may look like a fingerprint, and any word of 22 letters like an id.
+    An order's number may look like a fingerprint, and any word of 22 letters like an id, so ids are
+    looked up in the database.
     """
     if len(words) != 1 or not is_reference(words[0]):
         return False

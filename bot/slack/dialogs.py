@@ -1,6 +1,6 @@
-"""Opens dialogs from rows and checks what was submitted: those about calls, and other families'.
+"""Opening of dialogs from rows, and checks of submitted ones: about calls, and of other families.
 
-Decides nothing: a good submission is stored for the loop.
+Nothing is decided here: a valid submission is stored for the loop.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from storage.states import CallStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
-# The port behind which each kind of dialog is opened and checked.
+# The interface of each kind of dialog: how it is opened and checked.
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A dialog for who may use it."""
+    """A dialog to open for a person who may use it."""
 
     view: Json
     call: Call | None = None  # the one that it shows all of
@@ -63,28 +63,28 @@ class Opening:
 
 
 def view_of(found: Opening | DialogRefusal) -> Json | str:
-    """Return the dialog to open, or the sentence that says why there is none."""
+    """Return the view of the dialog to open, or the sentence that says why there is none."""
     return found.view if isinstance(found, Opening) else found.sentence
 
 
 def why_not_opened(error: Exception) -> str:
-    """Return the sentence for who clicked, by what Slack answered; mrkdwn."""
+    """Return the sentence (mrkdwn) for the person who clicked, from the error at opening."""
     if not isinstance(error, SlackApiError):
         return refusals.not_opened("")
     return refusals.not_opened(code_said(error), meaning(error))
 
 
 class DialogFamily(Protocol):
-    """Dialogs of one kind. Called on listener threads; decides nothing."""
+    """Dialogs of one kind; called on listener threads. It decides nothing."""
 
     @property
     def actions(self) -> Collection[Action]:
-        """The buttons that open one of them; they stand in `codec.OPENS_DIALOG` as well."""
+        """The buttons that open one of these dialogs; `button_codec.OPENS_DIALOG` has them, too."""
         ...
 
     @property
     def dialogs(self) -> Collection[Dialog]:
-        """The dialogs that are checked here; what they come to is decided by `Clicks`."""
+        """The dialogs that are checked here; `Clicks` decides about their submissions."""
         ...
 
     def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
@@ -95,7 +95,7 @@ class DialogFamily(Protocol):
         ...
 
     def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
-        """Return the errors of a submission by block id; none when it may be stored.
+        """Return the errors of a submission by block id; {} if it may be stored.
 
         `body` is the view_submission payload. May look people up, for a second and a half.
         """
@@ -116,7 +116,7 @@ VERBS: Mapping[Action, Verb] = {
 
 
 class Dialogs:
-    """Called on listener threads."""
+    """The opening and checking of all dialogs; called on listener threads."""
 
     def __init__(
         self,
@@ -129,9 +129,9 @@ class Dialogs:
         edits: Edits,
         families: Sequence[DialogFamily] = (),
     ) -> None:
-        """`permissions` says who may, `edits` reads what was submitted.
+        """`permissions` says who may do what, `edits` reads submitted edits.
 
-        `families` are asked for the dialogs that are about anything else than a call's decision.
+        `families` handle the dialogs that are not about a decision on a call.
         """
         self._store = store
         self._clock = clock
@@ -145,7 +145,10 @@ class Dialogs:
         self._checks = {dialog: family for family in families for dialog in family.dialogs}
 
     def asked(self, body: dict[str, Any]) -> Opening | DialogRefusal:
-        """Return the dialog that a button asks for, for who may use it. Looks people up."""
+        """Return the dialog that a button asks for, or why this person does not get it.
+
+        Looks people up.
+        """
         try:
             return self._asked(body)
         except Exception as error:
@@ -166,7 +169,10 @@ class Dialogs:
                 return DialogRefusal(refusals.stale_card())
 
     def open(self, client: WebClient, body: dict[str, Any], found: Opening | DialogRefusal) -> None:
-        """Open the dialog, or say privately why not; what it shows is written down before."""
+        """Open the dialog, or tell the person privately why not.
+
+        That the person was shown the call is stored before it opens.
+        """
         action, person = body["actions"][0], body["user"]["id"]
         name = _name(action)
         match found:
@@ -195,7 +201,7 @@ class Dialogs:
     def _opening(
         self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
     ) -> Opening | DialogRefusal:
-        """Build the dialog from the rows as they are now."""
+        """Return the dialog built from the rows as they are now; a refusal if the card is stale."""
         run = admitted.run
         with self._store.read() as tx:
             match target:
@@ -240,7 +246,7 @@ class Dialogs:
                 return Opening(self._edit_form(tx, shown, covered), call, bool(covered))
 
     def _waiting_effects(self, tx: Transaction, call: Call) -> str:
-        """What the calls of this call's plan would do that still wait, a line for each."""
+        """Return one line for each pending call of this call's plan: what it would do."""
         plan = calls.of_plan(tx, call.plan_id)
         waiting = [each for each in plan if each.status is CallStatus.PENDING]
         return "\n".join(effect_of(self._tools, tx, each) for each in waiting)
@@ -263,10 +269,10 @@ class Dialogs:
         return reject_modal(target, count=len(pending), title=title, needs_words=needs)
 
     def check(self, body: dict[str, Any]) -> dict[str, str]:
-        """Return the errors of a submission by block id; none when it may be stored.
+        """Return the errors of a submission by block id; {} if it may be stored.
 
-        Looks people up. Where there is nothing to enter there is no place for an error: such a
-        submission is stored, and the loop tells the person what was wrong with it.
+        Looks people up. A dialog without input fields has no place for an error: its submission is
+        stored, and the loop tells the person what was wrong.
         """
         view = body["view"]
         match decode_dialog(view):
@@ -324,13 +330,13 @@ class Dialogs:
         return {Field.APPROVE_TOO: self._plainly(text)}
 
     def _plainly(self, text: str) -> str:
-        """An error at a field is plain text: mentions and dates would show as codes."""
+        """Return mrkdwn as plain text for an error at a field: 150 characters, with names."""
         return strip_mrkdwn(with_names(self._directory, text))[:150]
 
     def _refusal(
         self, verb: Verb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
     ) -> dict[str, str]:
-        """Why this person cannot do this to the call now, at `block`; empty when they can."""
+        """Return why this person may not do this to the call, as {block: text}; {} if they may."""
         person = body["user"]["id"]
         match self._access.admit(verb, target, person, team_of(body)):
             case DialogRefusal() as turned:
@@ -347,7 +353,7 @@ class Dialogs:
 
 
 def _put(client: WebClient, body: dict[str, Any], view: Json) -> None:
-    """Open a dialog; one that was asked for in a dialog takes its place."""
+    """Open a dialog; if it was asked for in another dialog, replace that one."""
     asked_in = body.get("view") or {}
     if asked_in.get("type") == "modal":
         client.views_update(view_id=asked_in["id"], view=view)
@@ -356,6 +362,6 @@ def _put(client: WebClient, body: dict[str, Any], view: Json) -> None:
 
 
 def _name(action: dict[str, Any]) -> str:
-    """Return the name of the dialog that a button asks for, for the record."""
+    """Return the name of the dialog that a button asks for, for the audit."""
     click = decode_action(action)
     return click.action if isinstance(click, Click) else action["action_id"]

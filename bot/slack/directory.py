@@ -1,8 +1,8 @@
-"""People, user groups and channels as Slack has them, looked up and remembered for a while.
+"""People, user groups and channels as Slack has them, looked up and cached for a while.
 
-Who somebody is, who is in a group or a channel, and which channel a name means, is at most a minute
-old. The lists of everybody and of all channels are at most ten minutes old: they only tell who
-could decide, and which channel to ask for.
+A person, a group's or channel's members, and the channel that a name means are one minute old at
+most. The lists of everybody and of all channels are ten minutes old at most: they only suggest who
+could decide, and which channel to look up.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from bot.slack.lookups import LONG, Json, Key, LookupCache, LookupReader, Topic,
 from storage import inbox
 from storage.models import Delivery
 
-# Names for the mentions of a text.
+# People's names for the mentions in a text.
 
 _MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 _LITERAL = ("plain_text", "text")  # what Slack shows as it is written, a mention's marks too
 
 
 def with_names(directory: Directory, text: str) -> str:
-    """Write each mention with its name (`<@U1>` as `<@U1|Ana Ruiz>`) where Slack knows one."""
+    """Add the name to each mention in a text (`<@U1>` becomes `<@U1|Ana Ruiz>`) if it is known."""
 
     def name(match: re.Match[str]) -> str:
         found = _name(directory, match[1])
@@ -44,10 +44,10 @@ def with_names(directory: Directory, text: str) -> str:
 
 
 def named_where_literal(directory: Directory, blocks: Any) -> Any:
-    """Write people's names in the texts of blocks where Slack draws no mention: `<@U1>` as
-    `@Ana Ruiz`.
+    """Replace mentions by names in block texts that Slack shows literally.
 
-    Elsewhere, and where Slack knows no name, it stays as it is.
+    There `<@U1>` becomes `@Ana Ruiz`. Other texts, and mentions without a known name, stay as they
+    are.
     """
     if isinstance(blocks, list):
         return [named_where_literal(directory, each) for each in blocks]
@@ -80,9 +80,9 @@ JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person
 
 
 class SlackDirectory:
-    """`bot.policy.authority.Directory` over the Web API, and the lists it is made from.
+    """The implementation of `bot.policy.authority.Directory` with Slack's Web API and a cache.
 
-    Thread-safe. What is asked for is asked by threads of its own.
+    Thread-safe. Its look-ups run on their own threads.
     """
 
     def __init__(self, client: WebClient, clock: Clock, signals: Signals | None = None) -> None:
@@ -103,28 +103,30 @@ class SlackDirectory:
         }
 
     def within(self, seconds: float) -> SlackDirectory:
-        """Return the same directory for threads that wait so long; with 0 they never do."""
+        """Return a view of this directory whose calls wait so many seconds at most; 0: never."""
         other = copy(self)
         other._patience = seconds
         return other
 
     def close(self) -> None:
-        """Ask for nothing more."""
+        """Cancel the look-ups in progress, and begin no more."""
         self._answers.close()
 
     def is_idle(self) -> bool:
-        """Return whether nothing is being asked."""
+        """Return whether no look-up is in progress."""
         return self._answers.is_idle()
 
     def person(self, user: str) -> Person | None:
-        """The person by id."""
+        """Return a person by user id; None if Slack knows none."""
         found: Person | None = self._get(Topic.PERSON, user)
         return found
 
     def people(self, users: Collection[str]) -> Mapping[str, Person]:
-        """Many people: by the list of everybody where it is known, else one by one if they are few.
+        """Return these people by user id, from the list of everybody or one by one.
 
-        Of a crowd, those who are not in the list are left out: they are of other companies.
+        The list is used if it is cached, or if many people would have to be looked up. People
+        missing from it are looked up one by one if they are few; many are left out, as they belong
+        to other companies.
         """
         listed = self._answers.known((Topic.PEOPLE, ""))
         everybody: Mapping[str, Json] = listed[0] if listed else {}
@@ -136,7 +138,10 @@ class SlackDirectory:
         return found | (self._one_by_one(missing) if len(missing) <= FEW else {})
 
     def named(self, name: str) -> Mapping[str, str]:
-        """Who goes by this handle or name; the list is read anew where that is not one person."""
+        """Return the active people with this name or handle: their handles by user id.
+
+        The list of everybody is read again if the name does not match exactly one person.
+        """
         found: Mapping[str, str] = {}
         for anew in (False, True):
             listed = self.everybody(anew=anew)
@@ -150,58 +155,64 @@ class SlackDirectory:
         return found
 
     def group(self, handle: str) -> Group | None:
-        """The user group by handle (without @), with its members."""
+        """Return the user group with this handle (without @) and its members; None if unknown."""
         found: Group | None = self._get(Topic.GROUPS).get(handle)
         return found
 
     def members(self, channel: str) -> frozenset[str]:
-        """Members of a channel, all pages."""
+        """Return the user ids of a channel's members; empty if Slack knows no such channel."""
         found: frozenset[str] | None = self._get(Topic.MEMBERS, channel)
         return found or frozenset()
 
     def channel(self, name: str) -> str | None:
-        """A channel's id by #name or id."""
+        """Return the id of a channel given by #name or id; None if Slack knows none."""
         found: Json | None = self._get(Topic.CHANNEL, name)
         return str(found["id"]) if found else None
 
     def sees(self, user: str, channel: str) -> bool:
-        """Whether the channel is public, or the person is in it."""
+        """Return whether the channel is public or has this member; False if it is unknown."""
         found: Json = self._get(Topic.CHANNEL, channel) or {}
         return bool(found) and (not found.get("is_private") or user in self.members(found["id"]))
 
     def outsiders_read(self, channel: str) -> bool:
-        """Whether the channel is shared with another company, or is about to be."""
+        """Return whether the channel is shared with another company, or is about to be."""
         found: Json = self._get(Topic.CHANNEL, channel) or {}
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
 
     def channels(self) -> Mapping[str, Json]:
-        """All channels that are not archived and that the bot can see, by id, as Slack has them."""
+        """Return all unarchived channels that the bot can see, by id, as Slack has them."""
         found: Mapping[str, Json] = self._get(Topic.CHANNELS)
         return found
 
     def private_channels(self, user: str) -> frozenset[str]:
-        """The private channels that the person and the bot are in."""
+        """Return the ids of the private channels that both the person and the bot are in."""
         found: frozenset[str] | None = self._get(Topic.PRIVATE, user)
         return found or frozenset()
 
     def everybody(self, *, anew: bool = False) -> Mapping[str, Json]:
-        """Everybody in the workspace, by id, as Slack has them; `anew` where a name was missing."""
+        """Return everybody in the workspace by user id, as Slack has them.
+
+        `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
+        """
         if anew and self._answers.known((Topic.PEOPLE, ""), NEW) is None:
             self._answers.forget(Topic.PEOPLE)
         found: Mapping[str, Json] = self._get(Topic.PEOPLE)
         return found
 
     def begin(self, keys: Iterable[Key]) -> None:
-        """Have asked what will be wanted, side by side, and wait for nothing."""
+        """Start these look-ups at the same time, without waiting for answers."""
         for kind, name in keys:
             self._answers.begin((kind, name), self._asks[kind])
 
     def forget(self) -> None:
-        """Drop all that is remembered."""
+        """Drop all cached answers."""
         self._answers.forget()
 
     def heard(self, event: Mapping[str, Any]) -> bool:
-        """Heed an event about people, groups or channels; return whether it was one."""
+        """Drop or change the cached answers that a Slack event makes outdated.
+
+        Returns False if the event is not about people, groups or channels.
+        """
         forget = self._answers.forget
         match event["type"]:
             case "member_joined_channel" | "member_left_channel":
@@ -243,9 +254,9 @@ class SlackDirectory:
         return self._answers.under_way(Topic.PERSON) > FEW
 
     def _ask_for_person(self, user: str) -> Person | None:
-        """Return the person, in a crowd from the list of everybody as it is now.
+        """Return a person from Slack, in a crowd from the list of everybody if they are in it.
 
-        On a thread of the look-ups, which may wait for the list.
+        It runs on a look-up thread, which may wait for the list.
         """
         listed = self._answers.known((Topic.PEOPLE, ""), JUST_NOW)
         everybody = listed[0] if listed else self._everybody_now() if self._is_crowded() else {}
@@ -256,7 +267,7 @@ class SlackDirectory:
         return asked
 
     def _everybody_now(self) -> Mapping[str, Json]:
-        """Return the list of everybody, read once for a crowd; nothing where it cannot be read."""
+        """Return the list of everybody, read once for a crowd; {} if it cannot be read."""
         with self._reading_all:
             if time.monotonic() - self._unread < NEW.total_seconds():
                 return {}
@@ -268,9 +279,10 @@ class SlackDirectory:
                 return {}
 
     def _ask_for_channel(self, name: str) -> Json | None:
-        """Return it as Slack has it; on a thread of the look-ups, which may wait for the list.
+        """Return a channel given by #name or id, as Slack has it; None if there is none.
 
-        The list may be old, so the channel that it says is asked for its name.
+        It runs on a look-up thread, which may wait for the list. The list may be old, so the
+        channel found in it is looked up by id to check its name.
         """
         if not name.startswith("#"):
             given: Json | None = self._reader.channel(name)
@@ -289,7 +301,7 @@ class SlackDirectory:
 def look_ahead(
     directory: SlackDirectory, policy: Policy, bot_user: str, arrived: Iterable[Delivery]
 ) -> None:
-    """Begin to look up whom deciding these clicks will need; other deliveries may need nobody."""
+    """Start the look-ups that deciding these clicks will need; ignore other deliveries."""
     clicks = [each for each in arrived if each.kind in inbox.CLICKS]
     directory.begin((Topic.PERSON, each.user) for each in clicks if each.user != bot_user)
     if clicks and any(gate.approvers.groups for gate in policy.asks()):

@@ -1,4 +1,7 @@
-"""One file of a message, as Slack tells of it: read, or known why it is not. It stores nothing."""
+"""Reading of one file attached to a Slack message, or the reason why it is not read.
+
+Nothing is stored here.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from bot.agent.file_items import FileContent, recognise_content
 from bot.cards.slack_text import visible
 from bot.slack_codes import code_of
 
-# Fetches the bytes of a file that Slack keeps, by the bot's token.
+# Download of a file from Slack with the bot's token.
 
 HOSTS = frozenset({"files.slack.com", "files.slack-gov.com"})
 SILENCE = 5.0  # seconds without a byte after which a try is given up
@@ -33,23 +36,23 @@ _SERVERS = 500  # the least status that is the server's own fault
 
 
 class NotFetchedError(Exception):
-    """The file could not be had."""
+    """Raised when a file could not be downloaded."""
 
 
 class NotAllowedError(NotFetchedError):
-    """Slack does not give it to this app."""
+    """Raised when Slack does not let this app read the file."""
 
 
 class TooLargeError(NotFetchedError):
-    """It has more bytes than are read."""
+    """Raised when a file has more bytes than the limit."""
 
 
 class NotAtSlackError(NotFetchedError):
-    """It is not at Slack."""
+    """Raised when a file's address is not at Slack."""
 
 
 class NoMoreError(NotFetchedError):
-    """It is not there any more."""
+    """Raised when a file no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +64,21 @@ class FetchedFile:
 
 
 class _Stay(HTTPRedirectHandler):
-    """Follows no redirect: it becomes the error that its status is."""
+    """A redirect handler that follows no redirect: urllib raises HTTPError for it instead."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Go nowhere."""
+        """Return None, so that the redirect is not followed."""
 
 
 class FileFetcher:
-    """Fetches files of one workspace; any thread."""
+    """A downloader of one workspace's files; any thread."""
 
     def __init__(self, token: str, api_url: str, stopping: threading.Event | None = None) -> None:
         """`api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox.
 
-        Once `stopping` is set nothing more is fetched.
+        Once `stopping` is set nothing more is downloaded.
         """
         self._token = token
         self._stopping = stopping or threading.Event()
@@ -83,9 +86,9 @@ class FileFetcher:
         self._opener: OpenerDirector | None = None
 
     def fetch(self, url: str, most: int, until: float) -> FetchedFile:
-        """Return the file at `url` of at most `most` bytes, had by `until` (`time.monotonic`).
+        """Download a file of `most` bytes at most, by the time `until` (`time.monotonic`).
 
-        Raises NotFetchedError.
+        Raises NotFetchedError or one of its subclasses.
         """
         if not self._is_slacks(url):
             raise NotAtSlackError("its address is not Slack's")
@@ -128,7 +131,7 @@ class FileFetcher:
             return FetchedFile(data, answer.headers.get_content_type() == "text/html")
 
     def _read(self, answer: Any, most: int, until: float) -> bytes:
-        """All that the answer holds; TooLargeError once it is more than `most` bytes."""
+        """Return the whole body of an answer; raise TooLargeError if it exceeds `most` bytes."""
         found = bytearray()
         while chunk := answer.read1(_SOME):
             found += chunk
@@ -158,7 +161,7 @@ SlackFile = Mapping[str, Any]  # a file as Slack tells of it
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """A file that was read, or why it was not."""
+    """A file that was read, or the reason why it was not."""
 
     slack_id: str
     name: str  # on one line, with nothing hidden in it
@@ -168,15 +171,18 @@ class ReadFile:
 
 
 class FileReader:
-    """Reads files by what Slack tells of them; any thread."""
+    """A reader of files, given Slack's descriptions of them; any thread."""
 
     def __init__(self, client: WebClient, stopping: threading.Event) -> None:
-        """`client` only reads; once `stopping` is set nothing more is fetched."""
+        """`client` only reads; once `stopping` is set nothing more is downloaded."""
         self._client = client
         self._fetcher = FileFetcher(client.token or "", client.base_url, stopping)
 
     def read(self, told: SlackFile, until: float) -> ReadFile:
-        """Return the file, had by `until` (`time.monotonic`), or why it is not; raises nothing."""
+        """Return the file, or the reason why it was not read by `until`; raise nothing.
+
+        `told` is Slack's description of the file, `until` a time of `time.monotonic`.
+        """
         try:
             if told.get("file_access") == ASK_FIRST:
                 told = self._client.files_info(file=told["id"])["file"]
@@ -211,18 +217,18 @@ class FileReader:
 
 
 def not_read(told: SlackFile, why: str) -> ReadFile:
-    """Return a file of which only the name is given, and why."""
+    """Return a file with only its name and the reason why it was not read."""
     return ReadFile(str(told.get("id") or ""), name_of(told), why=why)
 
 
 def name_of(told: SlackFile) -> str:
-    """Return what a file is called, on one line and with nothing hidden in it."""
+    """Return a file's name on one line, with hidden characters made visible."""
     name = " ".join(str(told.get("name") or "").encode("utf-8", "replace").decode().split())
     return visible(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
 
 
 def _unread(told: SlackFile) -> str:
-    """Why a file is not even fetched; "" where it is."""
+    """Return the reason not to download a file; "" if it is to be downloaded."""
     mode, size = str(told.get("mode") or ""), _size(told)
     if mode in _GONE:
         return file_items.HIDDEN

@@ -1,7 +1,7 @@
-"""The Home tab, published when a person opens it, and again while what it shows changes.
+"""The Home tab, published when a person opens it, and again while its content changes.
 
-On a thread of its own, as people are looked up for it. Best effort: what could not be published is
-logged, and tried again: twice in a moment, then when something changes or it is opened again.
+It has its own thread, as drawing it may look people up. Best effort: a failure to publish is logged
+and tried again, twice at once, then when something changes or the tab is opened again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAUSE = 1.0  # seconds at least between two rounds, but for who opens it
 
 @dataclass(slots=True)
 class _Viewer:
-    """Somebody who has opened the tab."""
+    """A person who has opened the tab, and what they see."""
 
     opened_at: float
     shows: HomeTarget = HOME
@@ -42,7 +42,7 @@ class _Viewer:
 
 
 class SlackHome:
-    """One per process; `opened` may be called from any thread."""
+    """The publisher of Home tabs; one per process, any thread may call `opened`."""
 
     def __init__(
         self,
@@ -51,8 +51,10 @@ class SlackHome:
         signals: Signals,
         team: str,
     ) -> None:
-        """`view` makes a page of a person's view, and may wait; `signals` say that something has
-        changed. `team` is the only workspace whose people turn pages.
+        """`view` returns a person's data for the page they chose, and may wait.
+
+        `signals` say that something has changed. `team` is the only workspace whose people can turn
+        pages.
         """
         self._client = client
         self._view = view
@@ -65,7 +67,7 @@ class SlackHome:
         signals.post.forward(self._changed)  # whatever moves a call has cards drawn again
 
     def listen(self, app: App) -> None:
-        """Hang the buttons that choose what is shown on the Bolt app."""
+        """Register the buttons that choose the page on the Bolt app."""
         for action in sorted(TURNS_HOME):
             app.action(action)(self._turned)
 
@@ -77,7 +79,7 @@ class SlackHome:
             self.opened(str(body["user"]["id"]), click.target)
 
     def opened(self, person: str, shows: HomeTarget = HOME) -> None:
-        """Publish the tab of this person, and keep it up to date for a while. Waits for nothing."""
+        """Have this person's tab published, and updated for a while; return at once."""
         with self._lock:
             self._viewers[person] = _Viewer(time.monotonic(), shows)
             self._viewers.move_to_end(person)
@@ -103,7 +105,7 @@ class SlackHome:
         self._changed.give()
 
     def _watching(self) -> list[tuple[str, _Viewer]]:
-        """Whoever opened it a while ago has left it, as far as is known."""
+        """Return the people who opened the tab within LIVE seconds, the latest first."""
         since = time.monotonic() - LIVE
         with self._lock:
             for person in [who for who, each in self._viewers.items() if each.opened_at < since]:
@@ -111,7 +113,7 @@ class SlackHome:
             return list(reversed(self._viewers.items()))
 
     def _publish(self, person: str, viewer: _Viewer) -> None:
-        """Show this person what there is now, unless that is what they were shown last."""
+        """Publish this person's tab, unless it is what was published last."""
         if self._signals.stopping.is_set():
             return
         self._signals.give_way()

@@ -1,8 +1,8 @@
-"""Slack's way in: store the delivery, acknowledge, wake the loop; nothing else.
+"""The entry for Slack's deliveries: store each, acknowledge it, wake the loop; nothing else.
 
-Two exceptions, because Slack demands them: a dialog is opened at once from rows (its trigger lives
-three seconds), and a submitted dialog is checked within its acknowledgement, so that errors stand
-at their fields.
+There are two exceptions because of Slack's rules: a dialog is opened at once from rows, as its
+trigger is valid for three seconds, and a submitted dialog is checked before it is acknowledged, so
+that errors appear at its fields.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from bot.slack.slash_commands import Commands
 
 
-# The Bolt app that Slack's deliveries come in by.
+# The Bolt app that receives Slack's deliveries.
 
 
 def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
-    """Make the Bolt app; it only receives."""
+    """Return a Bolt app that only receives deliveries."""
     return BoltApp(
         name="countersign",  # else Bolt searches the whole stack for one, which takes long
         # the token comes from authorize; Bolt only takes its settings from it, and never calls
@@ -78,7 +78,7 @@ def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
     )
 
 
-# Says to who wrote to the bot that their words could not be stored, once for each message.
+# Tells the author of a message to the bot that it could not be stored, once for each message.
 
 log = logging.getLogger("countersign.listeners")
 
@@ -87,7 +87,7 @@ REMEMBERED = 1_000  # messages
 
 
 class UnstoredWords:
-    """Tells people; any thread, and it waits for Slack."""
+    """Notices to authors whose message could not be stored; any thread, waits for Slack."""
 
     def __init__(self, client: WebClient) -> None:
         """`client` posts."""
@@ -96,7 +96,10 @@ class UnstoredWords:
         self._lock = threading.Lock()
 
     def tell(self, error: Exception, body: dict[str, Any]) -> None:
-        """Say so to who wrote this payload, where it was the database that could not store it."""
+        """Tell the author of this payload's message that the database could not store it.
+
+        Nothing is said for other errors, other payloads, and messages whose author has been told.
+        """
         event = body.get("event") or {}
         if not isinstance(error, DBAPIError) or not _is_for_us(event) or not self._first(event):
             return
@@ -112,7 +115,7 @@ class UnstoredWords:
             log.warning("nobody could be told that words were not stored: %s", error_text(failed))
 
     def _first(self, event: dict[str, Any]) -> bool:
-        """Whether nobody was told of that message; a mention comes twice, and again and again."""
+        """Return whether this is the first report for a message; Slack delivers one repeatedly."""
         key = str(event["channel"]), str(event["ts"])
         with self._lock:
             if key in self._told:
@@ -124,7 +127,7 @@ class UnstoredWords:
 
 
 def _is_for_us(event: dict[str, Any]) -> bool:
-    """Whether somebody has written to the bot itself, as far as the event alone tells."""
+    """Return whether the event alone shows that a person has written to the bot itself."""
     if event.get("subtype") not in WRITTEN or event.get("bot_id") or not event.get("user"):
         return False
     return event.get("type") == "app_mention" or event.get("channel_type") == "im"
@@ -180,7 +183,7 @@ T = TypeVar("T")
 
 
 class Listeners:
-    """Hangs the product on a Bolt app."""
+    """The bot's listeners, which it registers on a Bolt app."""
 
     def __init__(
         self,
@@ -195,9 +198,10 @@ class Listeners:
         commands: Commands,
         hears: Callable[[str, str], bool],
     ) -> None:
-        """`team`: the workspace whose deliveries these are; `client` opens dialogs.
+        """`team`: the workspace whose deliveries are accepted; `client` opens dialogs.
 
-        `hears(person, workspace)`: whether who acts from another workspace is heard all the same.
+        `hears(person, workspace)` returns whether a person of another workspace is accepted all the
+        same.
         """
         self._arrivals = JointCommit(store, clock.now, lambda each: signals.own.add(each.key))
         self._team = team
@@ -222,10 +226,11 @@ class Listeners:
         self._checks.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
-        """Store what is ours before it is acknowledged, and drop what another workspace sends.
+        """Store a delivery before it is acknowledged, and drop those of other workspaces.
 
-        All but clicks on our cards, which outsiders in a shared channel see: they are told why not.
-        It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
+        Clicks of outsiders on cards in a shared channel are stored, too: the loop tells these
+        people why their click does not count. Stored and dropped deliveries are acknowledged here,
+        as Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
         delivery = read(body, self._team)
         if delivery is None:
@@ -245,8 +250,9 @@ class Listeners:
         return BoltResponse(status=200)
 
     def _sent_from(self, body: dict[str, Any]) -> str | None:
-        """Return the workspace of what is not stored here; ours for what answers who is not in it,
-        as a dialog does at its fields.
+        """Return the workspace of a payload that is not stored.
+
+        Returns this bot's own for payloads whose handlers check the workspace, such as dialogs.
         """
         if "command" in body:
             team: str | None = body.get("team_id")
@@ -254,9 +260,9 @@ class Listeners:
         return team_of(body) if body.get("type") in SHORTCUTS else self._team
 
     def _take_from_sister(self, body: dict[str, Any]) -> None:
-        """Take what somebody does in another workspace of the organisation for done in ours.
+        """Rewrite the workspace of an accepted person of the same organisation to the bot's.
 
-        Clicks that are stored are judged by the loop, in the same way.
+        Clicks that are stored are checked by the loop, in the same way.
         """
         team = body.get("team_id", "") if "command" in body else team_of(body)
         person = body.get("user_id") or (body.get("user") or {}).get("id")
@@ -277,14 +283,14 @@ class Listeners:
             return False
 
     def keep(self, delivery: Delivery) -> None:
-        """Store a delivery and have the loop look; one that is there already changes nothing."""
+        """Store a delivery and wake the loop; do nothing if it is stored already."""
         if self._arrivals.store(delivery):
             if delivery.kind in inbox.CLICKS:
                 self._signals.decisions.claim()
             self._signals.work.give()
 
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
-        """Open the dialog of a button, for who may use it."""
+        """Open the dialog of a button, if this person may use it."""
         ack()
         slow = DialogRefusal(refusals.lookup_failed())
         found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
@@ -306,14 +312,14 @@ class Listeners:
         ack()
 
     def _error(self, error: Exception, request: BoltRequest) -> None:
-        """Log it and return nothing, so that Bolt answers 500 and acknowledges nothing unstored."""
+        """Log the error and return nothing, so that Bolt answers 500 and does not acknowledge."""
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
         with suppress(RuntimeError):  # it is stopping
             self._checks.submit(self._unstored.tell, error, request.body)
 
 
 def _in_time(check: Future[T], late: T, seconds: float) -> T:
-    """Return what the check found, or `late` if it takes too long; it goes on, and warms up."""
+    """Return the check's result, or `late` after so many seconds; the check itself goes on."""
     try:
         return check.result(timeout=seconds)
     except NotInTime:
@@ -321,9 +327,10 @@ def _in_time(check: Future[T], late: T, seconds: float) -> T:
 
 
 def read(body: dict[str, Any], team: str) -> Delivery | None:
-    """Return a payload as an inbox row; None for what is not stored.
+    """Return a payload as an inbox row; None if it is not to be stored here.
 
-    That is what opens a dialog or only shows something, and a submission before its check.
+    None is for clicks that open a dialog or only show something, commands, and submissions before
+    their check.
     """
     if body.get("type") == "event_callback":
         return _event(body)
@@ -333,7 +340,7 @@ def read(body: dict[str, Any], team: str) -> Delivery | None:
 
 
 def answered_at_once(action: dict[str, Any]) -> bool:
-    """Return whether this click only opens a dialog, or shows something to who clicks."""
+    """Return whether this click only opens a dialog or shows something to the person."""
     found = decode_action(action)
     return (found.action if isinstance(found, Click) else found.name) in AT_ONCE
 
@@ -399,9 +406,10 @@ def _submission(body: dict[str, Any]) -> Delivery:
 
 
 def _without_drawing(body: dict[str, Any]) -> str:
-    """Return what a click or submission says as it is stored: without what it is done with, and
-    without the drawing of the message, view or button that it was made in; nothing is read back
-    from that.
+    """Return a click or submission as the JSON text to store, without secrets and layout.
+
+    The blocks of the message or view and the look of the button are left out; nothing reads them
+    again.
     """
     kept = {name: value for name, value in body.items() if name not in _PASSING}
     if message := body.get("message"):
@@ -416,7 +424,7 @@ def _without_drawing(body: dict[str, Any]) -> str:
 
 
 def _without_blocks(body: dict[str, Any]) -> str:
-    """Return an event as it is stored: a message's words once, and not a second time as blocks."""
+    """Return an event as the JSON text to store, with a message's text and not its blocks."""
     kept = {name: value for name, value in body.items() if name not in _PASSING}
     event = kept["event"] = _but_blocks(body["event"])
     for name in ("message", "previous_message"):

@@ -1,7 +1,7 @@
-"""Look-ups in Slack and their answers: remembered for a while, and each thing asked for once.
+"""Look-ups in Slack with a cache of their answers; equal look-ups share one call.
 
-Every kind of look-up has threads of its own, so that what Slack limits holds up nothing else, and
-whoever wants an answer says how long they can wait for it.
+Every kind of look-up has its own threads, so that a limit by Slack on one kind does not delay
+others; the caller says how long to wait for an answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bot.policy.authority import Group, LookupFailedError, NotLetInError, NotYet
 from bot.signals import Signals
 from bot.slack_codes import TOKEN, code_of
 
-# The calls that read people, user groups and channels, and what is kept of their answers.
+# The calls that read people, user groups and channels, and the parts of their answers to keep.
 
 PAGE = 999  # Slack wants less than a thousand
 MISSING = (
@@ -40,7 +40,11 @@ Json = dict[str, Any]
 
 
 def _told(read: Callable[[LookupReader, str], T]) -> Callable[[LookupReader, str], T | None]:
-    """None where Slack says that there is no such thing; LookupFailedError for any failure."""
+    """Make a reading method return None if Slack knows no such thing.
+
+    Every other error of Slack's becomes LookupFailedError, or its subclass NotLetInError if Slack
+    refuses the token.
+    """
 
     @wraps(read)
     def asked(reader: LookupReader, name: str) -> T | None:
@@ -57,7 +61,11 @@ def _told(read: Callable[[LookupReader, str], T]) -> Callable[[LookupReader, str
 
 
 class LookupReader:
-    """Reads; any thread. Every method takes what is asked for, which lists do not need."""
+    """Slack's read calls for people, groups and channels; any thread.
+
+    Every method takes the id or name to look up; the methods for whole lists (people, groups,
+    channels) ignore it.
+    """
 
     def __init__(self, client: WebClient) -> None:
         """`client` may retry."""
@@ -65,18 +73,18 @@ class LookupReader:
 
     @_told
     def person(self, user: str) -> Person:
-        """One person."""
+        """Return one person by user id."""
         return person_of(self._client.users_info(user=user)["user"])
 
     @_told
     def people(self, _: str) -> dict[str, Json]:
-        """Everybody in the workspace, by id."""
+        """Return everybody in the workspace as Slack has them, by user id."""
         pages = self._client.users_list(limit=PAGE)
         return {each["id"]: each for page in pages for each in page["members"]}
 
     @_told
     def groups(self, _: str) -> dict[str, Group]:
-        """Every user group, by its handle."""
+        """Return every enabled user group by its handle."""
         found = self._client.usergroups_list(include_disabled=False, include_users=True)
         return {
             each["handle"]: Group(each["id"], frozenset(each.get("users") or ()))
@@ -85,32 +93,32 @@ class LookupReader:
 
     @_told
     def members(self, channel: str) -> frozenset[str]:
-        """Who is in a channel."""
+        """Return the user ids of a channel's members."""
         pages = self._client.conversations_members(channel=channel, limit=PAGE)
         return frozenset(user for page in pages for user in page["members"])
 
     @_told
     def channel(self, channel: str) -> Json:
-        """One channel by id."""
+        """Return one channel by id, as Slack has it."""
         found: Json = self._client.conversations_info(channel=channel)["channel"]
         return found
 
     @_told
     def channels(self, _: str) -> dict[str, Json]:
-        """All channels that the bot can see, by id."""
+        """Return all channels that the bot can see and that are not archived, by id."""
         kinds = "public_channel,private_channel"
         pages = self._client.conversations_list(types=kinds, exclude_archived=True, limit=PAGE)
         return {each["id"]: each for page in pages for each in page["channels"]}
 
     @_told
     def private_channels(self, user: str) -> frozenset[str]:
-        """The private channels that the person and the bot are in."""
+        """Return the ids of the private channels that both the person and the bot are in."""
         pages = self._client.users_conversations(user=user, types="private_channel", limit=PAGE)
         return frozenset(each["id"] for page in pages for each in page["channels"])
 
 
 def names_of(found: Json) -> frozenset[str]:
-    """Return what an active person goes by, case-folded; nothing for a bot or one who has left."""
+    """Return all names of an active person, case-folded; none for a bot or a deactivated user."""
     if found.get("deleted") or found.get("is_bot") or found["id"] == "USLACKBOT":
         return frozenset()
     profile = found.get("profile") or {}
@@ -120,7 +128,7 @@ def names_of(found: Json) -> frozenset[str]:
 
 
 def _moment(seconds: object) -> datetime | None:
-    """Return when a status ends; None where it does not say, in whatever way."""
+    """Return when a status ends; None if the value is no valid timestamp."""
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
         return None
     try:
@@ -130,7 +138,7 @@ def _moment(seconds: object) -> datetime | None:
 
 
 def person_of(found: Json) -> Person:
-    """Return what matters of a Slack user."""
+    """Return a Slack user as a Person, with the attributes that approvals need."""
     profile = found.get("profile") or {}
     return Person(
         id=found["id"],
@@ -160,7 +168,7 @@ T = TypeVar("T")
 
 
 class Topic(StrEnum):
-    """What Slack is asked about."""
+    """The kinds of look-ups."""
 
     PERSON = "person"  # by id
     GROUPS = "groups"  # every user group, with its members
@@ -176,14 +184,14 @@ Key = tuple[Topic, str]
 
 
 class _Flight:
-    """One look-up on its way."""
+    """A look-up in progress."""
 
     def __init__(self) -> None:
         self.answer: Future[Any] = Future()
         self.is_awaited = False  # by somebody who could not wait and comes again
 
     def end(self, value: Any, failure: LookupFailedError | None) -> None:
-        """Tell whoever waits; the first word counts."""
+        """Set the result or the failure for all who wait; only the first call has an effect."""
         with suppress(InvalidStateError):
             if failure is None:
                 self.answer.set_result(value)
@@ -192,10 +200,10 @@ class _Flight:
 
 
 class LookupCache:
-    """One per process; any thread."""
+    """A cache of answers that starts a look-up for a missing one; one per process, any thread."""
 
     def __init__(self, clock: Clock, signals: Signals) -> None:
-        """The loop is woken after an answer for which it could not wait."""
+        """Start empty; `signals` wake the loop after an answer for which it could not wait."""
         self._clock = clock
         self._signals = signals
         self._lock = threading.Lock()
@@ -207,7 +215,7 @@ class LookupCache:
         self._closed = False
 
     def close(self) -> None:
-        """Ask for nothing more."""
+        """Cancel the look-ups in progress, and begin no more."""
         with self._lock:
             self._closed = True
             pools, flights = list(self._pools.values()), list(self._flights.values())
@@ -218,7 +226,7 @@ class LookupCache:
             flight.end(None, LookupFailedError(STOPPING))
 
     def is_idle(self) -> bool:
-        """Return whether nothing is being asked."""
+        """Return whether no look-up is in progress."""
         with self._lock:
             return self._open == 0
 
@@ -228,20 +236,24 @@ class LookupCache:
             return sum(key[0] is kind for key in self._flights)
 
     def known(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
-        """Return what is remembered, in a tuple; None where that is nothing, or too old."""
+        """Return the cached answer in a tuple; None if there is none, or it is older than `age`.
+
+        Without `age` the usual limit applies: 10 minutes for lists, 60 seconds for anything else.
+        """
         with self._lock:
             return self._remembered(key, age)
 
     def _remembered(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
-        """As `known`, with the lock held."""
+        """Return the same as `known`; the lock must be held."""
         at_most = age or (LONG if key[0] in LISTS else SHORT)
         found = self._known.get(key)
         return (found[1],) if found and self._clock.now() - found[0] < at_most else None
 
     def forget(self, kind: Topic | None = None, name: str = "") -> None:
-        """Drop what is remembered of that kind and name (of all, when empty).
+        """Drop the cached answers of that kind and name; an empty argument matches all.
 
-        An answer that is on its way was asked for before, so that it is not remembered either.
+        Answers of look-ups already in progress are not cached either, as they were asked for
+        before.
         """
         with self._lock:
             for table in (self._known, self._flights, self._failed):
@@ -249,27 +261,27 @@ class LookupCache:
                     del table[key]
 
     def drop_older(self, key: Key, age: timedelta) -> None:
-        """Drop what is remembered where it is of that age or older; an answer on its way counts."""
+        """Drop the cached answer if it is as old as `age` or older; keep look-ups in progress."""
         with self._lock:
             if self._remembered(key, age) is None:
                 self._known.pop(key, None)
 
     def change(self, key: Key, change: Callable[[Any], Any]) -> None:
-        """Change what is remembered, where something is, as an event says."""
+        """Replace a cached answer, if there is one, by what `change` makes of it."""
         with self._lock:
             if found := self._known.get(key):
                 self._known[key] = (found[0], change(found[1]))
 
     def begin(self, key: Key, ask: Callable[[str], Any]) -> None:
-        """Have it asked, unless it is known or on its way."""
+        """Start a look-up without waiting, unless its answer is cached or on its way."""
         if self.known(key) is None:
             self._flight(key, ask)
 
     def get(self, key: Key, ask: Callable[[str], T], seconds: float) -> T:
-        """Return what is remembered, else what Slack says within so many seconds.
+        """Return the cached answer, else Slack's answer within so many seconds.
 
-        Raises LookupFailedError; where there are no seconds at all, NotYetKnownError, whose
-        look-up is then under way.
+        Raises LookupFailedError. With 0 seconds it raises NotYetKnownError when the look-up has
+        only been started or is still in progress.
         """
         if found := self.known(key):
             value: T = found[0]
@@ -294,7 +306,7 @@ class LookupCache:
             raise LookupFailedError("Slack did not answer in time") from None
 
     def _flight(self, key: Key, ask: Callable[[str], Any], *, is_awaited: bool = False) -> _Flight:
-        """Return the look-up of it that is under way or has just ended, or begin one."""
+        """Return this key's look-up in progress, or one with the cached answer, or start one."""
         with self._lock:
             if self._closed:
                 raise LookupFailedError(STOPPING)
@@ -316,7 +328,7 @@ class LookupCache:
         return flight
 
     def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
-        """Ask, remember, and tell whoever waits."""
+        """Run a look-up, cache its answer, and pass it to all who wait."""
         at, value, failure = self._clock.now(), None, None
         with self._signals.tracer.start_span(Work.LOOK_UP, key[0]) as span:
             try:

@@ -1,7 +1,7 @@
-"""How fast one channel is posted to: about a message a second, as Slack has it, with short bursts.
+"""The pace of posts to one channel: about one a second, as Slack asks, with short bursts.
 
-Without it Slack refuses posts, and what was asked first comes last. Slack itself is known to limit
-them; another server's channel is paced for a while after it has refused a post.
+Without it Slack refuses posts, and the earliest requests are answered last. Channels at slack.com
+are always paced; those of another server only for a while after a refused post.
 """
 
 from __future__ import annotations
@@ -18,63 +18,63 @@ from bot.clock import Clock
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 
-# Which channels a process sends to: all, unless others work on the same database.
+# The channels that a process sends to: all, unless others work on the same database.
 
 
 class ElsewhereError(Exception):
-    """Another process sends to the channel by now."""
+    """Raised when another process now sends to the channel."""
 
 
 class Channels(Protocol):
-    """One sender for each channel, over all processes. Any thread."""
+    """A protocol that gives each channel one sender among all processes; any thread."""
 
     def mine(self, channels: set[str]) -> set[str]:
-        """Return those of the channels that this process sends to, having taken what is free.
+        """Return those of the channels that this process sends to, after taking the free ones.
 
-        Whoever sends to the others is told that there is something to send.
+        The processes that send to the others are notified that there is something to send.
         """
         ...
 
     def holds(self, channel: str) -> bool:
-        """Return whether this process still sends to it: to be asked last of all."""
+        """Return whether this process still sends to the channel; call it right before sending."""
         ...
 
 
 class EveryChannel:
-    """No other process sends."""
+    """The channels of a process that is alone: it sends to all of them."""
 
     def mine(self, channels: set[str]) -> set[str]:
-        """All of them."""
+        """Return all of the channels."""
         return channels
 
     def holds(self, channel: str) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
 
-# Whether Slack lets the bot in. While it refuses the token nothing is sent, and nothing given
-# up.
+# Whether Slack accepts the bot token. While it does not, nothing is sent and no message is
+# given up.
 
 log = logging.getLogger("countersign.outbox")
 FIRST, LONGEST = 0.5, 30.0  # seconds between two questions; doubled each time
 
 
 class Access:
-    """Of one process; any thread says that the token was refused, one asks whether it still is."""
+    """Whether Slack accepts the bot token. Any thread reports a refusal; one thread asks again."""
 
     def __init__(self, clock: Clock, ask: Callable[[], object]) -> None:
-        """`ask` raises where Slack does not let the bot in, or cannot be asked."""
+        """`ask` calls Slack, and raises if Slack refuses the token or cannot be reached."""
         self._clock, self._ask = clock, ask
         self._lock = threading.Lock()
         self._next: datetime | None = None  # when Slack is asked; None: it lets the bot in
         self._asked = 0  # times since anything was sent
 
     def is_refused(self) -> bool:
-        """Return whether the token was refused, and has not been good since."""
+        """Return whether Slack refused the token and has not accepted it since."""
         return self._next is not None
 
     def refused(self, code: str) -> None:
-        """Slack has refused the token."""
+        """Record that Slack has refused the token with this error code."""
         with self._lock:
             if self._next is None:
                 log.error(
@@ -83,13 +83,13 @@ class Access:
                 self._put_off()
 
     def went_well(self) -> None:
-        """Something was sent."""
+        """Record that something was sent, which resets the time between two questions."""
         self._asked = 0
 
     def seconds_left(self) -> float:
-        """Ask Slack if that is due; return the seconds until it is asked again, 0 if all is well.
+        """Ask Slack again if that is due; return the seconds until the next time, 0 if accepted.
 
-        For one thread.
+        To be called by one thread only.
         """
         due = self._next
         if due is None:
@@ -129,10 +129,10 @@ class _Channel:
 
 
 class Pace:
-    """Of one process; any thread."""
+    """The pace of posts per channel; one per process, any thread."""
 
     def __init__(self, clock: Clock, url: str) -> None:
-        """Every channel is quiet; `url` is where posts go."""
+        """Start with all channels quiet; `url` is the address of Slack's Web API."""
         self._clock = clock
         host = urlsplit(url).hostname or ""
         self._is_slack = host == SLACK or host.endswith(f".{SLACK}")
@@ -140,7 +140,7 @@ class Pace:
         self._channels: dict[str, _Channel] = {}
 
     def is_kept(self, channel: str) -> bool:
-        """Return whether this channel is paced."""
+        """Return whether posts to this channel are limited now."""
         with self._lock:
             return self._is_kept(self._now(channel))
 
@@ -149,26 +149,26 @@ class Pace:
         return self._is_slack or is_wary
 
     def wait(self, channel: str) -> timedelta:
-        """Return how long a post has to wait; nothing for a short burst."""
+        """Return how long the next post has to wait; zero while a burst is allowed."""
         with self._lock:
             found = self._now(channel)
             is_enough = found.left >= 1 or not self._is_kept(found)
             return timedelta() if is_enough else (1 - found.left) * SECOND
 
     def posted(self, channel: str) -> None:
-        """Count a post."""
+        """Count one post to a channel."""
         with self._lock:
             found = self._now(channel)
             found.left = max(0.0, found.left - 1)
 
     def limited(self, channel: str) -> None:
-        """Slack has refused a post: there were too many."""
+        """Record that Slack refused a post because there were too many."""
         with self._lock:
             found = self._now(channel)
             found.left, found.wary_until = 0.0, found.at + WARY
 
     def _now(self, channel: str) -> _Channel:
-        """Return the channel as it is by now, with the lock held."""
+        """Return a channel's state brought up to the present time; the lock must be held."""
         now = self._clock.now()
         found = self._channels.setdefault(channel, _Channel(float(BURST), now))
         passed = max(timedelta(), now - found.at)
@@ -182,10 +182,10 @@ def is_counted(row: Message) -> bool:
 
 
 def in_turn(rows: Sequence[Message], carded: Collection[str]) -> list[Message]:
-    """Return what is to be sent in the order in which it is, where there is a queue.
+    """Return a channel's due messages in the order in which to send them when there is a queue.
 
-    First what is drawn or is no post, then words about requests that are `carded`: whose card
-    stands already; then the rest as it was asked for. Within one request nothing overtakes.
+    First updates and what Slack does not count, then messages of requests in `carded`, which have
+    their card already, then the rest in order. Within one request the order of posts is kept.
     """
     first: list[Message] = []
     ahead: list[Message] = []

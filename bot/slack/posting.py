@@ -1,7 +1,7 @@
-"""Outbox rows drawn as Slack messages, and all but plain posts: words for one person, files, the
-end of a stream, the link back.
+"""Drawing of outbox rows as Slack messages, and sending of everything that is not a plain post.
 
-It writes nothing about how far a message has come; the sender does.
+That is private messages, files, the end of a stream and the link from a card to its request.
+Nothing here stores how far a message has come; the sender does that.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from storage.models import Message
 from storage.states import DRAWN, MessageKind
 from storage.store import Store
 
-# An outbox row as the Slack message it should be now. Reads the rows; sends nothing.
+# Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
 
 GONE = DrawnMessage("This has changed since, and is asked again in another message.", [])
 
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """Draws messages from the rows as they are."""
+    """The drawing of messages from the rows' present state."""
 
     store: Store
     clock: Clock
@@ -51,9 +51,9 @@ class Renderer:
     directory: Directory
 
     def draw(self, row: Message) -> tuple[DrawnMessage, int, Mapping[str, int] | None]:
-        """Draw the message as it should be now; also return the version that shows.
+        """Return the message as it should be now, and the version that this shows.
 
-        Of a card, return the revision of each call on it too, by call id.
+        The third value is the revision of each call on a card, by call id; None for other messages.
         """
         is_card, now = row.kind in DRAWN, self.clock.now()
         with self.store.read() as tx:
@@ -75,13 +75,13 @@ class Renderer:
         return self._words(row, outbox.body(current)), current.wanted, None
 
     def mark(self, row: Message) -> tuple[str, int]:
-        """Return the emoji that the request is to wear now, and the version that shows."""
+        """Return the emoji to put on the request's message now, and the version that this shows."""
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
             return mark_of(calls.of_request(tx, row.run_id)), current.wanted
 
     def _words(self, row: Message, body: Mapping[str, Any]) -> DrawnMessage:
-        """Draw what is not a card."""
+        """Draw a message that is not a card."""
         match row.kind:
             case MessageKind.ANSWER if not body["text"]:
                 return DrawnMessage("_(interrupted)_", [])
@@ -105,7 +105,7 @@ class Renderer:
 
 
 def below_of(body: Mapping[str, Any]) -> answers.AnswerFooter:
-    """Return what stands below an answer, by its body."""
+    """Return the footer of an answer from its stored body."""
     kept = fields(answers.AnswerFooter)
     return answers.AnswerFooter(
         **{each.name: body[each.name] for each in kept if each.name in body}
@@ -113,7 +113,7 @@ def below_of(body: Mapping[str, Any]) -> answers.AnswerFooter:
 
 
 def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the blocks of a notice: its own, or those of its sentence."""
+    """Return the blocks of a notice: the stored ones, else blocks made of its text."""
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks
@@ -124,13 +124,13 @@ def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
 
 
-# What the outbox knows and does not store: what stands in Slack, which channels have to rest,
-# and which messages hold up nobody.
+# What the outbox keeps in memory only: messages that Slack has, channels that have to pause,
+# and messages for which later ones need not wait.
 
 
 @dataclass(frozen=True, slots=True)
 class SlackPost:
-    """A message stands in Slack."""
+    """A message as it is in Slack."""
 
     ts: str  # "" where Slack does not say
     shown: int  # the version
@@ -138,10 +138,10 @@ class SlackPost:
 
 
 class OutboxMemory:
-    """Of one process; any thread."""
+    """The outbox's state that is not in the database; one per process, any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nothing is remembered yet."""
+        """Start empty."""
         self._clock = clock
         self._lock = threading.Lock()
         self._posted: dict[int | None, SlackPost] = {}  # by the message's `seq`
@@ -152,15 +152,15 @@ class OutboxMemory:
         self._aside: frozenset[int | None] = frozenset()
 
     def posted(self, seq: int | None) -> SlackPost | None:
-        """How a message stands in Slack, where the row does not say so yet."""
+        """Return how Slack has this message if its row does not record that yet, else None."""
         return self._posted.get(seq)
 
     def keep(self, seq: int | None, posted: SlackPost) -> None:
-        """A message stands in Slack, and its row has yet to say so."""
+        """Remember how Slack has a message until its row records it."""
         self._posted[seq] = posted
 
     def forget(self, seq: int | None) -> None:
-        """The row says how the message stands."""
+        """Forget how Slack has a message, as its row now records that."""
         self._posted.pop(seq, None)
         self._found.pop(seq, None)
         if seq in self._aside:
@@ -168,27 +168,27 @@ class OutboxMemory:
                 self._aside -= {seq}
 
     def put_aside(self, seq: int | None) -> None:
-        """Have the later ones of its channel wait for this message no more; it is tried on."""
+        """Let later messages of the channel overtake this one; sending it is still tried."""
         with self._lock:
             self._aside |= {seq}
 
     @property
     def aside(self) -> frozenset[int | None]:
-        """The messages that hold up nobody."""
+        """The sequence numbers of the messages that later ones may overtake."""
         return self._aside
 
     def found_sending(self, seq: int | None) -> datetime:
-        """When a message was first found that another life, or another process, may have posted."""
+        """Return when a message that another process may have posted was first seen here."""
         with self._lock:
             return self._found.setdefault(seq, self._clock.now())
 
     def look_again(self, key: str, due: datetime) -> None:
-        """A message was posted though it may have stood: it is looked for once more then."""
+        """Schedule one more search for duplicates of a message that may be in Slack twice."""
         with self._lock:
             self._doubted[key] = due
 
     def doubted(self, now: datetime) -> list[str]:
-        """Take the keys of the messages that are to be looked for once more now."""
+        """Remove and return the keys of the messages whose search for duplicates is due."""
         with self._lock:
             due = [key for key, at in self._doubted.items() if at <= now]
             for key in due:
@@ -196,24 +196,24 @@ class OutboxMemory:
         return due
 
     def rest(self, channel: str) -> None:
-        """Something about this channel could not be stored: longer each time, up to a bound."""
+        """Pause a channel after a database failure: longer each time, up to a limit."""
         with self._lock:
             failures = self._resting.get(channel, (0, None))[0] + 1
             until = self._clock.now() + timedelta(seconds=pause_after(failures))
             self._resting[channel] = failures, until
 
     def pace(self, channel: str, until: datetime) -> None:
-        """Slack has been told enough for this channel until then."""
+        """Pause posts to a channel until this time, as Slack has had enough for now."""
         with self._lock:
             self._paced[channel] = until
 
     def went_well(self, channel: str) -> None:
-        """Something about this channel was stored."""
+        """End the pauses for database failures of a channel."""
         with self._lock:
             self._resting.pop(channel, None)
 
     def awake(self, channels: set[str], now: datetime) -> set[str]:
-        """Return those of the channels that need not rest."""
+        """Return those of the channels that are not paused."""
         with self._lock:
             self._paced = {each: until for each, until in self._paced.items() if until > now}
             resting = {channel for channel, (_, until) in self._resting.items() if until > now}
@@ -221,13 +221,13 @@ class OutboxMemory:
         return channels - resting
 
     def next_end(self, now: datetime) -> datetime | None:
-        """When the first channel that rests now may go on, or something is looked for once more."""
+        """Return when the first pause ends or search for duplicates is due; None for neither."""
         with self._lock:
             rests = [until for _, until in self._resting.values() if until > now]
             return min([*rests, *self._doubted.values(), *self._paced.values()], default=None)
 
 
-# The search for a message that a lost answer left behind, over all pages it may be on.
+# The search in Slack for a message whose post got no answer, over all pages it may be on.
 
 PAGE = 200  # messages; Slack recommends no more
 SKEW = timedelta(minutes=10)  # that our clock and Slack's may be apart
@@ -237,21 +237,24 @@ Found = dict[str, Any]
 
 
 class PostSearch:
-    """Serves the outbox's lanes; any thread. Raises what Slack answers: then nothing is known."""
+    """A search in Slack for messages whose post got no answer; any thread.
+
+    Raises Slack's errors: then it is not known whether the message is there.
+    """
 
     def __init__(self, store: Store, clock: Clock, bot_user: str, client: WebClient) -> None:
-        """`bot_user` is the bot's own id."""
+        """`bot_user` is the bot's own user id."""
         self._store = store
         self._clock = clock
         self._bot_user = bot_user
         self._client = client
 
     def posted(self, row: Message) -> Found | None:
-        """Return the message that this row was posted as, by the key that it carries."""
+        """Return the Slack message whose metadata holds this row's key; None if there is none."""
         return self._find(row, lambda message: key_of(message) == row.key)
 
     def strays(self, row: Message) -> list[str]:
-        """Return where else this row's message stands, beside the place that it knows of."""
+        """Return the timestamps of this row's duplicates in Slack."""
         found: list[str] = []
 
         def is_stray(message: Found) -> bool:
@@ -263,12 +266,12 @@ class PostSearch:
         return found
 
     def uploaded(self, row: Message) -> Found | None:
-        """Return the message that this row's file stands in; its name is nobody else's."""
+        """Return the message that holds this row's file, found by its unique name; or None."""
         name = outbox.body(row)["name"]
         return self._find(row, lambda message: name in _files(message))
 
     def lost_stream(self, row: Message) -> Found | None:
-        """Return a stream of ours that no row knows of."""
+        """Return an unfinished stream of the bot that no row knows; None if there is none."""
         return self._find(row, self._is_lost_stream)
 
     def _find(self, row: Message, fits: Callable[[Found], bool]) -> Found | None:
@@ -291,7 +294,7 @@ class PostSearch:
         return None
 
     def _oldest(self, row: Message) -> str:
-        """Return the time before which it cannot have been posted: its request was not there."""
+        """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""
         with self._store.read() as tx:
             run = runs.get(tx, row.run_id)
         unsure = SKEW + lead_over_world_time(self._clock)
@@ -306,7 +309,7 @@ class PostSearch:
 
 
 def key_of(message: Found) -> str:
-    """Return the outbox's key in a message's metadata."""
+    """Return the outbox's key from a Slack message's metadata; "" if it has none."""
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
 
 
@@ -318,7 +321,7 @@ STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not
 
 
 class Posting:
-    """Serves the outbox's lanes; any thread."""
+    """Slack calls of the outbox that are not plain posts; any thread."""
 
     def __init__(self, store: Store, client: SlackClient) -> None:
         """`client` must have no retry handlers."""
@@ -326,7 +329,10 @@ class Posting:
         self.client = client
 
     def link_back(self, row: Message) -> None:
-        """A card elsewhere learns where its request stands, unless that is between two."""
+        """Store the link from a card in another channel to its request's thread.
+
+        There is no link to a request in a direct message.
+        """
         body = outbox.body(row)
         if body.get("elsewhere") and not body.get("origin"):
             with self._store.read() as tx:
@@ -344,10 +350,10 @@ class Posting:
             return ""  # a link is a comfort; the card says who asked anyway
 
     def private(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
-        """Say something in a channel that one person alone sees.
+        """Post a message in a channel that only one person sees.
 
-        Slack shows it in a thread only where the thread has replies: there are some where the bot
-        has posted; anywhere else it stands in the channel.
+        Slack shows such a message in a thread only if the thread has replies, as it has where the
+        bot has posted; otherwise the message goes to the channel itself.
         """
         self.client.chat_postEphemeral(
             channel=row.channel,
@@ -364,7 +370,7 @@ class Posting:
             return outbox.has_posted(tx, row.channel, row.thread_ts)
 
     def pointer(self, row: Message) -> str:
-        """Return what is said where nobody knows whether private words have arrived."""
+        """Return the text to post when a private message may or may not have arrived."""
         with self._store.read() as tx:
             card = outbox.card_in(tx, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
@@ -372,9 +378,9 @@ class Posting:
         return refusals.perhaps_said(link, is_card=card is not None)
 
     def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
-        """Stop a stream, with what it lacks; return whether it now holds the whole text.
+        """Stop a stream, adding the rest of its text; return whether it holds the whole text.
 
-        `last`: what stands below it then.
+        `last`: the blocks below the text, sent only with the whole text.
         """
         whole, rest = bool(body["streamed"]), body.get("rest") or {}
         below = last if whole else {}
@@ -390,7 +396,7 @@ class Posting:
         return whole
 
     def mark(self, row: Message, old: Iterable[str], new: str) -> None:
-        """Take the old emojis off the request's message, and put on the new one, if any."""
+        """Remove the old emojis from the request's message, and add the new one, if any."""
         at = {"channel": row.channel, "timestamp": row.ts}
         for name in old:
             with _already("no_reaction"):
@@ -400,7 +406,7 @@ class Posting:
                 self.client.reactions_add(name=new, **at)
 
     def upload(self, row: Message) -> None:
-        """Put a file into its thread; Slack does not say where it then stands."""
+        """Upload a file to its thread; Slack does not return the message's timestamp."""
         body = outbox.body(row)
         self.client.files_upload_v2(
             channel=row.channel,
@@ -413,7 +419,7 @@ class Posting:
 
 @contextmanager
 def _already(code: str) -> Iterator[None]:
-    """Take this error of Slack's for success."""
+    """Treat a SlackApiError with this code as success."""
     try:
         yield
     except SlackApiError as error:

@@ -1,8 +1,9 @@
-"""What the bot is doing, shown by Slack: the thread's status, the session's state.
+"""Display of what the bot is doing, by Slack's thread status and session state.
 
-Best effort, not waited for. What a thread shows already is not set again: Slack takes a status away
-by itself when the app posts in the thread, and after two minutes; a session's state stays. What
-Slack did not take for now is set later, unless the thread is to look otherwise by then.
+Best effort, and nothing waits for it. A state that a thread shows already is not set again: Slack
+removes a status by itself when the app posts in the thread, and after two minutes; a session's
+state stays. A state that Slack refuses for now is set later, unless the thread is to show another
+one by then.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ PROMPTS = [
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """How a thread is to look."""
+    """The status and session state that a thread is to show."""
 
     status: str
     session: str
@@ -59,7 +60,7 @@ class _Look:
 
 @dataclass(slots=True)
 class _Thread:
-    """What was last set in a thread; None where that is not known."""
+    """The status and session state last set in a thread; None if it is not known."""
 
     wanted: _Look | None = None
     latest: _Look | None = None
@@ -72,12 +73,15 @@ class _Thread:
     session_at: float = 0.0
 
     def has_session(self, state: str) -> bool:
-        """Return whether its session is in that state, as far as is known."""
+        """Return whether the thread's session is in that state, as far as is known."""
         lasts = state != "processing" or time.monotonic() - self.session_at < LASTING
         return self.session == state and lasts
 
     def shown(self, last_post: int) -> str | None:
-        """The status that the thread shows now, as far as is known."""
+        """Return the status that the thread shows now; "" for none, None if not known.
+
+        `last_post`: the number of the app's last post in the thread, as a post removes the status.
+        """
         if self.status and last_post != self.post:
             return ""
         if self.status and time.monotonic() - self.status_at >= FRESH:
@@ -86,17 +90,17 @@ class _Thread:
 
 
 class SlackPresence:
-    """Sends statuses on its own thread, in order; failures are logged and forgotten.
+    """A sender of statuses with its own thread, in order; failures are logged.
 
-    Of what a thread was to look like one after the other only the latest is sent.
+    If a thread's state changes several times before it is sent, only the latest is sent.
     """
 
     def __init__(
         self, client: SlackClient, prompts: list[dict[str, str]], signals: Signals
     ) -> None:
-        """`client`: the one that posts; `prompts`: at most four {title, message} to suggest in DMs.
+        """`client` is the one that posts; `signals` let more urgent work go first.
 
-        `signals`: what goes before a status.
+        `prompts`: at most four {title, message} to suggest in direct messages.
         """
         self._signals = signals
         self._client = client
@@ -111,11 +115,11 @@ class SlackPresence:
         self._deafen = signals.live.listen(self.hear)
 
     def working(self, run: Run) -> None:
-        """It thinks or acts."""
+        """Show that the run is at work: the model or a tool."""
         self._want(run, _Look(WORKING, "processing", run.requester))
 
     def waiting(self, run: Run) -> None:
-        """It waits for people; where it is over by now, who says so comes too late."""
+        """Show that the run waits for people, unless it is already over."""
         with self._lock:
             thread = self._threads.get((run.channel, run.thread_ts))
             is_over = thread is not None and thread.over == run.id
@@ -123,11 +127,11 @@ class SlackPresence:
             self._want(run, _Look("", "suspended", run.requester))
 
     def done(self, run: Run) -> None:
-        """It is over, and its last words are about to be posted."""
+        """Show that the run is over; its last message is about to be posted."""
         self._want(run, _Look("", "active", run.requester, post_follows=True))
 
     def hear(self, event: Event) -> None:
-        """Name the tool that takes long; what is over within a second is not worth a change."""
+        """Show which tool is running when it takes longer than a second or reports progress."""
         if isinstance(event, StepEvent) and event.kind in GOES_ON:
             status = doing_now(event.step.doing, event.step.title, event.step.so_far)
             self._want(event.run, _Look(status, "processing", event.run.requester))
@@ -140,7 +144,7 @@ class SlackPresence:
             self._submit("prompts", lambda: self._call("prompts", method, **arguments))
 
     def close(self) -> None:
-        """Stop sending."""
+        """Stop sending; wait for the call in progress."""
         self._deafen()
         with self._lock:
             if self._timer is not None:
@@ -194,7 +198,7 @@ class SlackPresence:
     def _put_off(
         self, place: tuple[str, str], thread: _Thread, look: _Look, seconds: float
     ) -> None:
-        """Show this look later, with all others that Slack did not take by then."""
+        """Schedule this state to be set later, together with others refused until then."""
         with self._lock:
             thread.tries += 1
             if thread.latest is not look or thread.tries >= TRIES:
@@ -206,7 +210,7 @@ class SlackPresence:
                 self._timer.start()
 
     def _catch_up(self) -> None:
-        """Show what was put off, where nothing else is to be shown by now."""
+        """Set the postponed states of threads that have no newer one waiting."""
         with self._lock:
             late, self._late, self._timer = self._late, {}, None
             late = {place: thread for place, thread in late.items() if thread.wanted is None}
@@ -216,7 +220,7 @@ class SlackPresence:
             self._submit("presence", partial(self._show, place, thread))
 
     def _call(self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        """Call Slack; whether it went well, or was left out because the feature is not there."""
+        """Call Slack; return True on success, and if the feature is known not to exist."""
         if feature in self._absent:
             return True
         try:

@@ -1,7 +1,7 @@
-"""The dialogs in which a person asks without the agent, answers or delegates, and what opens them:
-the slash command and the app's shortcuts.
+"""Dialogs to request without the agent, to answer and to delegate, and what opens them.
 
-Decides nothing: a good submission is stored for the loop.
+They are opened by the slash command, by buttons and by the app's shortcuts. Nothing is decided
+here: a valid submission is stored for the loop.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.requests")
 
 
-# The dialog in which a question is answered: opened for who was asked, checked at its fields.
+# The dialog in which a question is answered: opened for the person asked, checked at its fields.
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerDialogs:
-    """The family of the answer dialog."""
+    """The family of the dialog in which a person answers a question."""
 
     answers: QuestionAnswers
     clock: Clock
@@ -69,16 +69,16 @@ class AnswerDialogs:
 
     @property
     def actions(self) -> Collection[Action]:
-        """The button that opens it."""
+        """The button that opens the dialog."""
         return (Action.ANSWER,)
 
     @property
     def dialogs(self) -> Collection[Dialog]:
-        """The dialog itself."""
+        """The answer dialog."""
         return (Dialog.ANSWER,)
 
     def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
-        """Return the form for who was asked; whoever else is told whom it is for."""
+        """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, CallTarget):
             return DialogRefusal(refusals.stale_card())
         found = self.answers.admit(click.target, body["user"]["id"], self.clock.now())
@@ -90,7 +90,10 @@ class AnswerDialogs:
         return Opening(note_thread(answer_modal(found.asked, click.target, asker), channel, thread))
 
     def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
-        """Return the errors at its fields; who may not answer any more is told at the first."""
+        """Return the errors by block id; {} if the answer may be stored.
+
+        That the person may not answer any more is reported at the first field.
+        """
         if not isinstance(subject.target, CallTarget):
             return {}
         found = self.answers.admit(subject.target, body["user"]["id"], self.clock.now())
@@ -102,29 +105,29 @@ class AnswerDialogs:
         return read.errors if isinstance(read, FieldErrors) else {}
 
 
-# The dialog in which somebody has another decide for them.
+# The dialog in which a person lets somebody else decide for them.
 
 ACTIONS, DIALOGS = frozenset({Action.DELEGATE}), frozenset({Dialog.DELEGATE})
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationDialogs:
-    """Opens and checks it; for full members of the workspace."""
+    """The family of the delegation dialog; for full members of the workspace."""
 
     delegations: Delegations
 
     @property
     def actions(self) -> Collection[Action]:
-        """The button that opens it."""
+        """The button that opens the dialog."""
         return ACTIONS
 
     @property
     def dialogs(self) -> Collection[Dialog]:
-        """The dialog itself."""
+        """The delegation dialog."""
         return DIALOGS
 
     def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
-        """Return the dialog; it says what it would take the place of."""
+        """Return the dialog, filled with the person's present delegation; or why there is none."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
             is_ours = team_of(body) == authority.team and authority.colleague(person)
@@ -139,7 +142,7 @@ class DelegationDialogs:
         return Opening(delegate_modal(now, until=given[0].until, delegate=given[0].delegate))
 
     def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
-        """Return the errors of what was entered, by block id."""
+        """Return the errors of the entered values by block id; {} if they may be stored."""
         try:
             found = self.delegations.wished(body["view"]["state"]["values"], body["user"]["id"])
         except LookupFailedError:
@@ -151,13 +154,13 @@ PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
 
 
 class RequestDialogs:
-    """A family of dialogs; any thread."""
+    """The family of the dialogs that request something without the agent; any thread."""
 
     actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
     dialogs: Collection[Dialog] = (Dialog.REQUEST,)
 
     def __init__(self, store: Store, parts: FormParts) -> None:
-        """`parts` say what there is to ask for and where, and read what was filled in."""
+        """`parts` provide the tools and forms on offer, the places, and the form's reader."""
         self._store = store
         self._authority = parts.authority
         self._offers = parts.offers()
@@ -186,9 +189,9 @@ class RequestDialogs:
     def picker(
         self, person: str, team: str, setting: Setting, words: str = ""
     ) -> Opening | DialogRefusal:
-        """Return what there is to choose from, or the form of what `words` name.
+        """Return a dialog to choose a form from, or the form that `words` name.
 
-        Looks people up.
+        A refusal if there is none for this person. Looks people up.
         """
         try:
             if turned := self._stranger(person, team):
@@ -220,7 +223,7 @@ class RequestDialogs:
         return Opening(form_modal(form, target))
 
     def _again(self, person: str, team: str, call_id: str) -> Opening | DialogRefusal:
-        """Return the form of an earlier call, with its values, for who asked for it."""
+        """Return the form filled with an earlier call's values, if this person requested it."""
         with self._store.read() as tx:
             call = calls.get(tx, call_id)
             run = runs.get(tx, call.run_id) if call else None
@@ -239,8 +242,9 @@ class RequestDialogs:
         return None
 
     def _setting(self, person: str, asked: Setting) -> Setting:
-        """Return it with where the request is made; a direct message where Slack cannot say who is
-        in the channel.
+        """Return `asked` with the channel in which the request is made.
+
+        The channel is "", a direct message, if the channel's members cannot be looked up.
         """
         try:
             place = self._places.of(asked.channel, person)
@@ -249,7 +253,7 @@ class RequestDialogs:
         return replace(asked, channel=place, asked_in="" if place else asked.channel)
 
     def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
-        """Return the errors of a submitted form by block id; none when it may be stored.
+        """Return the errors of a submitted form by block id; {} if it may be stored.
 
         Looks people up.
         """
@@ -272,23 +276,23 @@ class RequestDialogs:
 
 
 class RequestOpeners:
-    """Opens the dialogs of requests; any thread."""
+    """The opener of request dialogs for commands and shortcuts; any thread."""
 
     def __init__(self, dialogs: RequestDialogs, client: WebClient, team: str) -> None:
-        """`client` opens dialogs; `team`: the only workspace that is heard."""
+        """`client` opens dialogs; `team`: the workspace of people who type the command."""
         self._dialogs = dialogs
         self._client = client
         self._team = team
 
     def listen(self, app: App) -> None:
-        """Hang the shortcuts on the Bolt app."""
+        """Register the shortcuts on the Bolt app."""
         for each in Shortcut:
             app.shortcut(each)(self._shortcut)
 
     def asked(self, person: str, channel: str, trigger: str, words: str) -> str:
-        """Open the dialog in which to choose, or the form of what `words` name.
+        """Open the dialog to choose a form from, or the form that `words` name.
 
-        Returns why not, in mrkdwn, or "". Looks people up.
+        Returns "", or in mrkdwn why nothing opened. Looks people up.
         """
         return self._open(person, self._team, trigger, Setting(channel), words)
 
@@ -323,7 +327,7 @@ class RequestOpeners:
         return str(found["permalink"])
 
     def _tell(self, person: str, text: str) -> None:
-        """Say why nothing opened; nothing hangs on it, so it is not kept."""
+        """Tell the person by direct message why nothing opened; if that fails, only log it."""
         try:
             opened = self._client.conversations_open(users=person)
             self._client.chat_postMessage(

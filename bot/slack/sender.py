@@ -1,9 +1,10 @@
-"""Sends one message, or draws it again: once, whatever is lost on the way.
+"""Sending of one outbox message, so that Slack has it once, whatever fails.
 
     pending ─► sending (own commit) ─► sent(ts)
 
-What is found sending later is looked up by its key, and sent again where it is not there. What
-stands in Slack and could not be stored is remembered, and only stored then.
+A message found in state sending is searched for in Slack by its key, and posted again only if it is
+not there. If Slack has a message and the database failed, that is kept in memory, and only stored
+at the next try.
 """
 
 from __future__ import annotations
@@ -56,16 +57,16 @@ GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
 
 
 class _TooSoonError(Exception):
-    """What may stand in Slack before long is not posted again yet."""
+    """Raised when a message may still arrive in Slack, so it is not posted again yet."""
 
     def __init__(self, seconds: float) -> None:
-        """In so many `seconds` it may be."""
+        """`seconds`: how long to wait until it may be posted."""
         super().__init__(seconds)
         self.seconds = seconds
 
 
 class Sender:
-    """One per outbox; any of its lanes."""
+    """The sender of single messages; one per outbox, used by any of its threads."""
 
     def __init__(
         self,
@@ -81,8 +82,9 @@ class Sender:
         search: PostSearch,
         channels: Channels,
     ) -> None:
-        """`memory` holds what could not be stored; `access` is told where the token is refused;
-        `channels` says to which this process sends.
+        """`memory` keeps what could not be stored; `access` records refusals of the token.
+
+        `channels` says to which channels this process sends.
         """
         self._store, self._clock, self._signals = store, clock, signals
         self._memory, self._access, self._pace = memory, access, pace
@@ -93,9 +95,10 @@ class Sender:
             self._inherited = 0 if store.shared else outbox.newest(tx)
 
     def send(self, row: Message) -> bool:
-        """Send or draw one message; False when it has to be tried again later.
+        """Post or update one message; return False if it has to be tried again later.
 
-        Raises what the database could not.
+        A message that cannot be sent is given up and returns True. Raises temporary errors of the
+        database.
         """
         try:
             with self._signals.tracer.start_span(Work.POST, row.kind, run_id=row.run_id):
@@ -119,7 +122,7 @@ class Sender:
             return self._later(row, why)
 
     def _set_aside(self, row: Message, error: Exception) -> None:
-        """Give up a message that cannot be drawn, so that the later ones in its channel go on."""
+        """Give up a message that cannot be drawn, so that later ones in its channel are sent."""
         try:
             self._give_up(row, type(error).__name__)
         except Exception:
@@ -172,10 +175,10 @@ class Sender:
         self._sent(row, SlackPost(_ts_of(response), version, revisions))
 
     def _whisper(self, row: Message) -> None:
-        """Say words for one person in a channel; where that cannot be, in their direct message.
+        """Post a message that only one person sees; in their direct messages if Slack refuses.
 
-        Nobody can look for them. So they are said once; where they may have been said already, who
-        should have seen them is pointed to the card, once as well.
+        Slack has no search for such messages. So if it may have been posted already, a pointer to
+        the card is posted in its place, and that only once as well.
         """
         body = outbox.body(row)
         text, blocks = str(body["text"]), blocks_of(body)
@@ -200,7 +203,7 @@ class Sender:
         self._sent(row, SlackPost("", row.wanted))
 
     def remove_strays(self, key: str) -> None:
-        """Look once more for a message that was posted though it may have stood: one stays."""
+        """Search for duplicates of a message that was posted twice, and delete all but one."""
         with self._store.read() as tx:
             row = outbox.by_key(tx, key)
         if row is None or not row.ts or not self._channels.holds(row.channel):
@@ -215,7 +218,7 @@ class Sender:
                 self._memory.look_again(key, self._clock.now() + LATER)
 
     def _upload(self, row: Message) -> None:
-        """Put a file into its thread or direct message, unless it stands there."""
+        """Upload a file to its thread or direct message, unless it is there already."""
         if row.channel.startswith(("U", "W")):
             self._open_dm(row)
             return
@@ -226,10 +229,11 @@ class Sender:
         self._sent(row, SlackPost("", row.wanted))
 
     def _once(self, row: Message, post: Callable[[], T]) -> T:
-        """Write SENDING, then post.
+        """Store SENDING, then call `post` and return what it returns.
 
-        Only where Slack answers to the post itself that it took nothing, it is PENDING again;
-        whatever else goes wrong leaves SENDING, for it may stand there.
+        Only if Slack's answer shows that it took nothing, PENDING is stored again; any other
+        failure leaves SENDING, as the message may be in Slack. Raises ElsewhereError if another
+        process sends it.
         """
         if row.status is not M.SENDING:
             with self._store.write(durable=row.kind in ONCE, told=row.kind in ONCE) as tx:
@@ -251,9 +255,9 @@ class Sender:
             raise
 
     def _found(self, row: Message, search: Callable[[Message], Found | None]) -> Found | None:
-        """Return how this row stands in Slack, if it may and does.
+        """Return the message in Slack that this row was posted as; None if it is not there.
 
-        Where Slack does not let the bot look, the post itself says what becomes of it.
+        Also None if the row was never posted, or if Slack does not allow the search.
         """
         if not self._may_stand(row):
             return None
@@ -269,7 +273,7 @@ class Sender:
         return None
 
     def _leave_alone(self, row: Message) -> None:
-        """Raise _TooSoonError while Slack may be at work on what another process has posted."""
+        """Raise _TooSoonError while Slack may still be handling another process's post."""
         if row.seq not in self._begun:
             since = self._clock.now() - self._memory.found_sending(row.seq)
             if since < AT_WORK:
@@ -278,13 +282,14 @@ class Sender:
     def _may_stand(self, row: Message) -> bool:
         """Return whether this row may have been posted.
 
-        Only what is SENDING may have been, or was there before this process began: a power failure
-        may have taken SENDING along, where commits do not wait for the disk.
+        That is so in state SENDING. With a database file it is also so for every row from before
+        this process began: a power failure may have undone SENDING, as commits do not wait for the
+        disk.
         """
         return row.status is M.SENDING or (row.seq or 0) <= self._inherited
 
     def _open_dm(self, row: Message) -> None:
-        """Open the DM of a message to a person; it is posted there next."""
+        """Open the direct message to a person, and store its channel for the next try."""
         opened = self._client.conversations_open(users=row.channel)
         with self._store.write() as tx:
             body = {**outbox.body(row), DIRECT: True}
@@ -301,10 +306,10 @@ class Sender:
         self._sent(row, SlackPost(row.ts, version, revisions))
 
     def _mark(self, row: Message) -> None:
-        """Have the request wear the one emoji that says how it stands.
+        """Put the one emoji on the request's message that shows its state, and remove others.
 
-        Which may stand there is stored before, so that none is left behind, and that it is not
-        known whether it does.
+        The names that may be on the message are stored first, so that none is left behind after a
+        failure.
         """
         name, version = self._renderer.mark(row)
         body, wanted = outbox.body(row), [name] if name else []
@@ -321,10 +326,7 @@ class Sender:
             outbox.mark_sent(tx, row, ts=row.ts, shown=version)
 
     def _close_stream(self, row: Message) -> None:
-        """Stop a stream with its last blocks.
-
-        Where it does not hold the whole text, write it over.
-        """
+        """Stop a stream with its last blocks; overwrite it if it does not hold the whole text."""
         body = outbox.body(row)
         under = below_of(body).blocks(row.run_id, last=bool(body.get("last")))
         last: Mapping[str, Any] = {"blocks": under} if under else {}
@@ -341,7 +343,7 @@ class Sender:
             self._update(row)
 
     def _sent(self, row: Message, stands: SlackPost) -> None:
-        """Store that it stands in Slack; until that is done, it is remembered."""
+        """Store that Slack has this message; keep that in memory until it is stored."""
         self._memory.keep(row.seq, stands)
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
@@ -361,9 +363,9 @@ class Sender:
             self._signals.work.give()  # a reply to it may have come before Slack said where it is
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
-        """Deal with an error Slack answered with: wait, draw anew, or give up and tell the request.
+        """Handle an error from Slack: postpone the message, post a lost card again, or give up.
 
-        True: go on.
+        Returns True if later messages of the channel may go on.
         """
         code, found = code_of(error), meaning(error)
         if found is Meaning.TOKEN:
@@ -388,7 +390,7 @@ class Sender:
         return True
 
     def _later(self, row: Message, error: str, seconds: float = 0.0) -> bool:
-        """Put it off; whether the later ones in its channel go on meanwhile, as for a mark."""
+        """Postpone a message; return whether later messages of its channel may overtake it."""
         wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
         due: datetime = self._clock.now() + timedelta(seconds=wait)
         attempts = row.attempts + (not seconds)  # where Slack says when, it is no failure
@@ -397,9 +399,9 @@ class Sender:
         return row.kind is MessageKind.MARK
 
     def _give_up(self, row: Message, code: str) -> None:
-        """Mark a message that will never be sent as failed.
+        """Store that a message will never be sent, and handle the consequences.
 
-        A card that nobody can see fails closed: what it asks for is not done.
+        If nobody can see a card, the calls that only it shows are cancelled.
         """
         with self._store.write() as tx:
             if row.kind is MessageKind.ROOT and elsewhere(tx, row):
@@ -416,12 +418,12 @@ class Sender:
 
 
 def _is_direct(row: Message) -> bool:
-    """Return whether this is for one person in their direct message with the bot."""
+    """Return whether this is a message to one person in their direct messages with the bot."""
     return row.channel.startswith(("U", "W")) or bool(outbox.body(row).get(DIRECT))
 
 
 def _ts_of(response: SlackResponse) -> str:
-    """Return where a message stands; ConnectionError where the answer does not say it."""
+    """Return a posted message's timestamp; raise ConnectionError if the answer has none."""
     ts = response.get("ts")
     if not isinstance(ts, str) or not ts:
         raise ConnectionError("Slack's answer does not say where the message stands")

@@ -1,13 +1,13 @@
-"""The slash command `/approvals`: questions about approvals, answered to who asks.
+"""The slash command `/approvals`: questions about approvals, answered to the person who asks.
 
-The same words are heard when they are all of a message to the bot, and the buttons of an answer put
-the next one in its place.
+The same words are answered when they are the whole of a message to the bot, and the buttons of an
+answer replace it by the next one.
 
-It reads, but for `revoke`, which is one transaction of its own; so nothing is stored in the inbox:
-an answer that is lost can be asked for again, and no run hangs on it. It is acknowledged first;
-people are looked up after that, on threads of its own, so that a slow Slack holds up no other
-acknowledgement. The answer goes to the response_url, which also reaches channels that the bot is
-not in.
+Questions only read, except `revoke` and `mode`, each of which is one transaction of its own; so
+nothing is stored in the inbox: a lost answer can be asked for again, and no run depends on it. A
+command is acknowledged first; people are looked up after that, on separate threads, so that a slow
+Slack delays no other acknowledgement. The answer goes to the response_url, which also reaches
+channels that the bot is not in.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ MOST = 11_000  # characters of one answer
 
 
 class Commands:
-    """Answers the slash command, the buttons of its answers, and the same words in a message."""
+    """The handler of the slash command, its answers' buttons, and the same words in messages."""
 
     def __init__(self, answerer: Answerer, client: SlackClient, team: str) -> None:
-        """Hears nothing before `listen`; `team` is the only workspace whose people are answered.
+        """`team` is the only workspace whose people are answered when they click.
 
-        `client` answers what was asked in a message.
+        `client` posts the answers to questions asked in a message. Nothing is answered before
+        `listen`.
         """
         self._answerer = answerer
         self._client = client
@@ -66,7 +67,7 @@ class Commands:
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="command")
 
     def listen(self, app: App) -> None:
-        """Hang the command and the buttons of its answers on the Bolt app."""
+        """Register the command and the buttons of its answers on the Bolt app."""
         app.command(COMMAND)(self._asked)
         for look in sorted(LOOKS):
             app.action(look)(self._looked)
@@ -77,8 +78,9 @@ class Commands:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def asked_in_words(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
-        """Return whether a message to the bot asks one of the questions; it is then answered, to
-        this person alone. Waits for nothing.
+        """Return whether a message to the bot asks one of the questions.
+
+        If so, it is answered on another thread, to this person alone.
         """
         try:
             name, *words = _split(text) or [""]
@@ -113,7 +115,7 @@ class Commands:
             self._pool.submit(self._look, click, body, respond)
 
     def _look(self, click: Click, body: dict[str, Any], respond: Callable[..., Any]) -> None:
-        """Put what a button of an answer asks for in the place of that answer."""
+        """Replace an answer by the one that its button asks for."""
         channel = (body.get("channel") or {}).get("id") or ""
         about = [click.target.run] if isinstance(click.target, RunTarget) else []
         asked = SlashCommand(body["user"]["id"], channel, about)
@@ -121,7 +123,7 @@ class Commands:
         self._give(respond, request_list.add_overview_menu(said), replace_original=True)
 
     def _tell(self, question: Question, asked: SlashCommand, thread_ts: str) -> None:
-        """Answer what was asked in a message: where it was asked, to who asked."""
+        """Answer a question asked in a message: in the same place, visible to its author alone."""
         said = self._answer(asked, lambda: question.answer(self._can, asked))
         client, channel = self._client, asked.channel
         try:
@@ -150,7 +152,7 @@ class Commands:
             log.warning("an answer to %s could not be given: %s", COMMAND, error)
 
     def _send_file(self, person: str, said: CommandAnswer) -> None:
-        """Make the answer's file, if it has one, and put it into this person's direct message."""
+        """Create the answer's file, if any, and upload it to the person's direct messages."""
         if said.file is None:
             return
         try:
@@ -178,7 +180,7 @@ class Commands:
         return self._answerer
 
     def _typed(self, asked: SlashCommand, text: str) -> str | CommandAnswer:
-        """Answer the words behind the command; none of them ask for the menu."""
+        """Return the answer to the words after the command; the menu if there are none."""
         if not (typed := _split(text)):
             return request_list.draw_overview_menu()
         name, *words = typed
@@ -190,7 +192,10 @@ class Commands:
     def _answer(
         self, asked: SlashCommand, answer: Callable[[], str | CommandAnswer]
     ) -> CommandAnswer:
-        """Return the answer for a colleague, drawn; or why there is none."""
+        """Return the answer with its blocks, or the reason why there is none.
+
+        Only full members of the workspace get an answer.
+        """
         try:
             if not self._can.grounds.authority.colleague(asked.person):
                 return _drawn("I answer full members of this workspace only.")
@@ -220,7 +225,7 @@ def _drawn(answer: str | CommandAnswer) -> CommandAnswer:
 
 
 def _short(text: str) -> str:
-    """As many of its lines as one message takes, and how many there are more."""
+    """Return as many lines as fit into one message, with the number of lines left out."""
     lines, kept = text.split("\n"), 0
     while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
         kept += 1
@@ -233,7 +238,7 @@ def _short(text: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The words as a shell would split them; raises MistypedError."""
+    """Return a text's words, split like a shell does; raise MistypedError for an open quote."""
     try:
         return shlex.split(text.translate(_QUOTES))
     except ValueError:

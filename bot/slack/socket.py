@@ -1,4 +1,4 @@
-"""Bolt's Socket Mode handler, which also says what has arrived and is not acknowledged yet."""
+"""Bolt's Socket Mode handler, extended to count deliveries that are not yet acknowledged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COUNTS = "Slack counts %d connections of this app: each delivery goes to one of 
 
 
 class SocketMode(SocketModeHandler):
-    """One connection to Slack."""
+    """One connection to Slack in Socket Mode."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class SocketMode(SocketModeHandler):
     ) -> None:
         """`token` is the app-level one; `arrivals` counts what is not acknowledged yet.
 
-        `own`: the ids that the bot has as a user and as a bot. `own_app`: the id of the app that
-        the bot's token is of; "" where that is not known.
+        `own`: the bot's user id and bot id. `own_app`: the id of the app that the bot token belongs
+        to; "" if it is not known.
         """
         self._arrivals = arrivals
         self._own, self._own_app = own, own_app
@@ -68,9 +68,9 @@ class SocketMode(SocketModeHandler):
         )
 
     def connect_alone(self, *, allowed: bool) -> bool:
-        """Connect; whether nobody else is connected with this token, or that is `allowed`.
+        """Connect; return whether no other process uses this token, or that is `allowed`.
 
-        Where it is neither, nothing that arrives is taken in, nor where the token is another app's.
+        If not, deliveries are ignored; so are they if the token belongs to another app.
         """
         self._allowed = allowed
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -79,7 +79,7 @@ class SocketMode(SocketModeHandler):
         return allowed or not self.others
 
     def _greeted(self, hello: Hello) -> None:
-        """Slack says how many connections there are, and of which app."""
+        """Check how many connections of which app Slack reports."""
         if hello.app and self._own_app and hello.app != self._own_app:
             self.stranger = hello.app
             self._shut.set()
@@ -92,7 +92,7 @@ class SocketMode(SocketModeHandler):
         self._is_greeted.set()
 
     def handle(self, client: Any, req: Any) -> None:
-        """One delivery, up to its acknowledgement; none any more once this is being closed."""
+        """Handle one delivery up to its acknowledgement; ignore it once closing has begun."""
         with self._arrivals.one():
             if self._shut.is_set():
                 return
@@ -102,10 +102,10 @@ class SocketMode(SocketModeHandler):
                 super().handle(client, req)
 
     def close(self) -> None:
-        """Disconnect for good; returns when no thread of the connection is left. Raises nothing.
+        """Disconnect for good, and return once the connection's threads have ended; raise nothing.
 
-        What is being stored is acknowledged first; what comes later Slack delivers again, or tells
-        the person that it did not arrive.
+        Deliveries being stored are acknowledged first; Slack delivers later ones again, or tells
+        the person that they did not arrive.
         """
         self._shut.set()
         self._arrivals.wait(ACKNOWLEDGED)
@@ -125,10 +125,11 @@ def connect_alone(
 ) -> SocketMode:
     """Return a connection to Slack that is the only one with this app's token.
 
-    `own`: the ids of the bot, whose echoes are acknowledged and no more; `own_app`: its app's.
+    `own`: the bot's ids, whose echoes are only acknowledged; `own_app`: the id of the bot's app.
 
-    Raises StartupError where another process keeps one, unless the settings allow it; one that has
-    just died may still count for a while. Raises it as well where the token is another app's.
+    Raises StartupError if another process has a connection and the settings do not allow that
+    (after waiting, as one that has just died may still count), and if the token belongs to another
+    app.
     """
     token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
     counted = 0

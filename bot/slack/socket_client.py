@@ -1,6 +1,6 @@
-"""The Socket Mode client. A new connection is there, and read, before the old one is let go.
+"""The Socket Mode client, which opens and reads a new connection before it closes the old one.
 
-Each envelope is acknowledged by the connection that it came by, as long as there is that one.
+Each envelope is acknowledged on the connection that it came by, as long as that one exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.slack.client import is_limited, seconds_asked
 
-# One WebSocket to Slack: read by a thread of its own, and ended with a close frame.
+# One WebSocket to Slack: read by its own thread, and ended with a close frame.
 
 log = logging.getLogger("countersign.socket")
 
@@ -43,14 +43,14 @@ BUFFER = 65_536
 
 
 class _Reading:
-    """Whether the reader of a line is to end: the line has, or the library says so."""
+    """The flag that slack_sdk's read loop checks to know whether it has to end."""
 
     def __init__(self, line: Line) -> None:
         self._line, self._is_over = line, False
 
     @property
     def terminated(self) -> bool:
-        """Whether it is."""
+        """Whether to stop reading: the library asked for it, or the line has ended."""
         return self._is_over or not self._line.is_active()
 
     @terminated.setter
@@ -59,25 +59,25 @@ class _Reading:
 
 
 class _Socket:
-    """A line's socket: it raises when the other side has ended it, and sends the whole of a frame.
+    """A line's socket that raises when the other side has closed it, and sends whole frames.
 
-    The library's reader takes no bytes for nothing new and asks again at once, without end, until
-    its pings are found unanswered (slack_sdk 3.47, `run_until_completion`): ten seconds deaf,
-    with a processor kept busy.
+    slack_sdk's reader (3.47, `run_until_completion`) takes an empty read for nothing new and asks
+    again at once, without end, until its pings are found unanswered: ten seconds without
+    deliveries, with a processor kept busy.
     """
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
 
     def recv(self, size: int) -> bytes:
-        """At most `size` bytes; ConnectionResetError where there will be no more."""
+        """Return `size` bytes at most; raise ConnectionResetError at the end of the stream."""
         received: bytes = self._sock.recv(size)
         if not received:
             raise ConnectionResetError(errno.ECONNRESET, "the connection was ended without a word")
         return received
 
     def send(self, data: bytes) -> int:
-        """Send all of it."""
+        """Send all of `data`, and return its length."""
         self._sock.sendall(data)
         return len(data)
 
@@ -86,7 +86,7 @@ class _Socket:
 
 
 class Line(Connection):
-    """A connection from its handshake to its close frame.
+    """A WebSocket connection from its handshake to its close frame.
 
     `close` and `disconnect` may be called from any thread, and wait for no reader.
     """
@@ -99,7 +99,7 @@ class Line(Connection):
         ended: Callable[[Line], None],
         **options: Any,
     ) -> None:
-        """`heard` gets each message that Slack says, on the reader's thread; `ended` is told last.
+        """`heard` gets each message from Slack, on the reader's thread; `ended` is called last.
 
         Neither may wait.
         """
@@ -120,7 +120,7 @@ class Line(Connection):
         self.died: float | None = None  # since when it is no more
 
     def connect(self) -> None:
-        """Connect and begin to read; `is_active` says whether that went well."""
+        """Connect and start the reader; `is_active` then says whether that succeeded."""
         super().connect()
         if self.sock is not None:
             self.sock = _Socket(self.sock)  # type: ignore[assignment]  # all of one that is used
@@ -129,11 +129,11 @@ class Line(Connection):
             self.died = time.monotonic()
 
     def leave(self) -> None:
-        """Another line takes the place of this one."""
+        """Record that another line is to replace this one."""
         self.left = time.monotonic()
 
     def send(self, payload: str) -> None:
-        """Send text; SlackClientNotConnectedError where that is no longer possible."""
+        """Send text; raise SlackClientNotConnectedError if the connection has ended."""
         data = frame_of(payload, FrameHeader.OPCODE_TEXT)
         with self.sock_send_lock:
             if self.sock is None or self._has_said_goodbye:
@@ -144,15 +144,15 @@ class Line(Connection):
                 raise SlackClientNotConnectedError(f"the connection broke: {error}") from error
 
     def is_answered(self) -> bool:
-        """Return whether nothing that came by this line is being dealt with."""
+        """Return whether all envelopes that came by this line have been handled."""
         return not self._unanswered
 
     def settled(self, envelope: str) -> None:
-        """An envelope that came by this line is dealt with."""
+        """Record that an envelope that came by this line has been handled."""
         self._unanswered.discard(envelope)
 
     def say_goodbye(self) -> None:
-        """Send the close frame, once; the reader goes on until Slack's own comes."""
+        """Send the close frame, once; the reader goes on until Slack's own arrives."""
         data = frame_of(struct.pack("!H", NORMAL), FrameHeader.OPCODE_CLOSE)
         with self.sock_send_lock, suppress(OSError):
             if self.sock is not None and not self._has_said_goodbye:
@@ -160,12 +160,12 @@ class Line(Connection):
                 self.sock.send(data)
 
     def wait(self, seconds: float) -> None:
-        """Return when nothing is read any more, or after so many seconds."""
+        """Wait until the reader has ended, at most so many seconds."""
         if self._reader.is_alive() and self._reader is not threading.current_thread():
             self._reader.join(max(0.0, seconds))
 
     def disconnect(self) -> None:
-        """Take the socket away."""
+        """Close the socket, which also wakes the reader."""
         if (sock := self.sock) is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, who would wait for Slack
@@ -192,7 +192,7 @@ class Line(Connection):
         self._heard(self, message)
 
     def _failed(self, error: Exception) -> None:
-        """An error of the library's: what else is the end of a line that is left is none."""
+        """Log an error of the library: as an error, or as debug if the line was to end anyway."""
         is_over = self.left is not None or self._has_said_goodbye
         log.log(logging.DEBUG if is_over else logging.ERROR, "the connection to Slack: %s", error)
 
@@ -212,7 +212,7 @@ LONGEST = 60.0  # of what Slack asks to wait
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What Slack says first on a connection."""
+    """Slack's first message on a connection."""
 
     connections: int  # of this app, this one included
     ours: int  # of those; they may be counted though they are no more
@@ -220,15 +220,15 @@ class Hello:
 
 
 class ByLine:
-    """What a listener answers an envelope by."""
+    """The object by which a listener acknowledges an envelope on the line that it came by."""
 
     def __init__(self, client: SocketClient, line: Line) -> None:
-        """`line`: the one that the envelope came by."""
+        """`line`: the line that the envelope came by."""
         self._client, self._line = client, line
         self.logger = client.logger
 
     def send_socket_mode_response(self, response: SocketModeResponse) -> None:
-        """Acknowledge it; SlackClientNotConnectedError where there is no connection."""
+        """Send an acknowledgement; raise SlackClientNotConnectedError without a connection."""
         self._client.answer(self._line, json.dumps(response.to_dict()))
 
 
@@ -245,7 +245,7 @@ class SocketClient(BaseSocketModeClient):
         deal: Callable[[ByLine, SocketModeRequest], None],
         greeted: Callable[[Hello], None],
     ) -> None:
-        """`deal` deals with one delivery; `greeted` hears what Slack says first each time."""
+        """`deal` handles one delivery; `greeted` gets Slack's first message on each connection."""
         self.app_token, self.logger, self.web_client = app_token, logger, web_client
         self._deal = deal
         self._proxy = proxy or load_http_proxy_from_env(logger)
@@ -263,13 +263,13 @@ class SocketClient(BaseSocketModeClient):
         self._in_a_row = 0  # lines that were short-lived
 
     def is_connected(self) -> bool:
-        """Return whether there is a connection."""
+        """Return whether the current connection is active."""
         return self.current_session is not None and self.current_session.is_active()
 
     def connect(self) -> None:
-        """Connect, and from then on stay connected, unless this was closed.
+        """Connect to Slack, and stay connected until `close`; do nothing once closed.
 
-        Raises what Slack answers to the question where.
+        Raises what Slack answers when asked for the address.
         """
         with self.connect_operation_lock:
             if self.closed:
@@ -288,7 +288,10 @@ class SocketClient(BaseSocketModeClient):
                 self._keeper.start()
 
     def _begin(self, line: Line) -> None:
-        """Connect by this line, and let the one before it go once this one is there."""
+        """Connect by this line and make it the current one; mark the previous line for closing.
+
+        Raises ConnectionError if it replaces another line and cannot connect.
+        """
         with self._state:
             before, is_first = self.current_session, self.current_session is None
             greeted, self._has_greeted = self._has_greeted, False
@@ -307,17 +310,20 @@ class SocketClient(BaseSocketModeClient):
         self._let_go()
 
     def connect_to_new_endpoint(self, force: bool = False) -> None:
-        """Connect anew where there is no connection, or in any case."""
+        """Connect if there is no active connection; with `force` in any case."""
         if force or not self.is_connected():
             self.connect()
 
     def disconnect(self) -> None:
-        """Take the current connection away; another is made."""
+        """Close the current connection; the keeper thread opens another."""
         if (line := self.current_session) is not None:
             line.disconnect()
 
     def issue_new_wss_url(self) -> str:
-        """Ask Slack where to connect, and wait where it is asked too often."""
+        """Return the address to connect to, waiting while Slack limits the question.
+
+        Raises Slack's other errors, and ConnectionError if the answer has no address.
+        """
         while True:
             try:
                 answer = self.web_client.apps_connections_open(app_token=self.app_token)
@@ -334,14 +340,17 @@ class SocketClient(BaseSocketModeClient):
                 raise ConnectionError("Slack does not say where to connect")
 
     def answer(self, line: Line, text: str) -> None:
-        """Send an acknowledgement by the line its envelope came by, else by the current one."""
+        """Send an acknowledgement by the line of its envelope, else by the current one."""
         try:
             line.send(text)
         except SlackClientNotConnectedError:
             self.send_message(text)
 
     def send_message(self, message: str) -> None:
-        """Send by the current connection, or the one that takes its place before long."""
+        """Send text by the current line or the one that soon replaces it.
+
+        Raises SlackClientNotConnectedError if there is none within ACKNOWLEDGED seconds.
+        """
         until, line = time.monotonic() + ACKNOWLEDGED, self.current_session
         while line is not None:
             try:
@@ -353,13 +362,13 @@ class SocketClient(BaseSocketModeClient):
         raise SlackClientNotConnectedError("there is no connection to Slack")
 
     def _after(self, line: Line, seconds: float) -> Line | None:
-        """Return the line that takes this one's place, None for none within so many seconds."""
+        """Return the line that replaces this one; None if there is none within so many seconds."""
         with self._state:
             self._state.wait_for(lambda: self.current_session is not line or self.closed, seconds)
             return self.current_session if self.current_session is not line else None
 
     def close(self) -> None:
-        """Disconnect for good, each connection with a close frame."""
+        """Close all connections for good, each with a close frame."""
         self._over.set()
         with self._state:
             self.closed = True
@@ -382,7 +391,7 @@ class SocketClient(BaseSocketModeClient):
             line.wait(GOODBYE)
 
     def _heard(self, line: Line, message: Json) -> None:
-        """On the reader's thread: nothing that comes after it is dealt with before."""
+        """Handle a message from Slack; on the reader's thread, so in order of arrival."""
         match message.get("type"):
             case "hello":
                 self._welcome(line, message)
@@ -419,7 +428,7 @@ class SocketClient(BaseSocketModeClient):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Say goodbye on the lines that are left, once what came by them is acknowledged."""
+        """Send close frames on replaced lines once their deliveries are acknowledged, or late."""
         with self._state:
             left, has_greeted, now = list(self._left), self._has_greeted, time.monotonic()
         for line in left:
@@ -431,7 +440,7 @@ class SocketClient(BaseSocketModeClient):
                 line.disconnect()
 
     def _keep(self) -> None:
-        """The keeper's body: pings, and a new line where the current one ends or is to end."""
+        """Ping, and replace the current line when it ends or is to end; the keeper's body."""
         while not self._over.is_set():
             self._look.wait(PING)
             self._look.clear()
@@ -451,7 +460,7 @@ class SocketClient(BaseSocketModeClient):
                 self._look.set()
 
     def _pause_after(self, line: Line) -> None:
-        """Wait before a line is replaced that ended after a moment, longer each time."""
+        """Wait before replacing a line that ended at once, longer each time in a row."""
         is_short = not line.is_active() and time.monotonic() - line.born < SHORT
         self._in_a_row = self._in_a_row + 1 if is_short else 0
         if self._in_a_row > 1:

@@ -1,4 +1,4 @@
-"""A run's thread: held messages become items of the transcript, with what was said before them."""
+"""Message intake: a run's held messages become transcript items, with earlier thread messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import AttachedFile, message_key
 
-# The files of the messages that a run is about to hear: read once, kept, and told to the model.
+# The files of the messages that a run takes in: read once, stored, and given to the model.
 
 SECONDS = 20.0  # that all files of the words that are heard at once may take
 Item = dict[str, Any]
@@ -39,7 +39,7 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MessageFiles:
-    """A message with files."""
+    """A message and its files."""
 
     key: str  # of the message: `storage.transcripts.message_key`
     person: str  # Slack user id
@@ -50,20 +50,20 @@ class MessageFiles:
 
 @dataclass(slots=True)
 class FileItems:
-    """What is told of files: an item for each message that has some, and what is to be kept."""
+    """The transcript items about files, and the rows to store with them."""
 
     items: dict[str, Item] = field(default_factory=dict)  # by the key of the message
     rows: list[AttachedFile] = field(default_factory=list)
 
     def of(self, posted: MessageFiles) -> list[Item]:
-        """Return the item about a message's files, where it has any."""
+        """Return the item about a message's files in a list; [] if it has none."""
         found = self.items.get(posted.key)
         return [found] if found else []
 
 
 @dataclass(slots=True)
 class _Room:
-    """How much more is read."""
+    """The numbers of files, bytes and characters that may still be read."""
 
     bytes: int  # of pictures and PDFs
     files: int = file_items.MOST_FILES
@@ -71,7 +71,7 @@ class _Room:
 
 
 class AttachedFiles:
-    """Reads and keeps files; one for all workers."""
+    """The reading and storing of files attached to messages; one for all workers."""
 
     def __init__(
         self,
@@ -81,8 +81,9 @@ class AttachedFiles:
         which: FilesGiven,
         stopping: threading.Event,
     ) -> None:
-        """`which` are given to the model; the others are only named to it. Once `stopping` is set
-        nothing is heard any more.
+        """`which` files are given to the model; others are only named to it.
+
+        Once `stopping` is set no file is read any more.
         """
         self._store = store
         self._clock = clock
@@ -93,10 +94,10 @@ class AttachedFiles:
     def hear(
         self, run: Run, posted: Iterable[MessageFiles], known: dict[str, ReadFile]
     ) -> FileItems:
-        """Read the files of these messages, those first that matter most.
+        """Read the files of these messages in order, and return their transcript items.
 
-        `known`: what was read before, by Slack's id, to which more is added: a message that changes
-        while its files are read is heard again. Raises PlannerError where the process stops.
+        `known`: files read before, by Slack's id; this call adds to it, so that reading again after
+        a message has changed downloads nothing twice. Raises PlannerError if the process stops.
         """
         heard, until = FileItems(), time.monotonic() + SECONDS
         with_files = [each for each in posted if each.files]
@@ -116,7 +117,7 @@ class AttachedFiles:
         return heard
 
     def keep(self, tx: Transaction, heard: FileItems) -> None:
-        """Store what is to be kept, in the transaction that stores the items."""
+        """Store the rows of files, in the transaction that stores the items."""
         for each in heard.rows:
             transcripts.add_file(tx, each, at=self._clock.now())
 
@@ -138,7 +139,7 @@ class AttachedFiles:
     def _given(
         self, run: Run, posted: MessageFiles, read: ReadFile, room: _Room, kept: list[AttachedFile]
     ) -> list[Item]:
-        """Return the parts that tell of a file; what is given of it is added to `kept`."""
+        """Return the item parts for one file; add a row to `kept` if its content is given."""
         content = read.content
         if content is None:
             return [file_items.text_part(file_items.omission_note(read.name, read.why))]
@@ -170,7 +171,7 @@ class AttachedFiles:
 
 
 def _kept(content: FileContent, data: bytes) -> str:
-    """A file as it is kept: in base64, or a text with its end left out where it is too long."""
+    """Return a file's content for storage: base64, or a text that is cut if it is too long."""
     return file_items.cut_text(content.text) if content.is_text else base64.b64encode(data).decode()
 
 
@@ -184,11 +185,11 @@ LONGEST = 20_000  # characters of one message that the model is given
 
 
 class _ChangedError(Exception):
-    """A message does not say any more what it said when it was read."""
+    """Raised when a message was edited after it was read."""
 
 
 class SlackThread:
-    """Reads a run's thread for the worker."""
+    """The intake of a run's messages from its Slack thread; used by the worker."""
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class SlackThread:
         files: FilesGiven = FilesGiven.ON,
         stopping: threading.Event | None = None,
     ) -> None:
-        """`client` only reads; `files`: which of those that people attach the model is given.
+        """`client` only reads; `files`: which of people's attachments the model is given.
 
         Once `stopping` is set none is fetched.
         """
@@ -213,9 +214,10 @@ class SlackThread:
         self._files = AttachedFiles(store, clock, client, files, stopping or threading.Event())
 
     def take_in(self, run: Run) -> None:
-        """Turn the run's held messages into items, in order.
+        """Turn the run's held messages into transcript items, in order, and store them.
 
-        Raises moves.FencedError when the run was taken away, PlannerError where the process stops.
+        Raises moves.FencedError if another worker has taken the run, PlannerError if the process
+        stops.
         """
         known: dict[str, ReadFile] = {}
         while waiting := self._held(run):
@@ -232,7 +234,7 @@ class SlackThread:
             return inbox.held_messages(tx, run.id)
 
     def _said(self, waiting: list[Delivery]) -> list[_Said]:
-        """Return what the model is told of these messages."""
+        """Return the transcript item and the files of each of these messages."""
         found = []
         for each in waiting:
             event = json.loads(each.body)["event"]
@@ -248,7 +250,7 @@ class SlackThread:
     def _append(
         self, run: Run, waiting: list[Delivery], items: list[dict[str, Any]], heard: FileItems
     ) -> None:
-        """Store them; raises _ChangedError where one of the messages has been changed meanwhile."""
+        """Store items and files; raise _ChangedError if a message was edited in the meantime."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
             held = runs.held_by(tx, run.id, run.fence)
             for item in items:
@@ -258,7 +260,7 @@ class SlackThread:
                 raise _ChangedError
 
     def _name(self, user: str) -> str:
-        """Return what the person is called, on one line and with nothing hidden in it."""
+        """Return the person's name on one line, hidden characters shown; else the user id."""
         try:
             person = self._directory.person(user)
         except LookupFailedError:
@@ -266,10 +268,10 @@ class SlackThread:
         return visible(" ".join(person.name.split())) if person else user
 
     def _before(self, run: Run, waiting: list[Delivery]) -> _Before:
-        """Return what was said before that the transcript does not have.
+        """Return the earlier messages of the thread that the transcript does not have.
 
-        It is that of the thread in which the first of these was written, also where the request
-        goes on elsewhere.
+        The thread is that of the first of the messages in `waiting`, even if the request goes on
+        elsewhere.
         """
         first, ours = waiting[0], [json.loads(each.body)["event"]["ts"] for each in waiting]
         thread, until = first.thread_ts, ours[0]
@@ -307,7 +309,10 @@ class SlackThread:
     def _read(
         self, channel: str, thread: str, since: str, until: str, ours: Sequence[str]
     ) -> _Found:
-        """Return what people said in that time: Slack tells the oldest first, in pages."""
+        """Return people's messages between two timestamps: the thread's first and the newest.
+
+        `ours`, the messages being taken in, and those of bots are left out.
+        """
         beginning: list[dict[str, Any]] = []
         newest: deque[dict[str, Any]] = deque(maxlen=MOST_MESSAGES - 1)
         count = 0
@@ -334,7 +339,7 @@ class SlackThread:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What people said in a thread: how it began and the newest, in order."""
+    """People's messages in a thread: its first one and the newest, in order."""
 
     kept: Sequence[dict[str, Any]]
     left_out: int  # messages between the two
@@ -342,7 +347,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A message that is heard, and its files."""
+    """A message that is taken in, and its files."""
 
     item: dict[str, Any]
     files: MessageFiles
@@ -350,14 +355,14 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was said before, and the files with it, the newest first."""
+    """The items about earlier messages, and their files, the newest first."""
 
     items: Sequence[dict[str, Any]] = ()
     files: Sequence[MessageFiles] = ()
 
 
 def _in_order(said: list[_Said], before: _Before, heard: FileItems) -> list[dict[str, Any]]:
-    """Return all items as the model is to read them: files before the words that they are with."""
+    """Return all items in the model's reading order: files before the message they belong to."""
     items = [*before.items]
     for posted in reversed(before.files):
         items += heard.of(posted)
@@ -369,8 +374,10 @@ def _in_order(said: list[_Said], before: _Before, heard: FileItems) -> list[dict
 def _bounded(
     lines: list[tuple[str, str, str]], make: Callable[..., dict[str, Any]], left_out: int
 ) -> dict[str, Any]:
-    """Keep how it began and the newest messages that fit, oldest first, and say how many of all
-    were left out, with the `omission_note` that are not among them.
+    """Return an item with the first message and the newest that fit, oldest first.
+
+    The item also states how many messages were left out or cut; `left_out` is the number of those
+    that are not in `lines` at all.
     """
     (author, name, text), *later = lines
     beginning = (author, name, _cut(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS))

@@ -1,1 +1,1 @@
-"""The terminal: a second place beside Slack where one named person sees what waits and decides."""
+"""The terminal, where one named person, the operator, sees what waits and decides."""

@@ -1,7 +1,7 @@
-"""What each wish of the operator's comes to: the deliveries that say the same in Slack.
+"""Turns the operator's commands into the deliveries that would do the same in Slack.
 
-What is in the way is said before anything is stored. Each also knows what to say once the loop has
-dealt with them. Looks people up.
+What prevents a command is returned before anything is stored. Each act also knows what to report
+once the loop has handled its deliveries. Looks people up.
 """
 
 from __future__ import annotations
@@ -56,14 +56,18 @@ CLICKS = {
 
 @dataclass(frozen=True, slots=True)
 class InTheWay:
-    """It cannot be done here; the sentence says why."""
+    """The reason, as a sentence, why a command cannot be carried out at the terminal."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What is to be handed in; `came_of_it` says in words what it came to, "" for nothing."""
+    """The deliveries to store for a command, and a function that reports their result.
+
+    `came_of_it` takes the deliveries once they are handled, and returns a text; "" if they had no
+    effect.
+    """
 
     deliveries: Sequence[Delivery]
     came_of_it: Callable[[Sequence[Delivery]], str]
@@ -71,7 +75,7 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """The call that was named, as it stands."""
+    """The call that a command names, with its run and its view."""
 
     target: CallTarget
     call: Call
@@ -80,15 +84,15 @@ class _About:
 
 
 class OperatorActs:
-    """One for the terminal."""
+    """The operator's commands as methods: each returns its deliveries, or InTheWay."""
 
     def __init__(self, host: Host, operator: str) -> None:
-        """`operator`: the Slack user id of whoever sits there."""
+        """`operator`: the Slack user id of the person at the terminal."""
         self._host = host
         self._operator = operator
 
     def vote(self, asking: Asking) -> Typed | InTheWay:
-        """Approve or reject one call at the revision that they saw."""
+        """Return the vote that approves or rejects one call at the revision the operator saw."""
         verb = Verb.APPROVE if asking.wish is Wish.APPROVE else Verb.REJECT
         found = self._about(asking.target)
         if isinstance(found, InTheWay):
@@ -105,7 +109,7 @@ class OperatorActs:
         return Typed([made], partial(self._voted, verb, [found.target]))
 
     def approve_plan(self, asking: Asking) -> Typed | InTheWay:
-        """Approve all that waits in a plan, card by card, if it is as they saw it."""
+        """Return approvals of all pending calls of a plan, card by card, if it has not changed."""
         wanted = _call_target(asking.target)
         with self._host.store.read() as tx:
             plan = calls.plan(tx, wanted.call) if wanted else None
@@ -143,7 +147,7 @@ class OperatorActs:
         return Typed(made, partial(self._voted, Verb.APPROVE, targets))
 
     def send_back(self, asking: Asking) -> Typed | InTheWay:
-        """Have the plan of a call made anew."""
+        """Return the delivery that has the plan of a call made anew, with the operator's words."""
         found = self._about(asking.target)
         if isinstance(found, InTheWay):
             return found
@@ -155,7 +159,7 @@ class OperatorActs:
         return Typed([made], _unless_refused(terminal_sentences.sent_back()))
 
     def edit(self, asking: Asking) -> Typed | InTheWay:
-        """Change arguments of a call, checked as the dialog's are."""
+        """Return the edit of a call's arguments, checked as in its dialog in Slack."""
         found = self._about(asking.target)
         if isinstance(found, InTheWay):
             return found
@@ -184,7 +188,7 @@ class OperatorActs:
         return Typed([made], partial(self._edited, found.target))
 
     def _wrong_with(self, target: CallTarget, state: dict[str, Any]) -> FieldErrors | str:
-        """Return what the dialog would refuse; "" for nothing that is known by now."""
+        """Return what the dialog would refuse in this edit; "" for nothing that is known by now."""
         host, now = self._host, self._host.clock.now()
         try:
             read_ = host.edits.read(
@@ -203,7 +207,7 @@ class OperatorActs:
                 return ""
 
     def answer(self, asking: Asking) -> Typed | InTheWay:
-        """Answer a question, checked as its form is."""
+        """Return the answer to a question, checked as in its form in Slack."""
         found = self._about(asking.target)
         if isinstance(found, InTheWay):
             return found
@@ -226,7 +230,7 @@ class OperatorActs:
         return Typed([made], _unless_refused(terminal_sentences.answered()))
 
     def say(self, asking: Asking) -> Typed | InTheWay:
-        """Say something to the agent, in the chat of a request or in a new one."""
+        """Return a message to the agent, in the chat of a request or in a new one."""
         words, run = asking.words.strip(), None
         if not words or len(words) > LONGEST:
             return InTheWay(terminal_sentences.too_many_words(LONGEST, len(words)))
@@ -242,7 +246,7 @@ class OperatorActs:
         return Typed([made], _unless_refused(terminal_sentences.heard()))
 
     def click(self, asking: Asking) -> Typed | InTheWay:
-        """Say that one cannot answer, or what became of a call that nobody knows of."""
+        """Return the click that declines a question or says how an UNKNOWN call ended."""
         found = self._about(asking.target)
         if isinstance(found, InTheWay):
             return found
@@ -252,7 +256,7 @@ class OperatorActs:
         return Typed([made], _unless_refused(terminal_sentences.noted()))
 
     def about_request(self, asking: Asking) -> Typed | InTheWay:
-        """Cancel a request, or take up one that could not go on."""
+        """Return the click that cancels a request or retries one that could not go on."""
         with self._host.store.read() as tx:
             run = runs.get(tx, asking.target)
         if run is None:
@@ -279,7 +283,7 @@ class OperatorActs:
         return _About(target, call, run, view)
 
     def _voted(self, verb: Verb, targets: Sequence[CallTarget], rows: Sequence[Delivery]) -> str:
-        """Return what the operator's votes in these deliveries came to; "" where none was cast."""
+        """Return the result of the operator's votes in these deliveries; "" if none was cast."""
         at = {each.received_at for each in rows}
         lines = [self._vote_came_to(verb, target, at) for target in targets]
         return "\n".join(line for line in lines if line)
@@ -298,7 +302,7 @@ class OperatorActs:
         return terminal_sentences.decided(verb, effect)
 
     def _edited(self, target: CallTarget, rows: Sequence[Delivery]) -> str:
-        """Return what the call is now, and its new id; "" where the edit was not stored."""
+        """Return the edited call's effect and its new id; "" if the edit was not stored."""
         with self._host.store.read() as tx:
             call = calls.get(tx, target.call)
             new = calls.revision(tx, target.call, target.revision + 1)
@@ -310,7 +314,7 @@ class OperatorActs:
 
 
 def _unless_refused(said: str) -> Callable[[Sequence[Delivery]], str]:
-    """Return what says this where the loop has told nothing else."""
+    """Return a function that returns `said`, or "" if the loop answered something itself."""
     return lambda rows: "" if any(each.answer for each in rows) else said
 
 

@@ -1,4 +1,4 @@
-"""What can be filled in about a call, and what was typed there as Slack's inputs send it. Pure."""
+"""The inputs that the terminal offers for a call, and typed text as Slack would send it. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
 from storage.states import DeliveryKind, Surface, Verb
 
-# What the operator types, as the click or the dialog that says the same in Slack. Pure.
+# The operator's commands as the click or the dialog that would do the same in Slack. Pure.
 
 OWN_WORDS = "other"  # the choice in the Reject dialog that stands for words of one's own
 State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of its blocks
 
 
 def vote_delivery(verb: Verb, target: CallTarget, words: str, run: Run, person: str) -> Delivery:
-    """Build the delivery: `person` approves (words: a note) or rejects (words: why) this call."""
+    """Return the dialog by which `person` approves (words: a note) or rejects (words: why)."""
     words_delivery: dict[str, Any] = {Entry.TEXT: {"value": words}}
     if verb is Verb.APPROVE:
         return dialog_delivery(Dialog.REVIEW, target, {Field.NOTE: words_delivery}, run, person)
@@ -38,7 +38,7 @@ def vote_delivery(verb: Verb, target: CallTarget, words: str, run: Run, person: 
 
 
 def send_back_delivery(target: CallTarget, words: str, run: Run, person: str) -> Delivery:
-    """Build the delivery: `person` has the plan of this call made anew, as these words say."""
+    """Return the dialog with which `person` sends a call's plan back; words: what to change."""
     state: State = {Field.WORDS: {Entry.TEXT: {"value": words}}}
     return dialog_delivery(Dialog.SEND_BACK, target, state, run, person)
 
@@ -46,7 +46,7 @@ def send_back_delivery(target: CallTarget, words: str, run: Run, person: str) ->
 def dialog_delivery(
     dialog: Dialog, target: CallTarget, state: State, run: Run, person: str
 ) -> Delivery:
-    """Build the delivery of a dialog that `person` has filled in."""
+    """Return the delivery of a dialog that `person` has filled in."""
     view = {
         "callback_id": dialog,
         "private_metadata": encode_dialog(DialogSubject(dialog, target)),
@@ -56,13 +56,13 @@ def dialog_delivery(
 
 
 def click_delivery(action: Action, target: Target, run: Run, person: str) -> Delivery:
-    """Build the delivery of a button that `person` has clicked."""
+    """Return the delivery of a button that `person` has clicked."""
     clicked = {"action_id": action, "value": encode(target)}
     return _delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
 
 
 def words_delivery(words: str, run: Run | None, team: str, person: str, at: datetime) -> Delivery:
-    """Build the delivery of words for the agent, in the thread of `run` or in a new one."""
+    """Return the delivery of a message to the agent, in the thread of `run` or in a new one."""
     event = {"text": words, "ts": f"{at.timestamp():.6f}"}
     return Delivery(
         key=f"terminal:{new_id()}",
@@ -95,33 +95,33 @@ WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
 
 
 def inputs_of_edit(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[Input]:
-    """Return the inputs of a call's arguments: those of its Edit dialog."""
+    """Return the inputs for a call's arguments, as in its Edit dialog."""
     return [place.input for place in lay_out_fields(tool, arguments)[0] if place.input]
 
 
 def inputs_of_question(question: AskPerson) -> list[Input]:
-    """Return the inputs of a question's answer: those of its dialog."""
+    """Return the inputs for the answer to a question, as in its dialog."""
     tool, initial = answer_form(question), suggested_values(question)
     found = [make_input(slot, value_at(initial, slot.keys)) for slot in slots(tool, initial)]
     return [each for each in found if each]
 
 
 def shown(inputs: Sequence[Input]) -> tuple[FieldShown, ...]:
-    """Return them as they are shown; what looks like a secret is masked."""
+    """Return inputs as the terminal shows them; what looks like a secret is masked."""
     return tuple(_shown(each) for each in inputs)
 
 
 def name_of(made: Input) -> str:
-    """Return what is typed before the "=": "amount", "address.city"."""
+    """Return the name of an input, typed before the "=": "amount", "address.city"."""
     return ".".join(made.slot.names)
 
 
 def filled_in(
     inputs: Sequence[Input], typed: Mapping[str, str]
 ) -> dict[str, dict[str, Any]] | FieldErrors:
-    """Return the state of the dialog's elements; nothing of inputs that nobody typed into.
+    """Return the typed texts as the state of a dialog; inputs that were not typed are left out.
 
-    What no input is called is an error under that name.
+    Returns FieldErrors for texts that do not fit their input, and for names that no input has.
     """
     known = {name_of(each): each for each in inputs}
     odd = {name: f"There is nothing called so; {_all(known)}." for name in typed.keys() - known}
@@ -139,7 +139,7 @@ def filled_in(
 
 
 def in_sentences(errors: FieldErrors, inputs: Sequence[Input]) -> str:
-    """Return what is wrong, each in a line behind its label."""
+    """Return the errors as text, a line for each with the label of its input before it."""
     labels = {each.slot.block_id: visible(each.slot.label) for each in inputs}
     return "\n".join(f"{labels.get(at, at)}: {why}" for at, why in errors.errors.items())
 
@@ -169,7 +169,7 @@ def _text(made: Input) -> str:
 
 
 def _element(made: Input, typed: str) -> dict[str, Any] | str:
-    """Return what Slack's input would send, or what is wrong with it."""
+    """Return what Slack's input would send for the typed text, or a sentence on what is wrong."""
     if made.widget in _CHOSEN:
         codes = list(_codes(made, typed))
         if len(codes) != 1:
@@ -181,7 +181,7 @@ def _element(made: Input, typed: str) -> dict[str, Any] | str:
 
 
 def _codes(made: Input, typed: str) -> Iterator[str]:
-    """The options that are meant: by what it is called, or by its value."""
+    """Yield the values of the options that were typed, by their label or their value."""
     wanted = " ".join(typed.split()).casefold()
     for code, label, _ in made.options:
         if wanted in (code.casefold(), " ".join(label.split()).casefold()):

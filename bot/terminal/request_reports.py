@@ -1,6 +1,6 @@
-"""What waits, and a request's whole life, as a terminal shows it. Reads rows only, secrets masked.
+"""The waiting calls, and the history of a request, as data for the terminal; secrets are masked.
 
-Each is plain data, in fields whose names stay: the commands write them as text or as JSON.
+Only database rows are read. The fields keep their names: commands write them as text or as JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST = 500  # calls that are listed
 
 @dataclass(frozen=True, slots=True)
 class WaitingHere:
-    """One call that waits for people."""
+    """One call that waits for a decision, an answer, or word of how it ended."""
 
     id: str  # with its revision: what `approve` takes
     status: CallStatus
@@ -64,7 +64,7 @@ class RevisionTold:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTold:
-    """What somebody said to a question."""
+    """One person's answer to a question, or that they could not answer it."""
 
     person: str
     at: datetime
@@ -113,7 +113,7 @@ class RunTold:
 
 
 def waiting(tx: Transaction, tools: Registry, team: str, now: datetime) -> list[WaitingHere]:
-    """Return what waits in a workspace, the first deadline first; then what nobody knows of."""
+    """Return a workspace's pending calls, the first deadline first, then the UNKNOWN ones."""
     found = request_lists.waiting_calls(tx, team, now, MOST)
     found += request_lists.waiting_calls(tx, team, now, MOST, CallStatus.UNKNOWN)
     pairs = [(call, runs.get(tx, call.run_id)) for call in found]
@@ -141,7 +141,7 @@ def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: dateti
 
 
 def plan_of(tx: Transaction, call: Call) -> str:
-    """Return the plan with its revision, where several of its calls wait to be decided; else ""."""
+    """Return the plan's id with revision if this call and others of it are pending; else ""."""
     plan, found = calls.plan(tx, call.plan_id), calls.of_plan(tx, call.plan_id)
     waiting = {each.id for each in found if each.status is CallStatus.PENDING}
     waiting -= {each.id for each in found if is_question(each)}
@@ -150,7 +150,7 @@ def plan_of(tx: Transaction, call: Call) -> str:
 
 
 def stored_gate(call: Call) -> Gate | None:
-    """Return what policy said; None of a call that was refused before policy was asked."""
+    """Return the gate of a call; None for a call that was refused before policy was asked."""
     try:
         return load_gate(call.gate)
     except ValidationError:
@@ -158,9 +158,9 @@ def stored_gate(call: Call) -> Gate | None:
 
 
 def deciders_of(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
-    """Return who counts in the step that is open, as the policy names them.
+    """Return who may decide in the step that is open, as the policy names them.
 
-    Of a question: who is asked.
+    Of a question: who is asked. None if nobody is asked to decide.
     """
     if is_question(call):
         question = read(tx, call.id)
@@ -173,9 +173,10 @@ def deciders_of(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
 
 
 def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> RunTold | None:
-    """Return the request of that id, or the one that a call of that id is part of.
+    """Return the report on a request, by its own id or by that of one of its calls.
 
-    A call's id may have its revision behind it. Then only that call is in it; None for neither.
+    A call's id may have its revision behind it; the report then holds that call alone. The id of a
+    sub-agent's run gives the request that it works for. None for an unknown id.
     """
     call = calls.get(tx, _call_id(wanted))
     run = runs.get(tx, call.run_id if call else wanted)
@@ -198,7 +199,7 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
 
 
 def _call_id(wanted: str) -> str:
-    """Return the id without the revision behind it."""
+    """Return a call's id without its revision; any other id as it is."""
     match decode(Action.APPROVE, wanted):
         case Click(target=CallTarget(call=call)):
             return call
@@ -243,7 +244,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
 
 
 def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
-    """Return what was said to a question; None where nothing was, or it is none."""
+    """Return the answer to a question; None if nobody answered, or the call is no question."""
     found, answer = read(tx, call.id), person_answers.given(tx, call.id)
     if answer is None:
         return None

@@ -1,7 +1,7 @@
-"""What the operator wants at the terminal: stored as a delivery, decided by the loop, answered.
+"""Carries out the operator's commands: stores deliveries, and returns what the loop made of them.
 
-It decides nothing: it stores what a click or a dialog in Slack would be, wakes the loop, and waits
-for what the loop made of it. On threads of its own.
+Nothing is decided here: what a click or a dialog in Slack would be is stored, the loop is woken,
+and its result awaited. On threads of its own.
 """
 
 from __future__ import annotations
@@ -47,23 +47,22 @@ from storage.models import Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus, DeliveryStatus, MessageKind, Verb
 from storage.transaction import Transaction
 
-# How a call stands, as the operator is shown it: rows as everybody reads them, and what they
-# may.
+# Calls as the operator is shown them: as on their cards, with what the operator may do to them.
 
 MOST = 50  # calls of which it is judged whether the operator may decide
 C = CallStatus
 
 
 class Seen:
-    """One for the terminal."""
+    """The calls as the operator is shown them."""
 
     def __init__(self, host: Host, operator: str) -> None:
-        """`operator`: the Slack user id of whoever sits there."""
+        """`operator`: the Slack user id of the person at the terminal."""
         self._host = host
         self._operator = operator
 
     def pending(self) -> tuple[CallShown, ...]:
-        """Return what waits for the operator: to decide, to answer, to say what became of it."""
+        """Return the calls that the operator may decide, answer, or say the outcome of."""
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             team = host.identity.team
@@ -73,7 +72,7 @@ class Seen:
         return tuple(each for each in looked if each and each.may)
 
     def call(self, call_id: str) -> CallShown | None:
-        """Return how a call stands and what the operator may do to it; None where there is none."""
+        """Return a call with what the operator may do to it; None for an unknown id."""
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             call = calls.get(tx, call_id)
@@ -117,7 +116,7 @@ class Seen:
         )
 
     def person(self, person: str) -> str:
-        """Return the name of somebody."""
+        """Return the name of the person with this Slack user id."""
         return strip_mrkdwn(self._host.named(mention(person)))
 
     def _fields(
@@ -179,7 +178,7 @@ class Seen:
         return isinstance(found, Yes)
 
     def _in_words(self, who: Approvers | None, run: Run) -> str:
-        """Return who may decide, as the policy names them, people by name."""
+        """Return who may decide as text: groups, people by name, channel members, the requester."""
         if who is None:
             return ""
         named = [*(f"@{each}" for each in who.groups), *map(self.person, who.users)]
@@ -204,17 +203,17 @@ def _asked(question: AskedQuestion, fields: Sequence[FieldShown]) -> Iterator[tu
         yield "One of", ", ".join(fields[0].options), ""
 
 
-# What happens in a chat: from the rows, so that nothing is missed, and words while they come.
+# What happens in a chat: from the rows, so that nothing is missed, and words as they stream.
 
 GLANCE = 0.25  # seconds between two looks at the rows
 TYPED = "typed:"  # what the keys of notices begin with that only repeat what was typed
 
 
 class Following:
-    """The story of one chat, told as it goes on."""
+    """A reader of one chat, which returns its events as they happen."""
 
     def __init__(self, host: Host, seen: Seen, run_id: str) -> None:
-        """`run_id`: any request of the chat. To be closed."""
+        """`run_id`: any request of the chat. `close` is to be called at the end."""
         self._host = host
         self._seen = seen
         self._run_id = run_id
@@ -226,7 +225,7 @@ class Following:
         self.close = host.signals.live.listen(self._hear)  # hears nothing any more
 
     def take(self) -> list[Happening]:
-        """Return what has happened since, at first how things stand; waits a moment for news."""
+        """Return the events since the last call, at first the present state; may wait a moment."""
         first = None
         with suppress(queue.Empty):
             first = self._heard.get(timeout=GLANCE)
@@ -235,7 +234,7 @@ class Following:
         return [*self._since(first), *news]
 
     def _hear(self, event: Event) -> None:
-        """Keep what is heard; called on the thread that works on the request."""
+        """Queue a live event of this chat; called on the thread that works on the request."""
         run = event.run
         if run.id != self._run_id and (run.channel, run.thread_ts) != self._place:
             return
@@ -252,7 +251,7 @@ class Following:
                 self._heard.put(None)  # a reason to look
 
     def _since(self, first: Happening | None) -> Iterator[Happening]:
-        """What was heard until now, `first` before the rest."""
+        """Yield the live events that are queued by now, `first` before the rest."""
         found = first
         with suppress(queue.Empty):
             while True:
@@ -261,7 +260,7 @@ class Following:
                 found = self._heard.get_nowait()
 
     def _news(self) -> Iterator[Happening]:
-        """What the rows say that was not told yet: what ended, lines, what waits, how it stands."""
+        """Yield what is new in the rows: ended calls, messages, pending calls, the run's status."""
         with self._host.store.read() as tx:
             run = self._newest(tx)
             if run is None:
@@ -287,7 +286,7 @@ class Following:
         return runs.in_thread(tx, run.team, run.channel, run.thread_ts)
 
     def _changed(self, tx: Transaction, run: Run) -> Iterator[str]:
-        """The calls that stand otherwise than they were told, in order."""
+        """Yield the ids of the calls that have changed since the last look, in order."""
         for call in calls.of_request(tx, run.id):
             votes = calls.votes(tx, call.id, call.revision)
             now = (call.status, call.revision, call.asked_at, len(votes), call.note)
@@ -296,7 +295,7 @@ class Following:
                 yield call.id
 
     def _unsaid(self, tx: Transaction, run: Run) -> list[Message]:
-        """The messages of the thread that were not told yet, but for what was typed here."""
+        """Return the thread's new messages, except those that repeat what was typed here."""
         found = [
             row for row in call_history.thread_messages(tx, run.id) if row.seq not in self._told
         ]
@@ -304,7 +303,7 @@ class Following:
         return [row for row in found if not row.key.startswith(TYPED)]
 
     def _line(self, row: Message) -> Happening:
-        """One of them: the agent's words, or a line of the bot's own. Looks names up."""
+        """Return a message as an event: an answer of the agent's, or a notice. Looks names up."""
         text = self._host.named(str(outbox.body(row).get("text") or ""))
         if row.kind is MessageKind.ANSWER:
             return Happening(Happens.ANSWER, row.run_id, neutral_markdown(text), id=row.key)
@@ -319,17 +318,17 @@ PATIENCE = 30.0  # seconds that an answer may take: Slack is asked who the opera
 
 
 class Terminal:
-    """Takes what one named person wants, and says what came of it."""
+    """The executor of one operator's commands, which returns the result of each."""
 
     def __init__(self, host: Host, operator: str) -> None:
-        """`operator`: the Slack user id of whoever sits there."""
+        """`operator`: the Slack user id of the person at the terminal."""
         self._host = host
         self._seen = Seen(host, operator)
         self._acts = OperatorActs(host, operator)
         self._ending = threading.Event()
 
     def answer(self, asking: Asking) -> Answering:
-        """Do what is wanted, and return what came of it. Waits for the loop."""
+        """Carry out a command and return its result. Waits for the loop, up to PATIENCE seconds."""
         match asking.wish:
             case Wish.PENDING:
                 return Answering(True, "", calls=self._seen.pending())
@@ -345,11 +344,11 @@ class Terminal:
                 return self._done(typed)
 
     def follow(self, run_id: str) -> Following:
-        """Return what tells what happens in the chat of a request, until it is closed."""
+        """Return a reader of the events in the chat of a request; the caller closes it."""
         return Following(self._host, self._seen, run_id)
 
     def _typed(self) -> Mapping[Wish, Callable[[Asking], Typed | InTheWay]]:
-        """Return what makes deliveries of each wish that changes something."""
+        """Return, for each wish that changes something, the method that makes its deliveries."""
         acts = self._acts
         return {
             Wish.APPROVE: acts.vote,
@@ -364,12 +363,12 @@ class Terminal:
         }
 
     def stop(self) -> None:
-        """Have nobody wait for an answer any more: the process ends, what is stored stays."""
+        """End all waits for results, as the process ends; what is stored stays."""
         self._ending.set()
         self._host.signals.rest.changed()
 
     def _done(self, typed: Typed) -> Answering:
-        """Hand in what was typed, and return what the loop made of it."""
+        """Store a command's deliveries, wait for the loop, and return the result."""
         for delivery in typed.deliveries:
             self._host.keep(delivery)
         self._host.signals.rest.wait_for(partial(self._over, typed), PATIENCE)
@@ -395,7 +394,7 @@ class Terminal:
 
 
 def _call_of(target: str) -> str:
-    """Return the id without the revision behind it."""
+    """Return a call's id without its revision; any other text as it is."""
     match decode(Action.APPROVE, target):
         case Click(target=CallTarget(call=call)):
             return call

@@ -1,4 +1,4 @@
-"""What the operator's commands say to the running bot, and what it answers, as JSON."""
+"""The JSON messages between the operator's commands and the running bot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class May(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldShown:
-    """One thing that can be filled in."""
+    """One input that the operator can fill in."""
 
     name: str  # what is typed before the "="
     label: str
@@ -39,7 +39,7 @@ class FieldShown:
 
 @dataclass(frozen=True, slots=True)
 class CallShown:
-    """One call, as everybody may read it who sees its card."""
+    """One call, with what everybody may read who sees its card."""
 
     id: str  # with its revision: what a decision is about
     plan: str  # the plan with its revision, where more of it waits; "" where nothing does
@@ -65,11 +65,11 @@ class CallShown:
 
 
 class GarbledError(ValueError):
-    """The bot said something that is not understood."""
+    """Raised for a message from the bot that cannot be understood."""
 
 
 class Wish(StrEnum):
-    """What the operator wants; the target is a call with its revision, but for those that say."""
+    """What a command is to do; its target is a call with its revision, unless noted otherwise."""
 
     APPROVE = "approve"
     REJECT = "reject"  # words: why
@@ -90,7 +90,7 @@ class Wish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What the operator wants of the bot."""
+    """One command of the operator's."""
 
     wish: Wish
     target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
@@ -100,7 +100,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What came of it, in a sentence."""
+    """The result of a command: whether it took effect, with a sentence or the calls asked for."""
 
     counted: bool
     sentence: str
@@ -109,7 +109,7 @@ class Answering:
 
 
 class Happens(StrEnum):
-    """What happens in a chat."""
+    """The kinds of events in a chat."""
 
     STEP = "step"  # a tool begins; text: what it does
     WORDS = "words"  # more of an answer that is on its way
@@ -122,7 +122,7 @@ class Happens(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One thing that happened in a chat."""
+    """One event in a chat."""
 
     kind: Happens
     run: str
@@ -135,12 +135,12 @@ _ANSWERING, _HAPPENING = TypeAdapter(Answering), TypeAdapter(Happening)
 
 
 def write_line(said: Answering | Happening) -> bytes:
-    """Return it as a line of JSON."""
+    """Return a message as a line of JSON, in UTF-8."""
     return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def read_answering(said: Any) -> Answering:
-    """Read what the bot answered, as JSON has it; raises GarbledError."""
+    """Return the result of a command from parsed JSON; raises GarbledError."""
     try:
         return _ANSWERING.validate_python(said)
     except ValidationError:
@@ -148,7 +148,7 @@ def read_answering(said: Any) -> Answering:
 
 
 def read_happening(line: bytes) -> Happening:
-    """Read what the bot says that happened; raises GarbledError."""
+    """Return the event that a line of JSON describes; raises GarbledError."""
     try:
         return _HAPPENING.validate_json(line)
     except ValidationError:

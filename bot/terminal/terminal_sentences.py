@@ -1,4 +1,4 @@
-"""What the operator is told at the terminal. Pure: plain text, no markup."""
+"""The sentences that the operator reads at the terminal. Pure: plain text, no markup."""
 
 from __future__ import annotations
 
@@ -8,107 +8,107 @@ from storage.states import Verb
 
 
 def no_such_call() -> str:
-    """Nothing goes by that id."""
+    """Return the sentence for an id that no call has."""
     return "Nothing goes by that id; `countersign pending` lists what waits, with its ids."
 
 
 def is_a_question() -> str:
-    """An answer is no approval."""
+    """Return the sentence for a vote on a question, which is answered instead."""
     return "That is a question: `countersign answer` is for whoever was asked."
 
 
 def is_no_question() -> str:
-    """Only a question is answered."""
+    """Return the sentence for an answer to a call that is not a question."""
     return "That is no question: it is approved, edited or rejected."
 
 
 def no_such_plan() -> str:
-    """Nothing of it waits, or it is no plan."""
+    """Return the sentence for an id of no plan, or of a plan of which nothing is pending."""
     return "Nothing waits in a plan of that id; `countersign pending` shows plans with their ids."
 
 
 def plan_has_changed() -> str:
-    """Something of it was decided or changed since they saw it."""
+    """Return the sentence for a plan that was decided or changed since the operator saw it."""
     return "That is out of date: the plan has changed. `countersign pending` shows how it is now."
 
 
 def no_such_request() -> str:
-    """No request goes by that id."""
+    """Return the sentence for an id that no request has."""
     return "No request goes by that id; `countersign show` tells it for each call."
 
 
 def no_such_chat() -> str:
-    """Words go to requests of one's own that the agent works on."""
+    """Return the sentence for a chat that is not the operator's own, or has no agent."""
     return "No chat of yours goes by that id."
 
 
 def no_operator() -> str:
-    """The bot runs, and takes no commands of an operator."""
+    """Return the sentence for a bot whose settings name no operator."""
     return "The bot was started without COUNTERSIGN_OPERATOR: set it, and start the bot anew."
 
 
 def too_many_chats() -> str:
-    """More are followed than the bot has threads for."""
+    """Return the sentence for a chat that is not followed because too many others are."""
     return "Too many chats are open at once: close one, and try again."
 
 
 def not_begun_yet() -> str:
-    """A chat is a thread in Slack, and Slack does not have its first message yet."""
+    """Return the sentence for a chat whose first message has not been posted to Slack yet."""
     return "Slack does not have the beginning of this chat yet; say it again in a moment."
 
 
 def heard() -> str:
-    """The words are stored for the agent."""
+    """Return the sentence that the operator's words are stored for the agent."""
     return "The agent has it."
 
 
 def not_sent_back(most: int) -> str:
-    """A plan goes back with words, and a question is no plan."""
+    """Return the sentence for sending back a question, or a plan with no or too many words."""
     return f"A plan goes back with what to do otherwise, in {most} characters at most."
 
 
 def sent_back() -> str:
-    """The plan gives way to another one."""
+    """Return the sentence that a plan was sent back, to be replaced by another one."""
     return "Sent back; the agent makes another plan."
 
 
 def nothing_to_edit() -> str:
-    """Neither a question nor what policy let run is edited."""
+    """Return the sentence for an edit of a call that cannot be edited, such as a question."""
     return "There is nothing to edit in it."
 
 
 def nothing_changed() -> str:
-    """What was typed is what there was."""
+    """Return the sentence for an edit that leaves the arguments as they were."""
     return "That changes nothing: it reads so already."
 
 
 def edited(effect: str, wanted: str) -> str:
-    """The edit is stored; votes for the old version no longer count."""
+    """Return the sentence that an edit is stored; votes on the earlier revision no longer count."""
     return f"Saved: {effect}\nIt still waits for approval, as {wanted}"
 
 
 def answered() -> str:
-    """Whoever asked has the answer."""
+    """Return the sentence that an answer has reached whoever asked the question."""
     return "Answered; whoever asked has been told."
 
 
 def noted() -> str:
-    """What was said of a call is written down."""
+    """Return the sentence that what the operator said of a call is stored."""
     return "Noted."
 
 
 def cancelled() -> str:
-    """The request is over."""
+    """Return the sentence that a request is cancelled."""
     return "Cancelled; nothing more of it will run."
 
 
 def goes_on() -> str:
-    """A request that could not go on is taken up again."""
+    """Return the sentence that a request which could not go on is retried."""
     return "It is tried again."
 
 
 def not_all_shown(covered: Sequence[str]) -> str:
-    """Who approves has to see all of it, and a terminal shows no secrets."""
+    """Return the sentence for approving a call of which the terminal hides `covered`."""
     return (
         f"Not all of it is shown here ({', '.join(covered)}). Approve it in Slack: Review shows all"
         " of it to those who decide."
@@ -116,12 +116,12 @@ def not_all_shown(covered: Sequence[str]) -> str:
 
 
 def too_many_words(most: int, typed: int) -> str:
-    """A note or a reason is too long."""
+    """Return the sentence for a text that is too long."""
     return f"At most {most} characters, please; these are {typed}."
 
 
 def still_deciding() -> str:
-    """It takes longer than one waits at a prompt."""
+    """Return the sentence for a command that takes longer than a terminal waits."""
     return (
         "It is written down, and takes longer than usual. `countersign show` tells what becomes of"
         " it."
@@ -129,17 +129,17 @@ def still_deciding() -> str:
 
 
 def could_not_be_decided() -> str:
-    """Something is wrong that the log tells of."""
+    """Return the sentence for a command that failed in a way that only the log explains."""
     return "That could not be done; the bot's log says why. Nothing was changed."
 
 
 def decided(verb: Verb, effect: str) -> str:
-    """This vote has decided it."""
+    """Return the sentence that this vote has decided a call."""
     return f"Approved: {effect}" if verb is Verb.APPROVE else f"Rejected: {effect}"
 
 
 def counts_and_waits(verb: Verb, effect: str, needed: int) -> str:
-    """The vote counts, and others have to say something too."""
+    """Return the sentence that a vote counts, while others still have to vote."""
     if verb is Verb.REJECT:
         return f"Your no counts, and it takes more than one: {effect}"
     more = "1 more person has" if needed == 1 else f"{needed} more people have"

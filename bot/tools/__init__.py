@@ -46,7 +46,7 @@ REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for th
 
 
 class Effect(StrEnum):
-    """What a call does to the world; policy rules match on it."""
+    """What a call does to the world; policy rules match on this class."""
 
     READ = "read"  # changes nothing; may run at once when policy allows
     WRITE = "write"  # changes something that can be put right
@@ -55,7 +55,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool and its preview may know about the call they serve."""
+    """What a tool and its preview may know about the call they are run for."""
 
     call_id: str  # unguessable and stable over retries: use it as the idempotency key
     run_id: str
@@ -69,26 +69,28 @@ class ToolContext:
 
 
 class ToolError(Exception):
-    """Raised by a tool for a refusal the model should hear in these words ("no order 1042").
+    """Raised by a tool to refuse a call; the model reads the message ("no order 1042").
 
-    Raised by a preview, nobody is asked at all.
+    If a preview raises this error, no approver is asked.
     """
 
 
 class BrokeOffError(ToolError):
-    """Raised by a tool that had begun: it failed, and part of it may have happened."""
+    """Raised by a tool that failed after it had begun: part of its effect may have happened."""
 
 
 class ChangedError(ToolError):
-    """Raised by a tool that certainly did nothing, because what it showed no longer holds: people
-    are asked again.
+    """Raised by a tool that did nothing because what people approved no longer holds.
+
+    People are then asked again.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows as a result: JSON for the model, for people a table in the thread, and a CSV file when
-    they are many.
+    """Rows as a tool's result.
+
+    The model gets JSON; people get a table in the thread, and a CSV file if there are many rows.
     """
 
     title: str
@@ -99,7 +101,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a tool says on the card of a call before it runs."""
+    """What a tool shows on the card before a call is run."""
 
     text: str  # plain text for those who may decide, shown in a monospaced block
     # in the tool's own words, what must still hold when it runs; see ToolContext.expects
@@ -129,9 +131,7 @@ StepFunction = Callable[[A], str]
 
 @lru_cache(1024)
 def _schema(model: type[BaseModel]) -> str:
-    """A model's JSON schema, as text; it is made anew each time, and every turn of the model needs
-    all.
-    """
+    """Return a model's JSON Schema as text; cached, since each turn needs those of all tools."""
     return json.dumps(schema_text(model))
 
 
@@ -143,7 +143,7 @@ def _schema_digest(name: str, does: Effect, model: type[BaseModel]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """One tool, as registered; immutable, so that what was shown stays what is meant."""
+    """One registered tool; immutable, so that it stays what people were shown."""
 
     name: str
     title: str
@@ -173,17 +173,18 @@ class Tool(Generic[A]):
 
     @property
     def takes_reason(self) -> bool:
-        """Whether the model is to say why, for the person who may have to approve."""
+        """Whether the model is asked to give a reason for the approver."""
         return self.asks or self.does is not Effect.READ
 
     @property
     def stated_effect(self) -> str:
-        """What it does to the world, as its author says; "" where that is not known."""
+        """The effect class that the tool's author declared; "" if the author declared none."""
         return self.does.value if self.stated is EffectSource.BY_AUTHOR else ""
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments, as the model is given it, with the approver's reason,
-        if one is due: asked for as required, though a call without it is as good.
+        """Return the JSON Schema of the arguments as the model gets it, with the reason field.
+
+        The reason is listed as required where one is due, but calls without a reason are accepted.
         """
         schema: dict[str, Any] = json.loads(_schema(self.arguments))
         if self.takes_reason:
@@ -192,9 +193,10 @@ class Tool(Generic[A]):
         return schema
 
     def schema_digest(self) -> str:
-        """SHA-256 over name, effect class and argument schema: changes when the tool is another one
-        (hex). A sub-agent is another one with another prompt or other tools, and what a program
-        executes itself in other words.
+        """Return a SHA-256 (hex) over name, effect class and argument schema of the tool.
+
+        For a sub-agent its prompt and tools count too, for a handed-over action its whole
+        description. A changed digest means that this is another tool.
         """
         digest = _schema_digest(self.name, self.does, self.arguments)
         if self.agent is None and not self.action:
@@ -204,23 +206,23 @@ class Tool(Generic[A]):
         return hashlib.sha256(body.encode()).hexdigest()
 
     def secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[ValuePath]:
-        """Where in these arguments a value is declared secret, at any depth."""
+        """Return the paths of all secret values in these arguments, at any depth."""
         return secret_paths(self.arguments, self.secret, values)
 
     @property
     def has_secrets(self) -> bool:
-        """Whether anything that it is given may be secret."""
+        """Whether any of the tool's arguments may be secret."""
         return bool(self.secret) or may_hold_secrets(self.arguments, ())
 
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The same values with secret ones, at any depth, replaced by a mask of fixed length."""
+        """Return the arguments with secret values, at any depth, replaced by a fixed mask."""
         found: dict[str, Any] = replace_at_paths(values, self.secret_paths(values), lambda *_: MASK)
         return dict(found)
 
     def effect_sentence(self, args: A, names: Mapping[str, str] | None = None) -> str:
-        """The effect template filled in, secrets masked; ids by their `names`.
+        """Return the effect template filled in, secrets masked, ids replaced by their `names`.
 
-        The title when the template does not fit the values.
+        Returns the title when the template does not fit the values.
         """
         paths = self.secret_paths(args)
         values: dict[str, Any] = {}
@@ -258,11 +260,11 @@ def tool(
     asks: bool = False,
     risk: Risk | None = None,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:
-    """Make a Tool of a function `(args: SomeModel, context: ToolContext) -> result`, sync or async.
+    """Return a decorator that makes a Tool of a function `(args: SomeModel, context: ToolContext)`.
 
-    The function's name, docstring and first annotation give name, description and argument model.
-    Reads count as idempotent, and risk follows the effect class, unless said otherwise. Raises
-    TypeError or ValueError where it cannot be a tool.
+    The function may be sync or async. Its name, docstring and first annotation become the tool's
+    name, description and argument model. Reads count as idempotent, and risk follows the effect
+    class, unless stated otherwise. Raises TypeError or ValueError for an invalid definition.
     """
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
@@ -295,7 +297,7 @@ def tool(
 
 @dataclass(slots=True)
 class Registry:
-    """The tools of this process, by name."""
+    """All tools of this process, by name."""
 
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
     left_out: dict[str, Tool[Any]] = field(default_factory=dict)  # policies may still name them
@@ -311,16 +313,16 @@ class Registry:
             self.tools[each.name] = each
 
     def get(self, name: str) -> Tool[Any] | None:
-        """The tool of that name, or None where there is none that is on."""
+        """Return the tool with this name; None if there is none or it is switched off."""
         found = self.tools.get(name)
         return found if found is not None and found.offered() else None
 
     def of(self, call: Call) -> Tool[Any] | None:
-        """The tool of a stored call, or None: of that name, or what a program described."""
+        """Return the tool of a stored call, or of its handed-over action; None if there is none."""
         return self.described(call.action) if call.action else self.get(call.tool)
 
     def known(self, call: Call) -> Tool[Any]:
-        """The same of a call whose tool was on a moment ago; KeyError where it is not there."""
+        """Return a stored call's tool even if it was just switched off; KeyError if unknown."""
         return self.of(call) or self.tools[call.tool]
 
     def __iter__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Sub-agents: tools whose calls an agent of their own works on, with a prompt and tools of its own.
+"""Sub-agents: tools whose calls are carried out by an agent with its own prompt and tools.
 
     class Errand(BaseModel):
         task: str = Field(title="Task", max_length=4000)
@@ -32,7 +32,7 @@ AT_ONCE = (
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What a sub-agent is told it is, and the names of the tools that it may propose calls of."""
+    """A sub-agent's prompt, and the names of the tools whose calls it may propose."""
 
     prompt: str
     tools: tuple[str, ...]
@@ -49,11 +49,12 @@ def agent_tool(
     risk: Risk | None = None,
     max_output: int = 20_000,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:
-    """Make a Tool of a function `(args, context) -> text` that says what its agent is asked.
+    """Return a decorator that makes a sub-agent Tool of a function.
 
-    `tools`: names of what the agent may use, other sub-agents among them. `asks`: people are asked
-    before it begins, unless a rule of the policy allows it by name. Raises TypeError or ValueError
-    where it cannot be a tool.
+    The function takes `(args, context)` and returns the task for the agent as text. `tools`: names
+    of the tools the agent may use, other sub-agents among them. `asks`: people are asked before the
+    agent begins, unless a rule of the policy allows this tool by name. Raises TypeError or
+    ValueError for an invalid definition.
     """
     names = tuple(tools)
     if not prompt.strip() or not names:
@@ -76,7 +77,7 @@ def agent_tool(
 
 
 def check_agents(registry: Registry) -> None:
-    """Refuse a sub-agent whose tools are not there; ValueError."""
+    """Raise ValueError if a sub-agent lists tools that are not registered."""
     for each in registry:
         missing = [] if each.agent is None else sorted(set(each.agent.tools) - set(registry.tools))
         if missing:
@@ -85,6 +86,6 @@ def check_agents(registry: Registry) -> None:
 
 
 def tools_of(agent: Agent, registry: Registry, *, sub_agents: bool) -> Registry:
-    """Return what an agent may use, with or without further `sub_agents`."""
+    """Return the registered tools that an agent may use, with or without further `sub_agents`."""
     found = (registry.tools[name] for name in agent.tools if name in registry.tools)
     return Registry({each.name: each for each in found if sub_agents or each.agent is None})

@@ -1,9 +1,9 @@
-"""Whether a text asks for an approval: by its words, in a few languages. Pure.
+"""Detects, by its words and in many languages, whether a text asks for an approval. Pure.
 
-A filter and no guarantee, on both sides. One can ask without any of these words; what makes that
-safe is that an answer decides nothing (`person_answers`). So it would rather let one through
-than eat a question for facts: what an approval number is, who approved, when somebody may be
-called, which of two is meant.
+This is a filter and no guarantee: an approval can be asked for without any of these words. That is
+safe because an answer decides nothing (`person_answers`). So when in doubt the filter lets a text
+through rather than block a question for facts: what an approval number is, who approved, when
+somebody may be called, which of two is meant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 
 from bot.tools.invisible_characters import is_hidden
 
-# A text as a reader takes it: without marks, and in the letters that it looks like. Pure.
+# A text in plain letters, as a reader would read it, without decoration. Pure.
 
 # letters of other scripts that look like Latin ones, after case folding; NFKC does full-width,
 # mathematical, circled and superscript letters
@@ -31,8 +31,10 @@ _DECORATION = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
 
 
 def plain_letters(text: str) -> str:
-    """Return the text in plain letters: no symbols, emoji, accents or hidden characters, full-width
-    and look-alike letters as Latin ones, letters that are spaced out joined, all in lower case.
+    """Return the text in lower-case plain letters, to see through disguised spellings.
+
+    Symbols, emoji, accents and hidden characters are dropped, full-width and look-alike letters
+    become Latin ones, and letters that are spaced out are joined.
     """
     wide = unicodedata.normalize("NFKD", text)
     kept = (
@@ -46,7 +48,7 @@ def plain_letters(text: str) -> str:
 
 
 def _as_read(word: str) -> str:
-    """One word in Latin letters where it has some that look so."""
+    """Return one word with the letters that look Latin replaced by Latin ones."""
     return word.translate(_LOOKS) if not word.isascii() else word
 
 
@@ -212,9 +214,9 @@ _SENTENCE = re.compile(r"(?<=[.?!;])\s+")
 
 @cache
 def _patterns() -> list[re.Pattern[str]]:
-    """What asks for an approval; what it asks is in the one group that is found.
+    """Return the patterns that match a request for approval; each match has its words in one group.
 
-    Made once they are wanted: reading them would take each start a hundredth of its time.
+    Compiled on first use, because compiling them takes a hundredth of the bot's start.
     """
     lets = [
         rf"{_OPENS}({may})(?! {_TO_BE_TOLD})(?!{_TOLD_LAST})"
@@ -226,7 +228,7 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def approval_words_in(texts: Iterable[str]) -> str:
-    """Return the first words that ask for an approval; "" where none do."""
+    """Return the first words in these texts that ask for an approval; "" if there are none."""
     for text in texts:
         letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)
         plain = (_MARKS.sub("", each) for each in (text, plain_letters(text), letters))
@@ -237,7 +239,7 @@ def approval_words_in(texts: Iterable[str]) -> str:
 
 
 def _seeks(text: str) -> str:
-    """The same of one text, as it is written."""
+    """Return the words in one text, as it is written, that ask for an approval; "" if none."""
     for sentence in _SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
         plain = sentence.strip(" .?!;)\"'”“»")
         for pattern in _patterns():

@@ -1,4 +1,4 @@
-"""A tool's arguments as canonical JSON, as its model, and as people read and edit them."""
+"""Converts a tool's arguments: to canonical JSON, to its Pydantic model, to values people read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from storage.digest import canonical_json
 
 
 def dump_arguments(args: BaseModel) -> str:
-    """Validated arguments as canonical JSON: what is stored, shown, digested and run.
+    """Return validated arguments as canonical JSON: what is stored, shown, digested and run.
 
-    Raises OddValueError.
+    Secrets are written out. Raises OddValueError.
     """
     return canonical_json(
         to_jsonable_python(
@@ -34,10 +34,11 @@ def dump_arguments(args: BaseModel) -> str:
 
 
 def load_arguments(tool: Tool[Any], text: str, names: NameResolver | None = None) -> BaseModel:
-    """Arguments as the tool's model: stored ones, or with `names` new ones, in which names become
-    ids.
+    """Parse arguments from JSON into the tool's model.
 
-    Raises pydantic.ValidationError when they do not fit it, and what looking up raises.
+    Stored arguments come without `names`; for new ones, `names` turns names of channels and people
+    into ids. Raises pydantic.ValidationError when the arguments do not fit the model, and what the
+    look-up raises.
     """
     with checked_before() if names is None else nullcontext():
         args: BaseModel = tool.arguments.model_validate_json(
@@ -49,8 +50,9 @@ def load_arguments(tool: Tool[Any], text: str, names: NameResolver | None = None
 def readable_arguments(
     tool: Tool[Any], text: str, names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Stored arguments as JSON values in the form the tool's own types give them: an amount reads
-    40.00, not 40; with `names`, each id has its name beside it.
+    """Return stored arguments as JSON values, formatted as their types declare (40.00, not 40).
+
+    With `names`, each id has its name beside it.
     """
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
     values: dict[str, Any] = to_jsonable_python(
@@ -70,7 +72,7 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def open_secrets(value: Any, *, exact: bool = True) -> Any:
-    """A dumped value with secret types opened (Pydantic writes them as stars), sets in order.
+    """Return a dumped value with the content of Pydantic's secret types, and with sets sorted.
 
     `exact`: equal decimals in one form.
     """
@@ -90,9 +92,9 @@ def open_secrets(value: Any, *, exact: bool = True) -> Any:
 
 
 def as_editable(tool: Tool[Any], gate: Gate) -> Tool[Any]:
-    """The tool, with no more fields to edit than the gate leaves.
+    """Return the tool with only those fields editable that the gate allows to be edited.
 
-    None where its gate lets nobody edit.
+    Where the gate sets no such limit, the tool is returned as it is.
     """
     if not isinstance(gate, Ask) or gate.editable is None:
         return tool

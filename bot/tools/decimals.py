@@ -1,7 +1,7 @@
-"""Amounts with as many decimals as their type declares: 412.5 of an amount in cents is 412.50.
+"""Writes amounts with as many decimals as their type declares: 412.5 in cents becomes 412.50.
 
-The record keeps equal amounts in one form, without zeros at their end. Whoever reads one, a person
-or a tool, is given it as its type writes it. The value stays the same, and so does the digest.
+The record keeps equal amounts in one form, without trailing zeros. People and tools get amounts as
+the type writes them. The value stays the same, and so does the digest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SAME = ("schema", "lax_schema", "strict_schema", "json_schema", "python_schema"
 
 
 def write_all_decimals(args: BaseModel) -> BaseModel:
-    """Return these arguments with each amount in all of its declared decimals; changes them."""
+    """Change these arguments so that each amount has all of its declared decimals; return them."""
     if _has_places(type(args)):
         _of_model(args)
     return args
@@ -50,7 +50,7 @@ def _of_model(value: BaseModel) -> None:
 
 
 def _of(value: Any, nodes: list[Any], model: type[BaseModel]) -> Any:
-    """Return the value that these parts of the model's schema describe."""
+    """Return the value with all declared decimals; `nodes` are the schema parts for the value."""
     if isinstance(value, BaseModel):
         _of_model(value)
         return value
@@ -71,7 +71,7 @@ def _of(value: Any, nodes: list[Any], model: type[BaseModel]) -> Any:
 
 
 def _places(node: Node) -> int:
-    """How many decimals a part of a schema declares; said elsewhere where a validator checks it."""
+    """Return how many decimals a schema node declares, directly or in its metadata; 0 if none."""
     said = (node.get("metadata") or {}).get("pydantic_js_updates") or {}
     return int(node.get("decimal_places") or said.get("decimal_places") or 0)
 
@@ -86,7 +86,7 @@ def _written(value: Decimal, places: int) -> Decimal:
 
 
 def _alike(nodes: list[Any], model: type[BaseModel]) -> Iterator[Node]:
-    """These parts of a schema, and all others that describe the same value."""
+    """Yield these schema nodes and all others that describe the same value."""
     definitions, left, seen = _definitions(model), list(nodes), set()
     while left:
         node = left.pop()
@@ -104,7 +104,7 @@ def _alike(nodes: list[Any], model: type[BaseModel]) -> Iterator[Node]:
 
 
 def _below(parts: list[Node], step: Any) -> Iterator[Any]:
-    """The parts of a schema that describe what stands in a value at this name, key or place."""
+    """Yield the schema nodes for the value at this name, key or position within a value."""
     for node in parts:
         fields = node.get("fields")
         if isinstance(fields, Mapping) and step in fields:

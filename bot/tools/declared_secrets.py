@@ -1,5 +1,4 @@
-"""Which values of a call are declared secret: by its tool, or anywhere in what describes its
-arguments. Pure.
+"""Finds the values of a call that are declared secret, by its tool or by its argument schema. Pure.
 
 A schema declares one by `writeOnly` or `format: password`, at any depth and behind references and
 alternatives; a Python model by Pydantic's secret types. Where several alternatives might describe a
@@ -38,12 +37,12 @@ _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does n
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """One schema of a model that says of some value that it is secret."""
+    """A JSON Schema of a model that declares at least one value secret."""
 
     root: Node
 
     def of_this(self, nodes: Iterable[Any]) -> dict[int, Node]:
-        """Return these parts of the schema, and all others that are about the same value."""
+        """Return these schema nodes, and all others that describe the same value, by object id."""
         found: dict[int, Node] = {}
         left = list(nodes)
         while left:
@@ -71,7 +70,7 @@ class _Described:
         return found
 
     def below(self, nodes: Iterable[Node], step: str | int) -> list[Any]:
-        """Return the parts that are about the value at this key or place in a list."""
+        """Return the schema nodes for the value at this key or list position."""
         return [
             part
             for node in nodes
@@ -93,7 +92,7 @@ def _named(node: Node, key: str) -> Iterator[Any]:
 
 
 def _matches(pattern: str, key: str) -> bool:
-    """Whether a key may be meant; so it is where that cannot be told in bounded time."""
+    """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -110,7 +109,7 @@ def _placed(node: Node, place: int) -> Iterator[Any]:
 
 
 def _is_marked(node: Node) -> bool:
-    """Whether it calls its value secret; so it does a text that holds data with a secret in it."""
+    """Whether a schema node declares its value secret, or text that contains a secret."""
     return (
         node.get("writeOnly") is True
         or str(node.get("format", "")).lower() == "password"
@@ -119,7 +118,7 @@ def _is_marked(node: Node) -> bool:
 
 
 def _has_mark(node: Any) -> bool:
-    """Whether a part of a schema, or anything within it, calls a value secret."""
+    """Whether a schema node, or any node within it, declares a value secret."""
     if not isinstance(node, Mapping):
         return False
     return (
@@ -139,7 +138,7 @@ def _items(found: Any) -> Iterable[Any]:
 
 
 class _Marking(GenerateJsonSchema):
-    """Writes all of a model, with a mark at each of Pydantic's secret types."""
+    """A JSON Schema generator that never fails and marks each of Pydantic's secret types."""
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
         made = super().json_or_python_schema(schema)
@@ -155,14 +154,14 @@ class _Marking(GenerateJsonSchema):
         return {}
 
     def emit_warning(self, kind: Any, detail: str) -> None:
-        """Say nothing: the schema is read here only."""
+        """Ignore the warning: the schema is used in this module only."""
 
 
 @lru_cache(1024)
 def _descriptions(model: type[BaseModel]) -> tuple[_Described, ...]:
-    """The schemas of a model in which something is secret; none for most models.
+    """Return the schemas of a model that declare a secret; none for most models.
 
-    A value may stand under the name of its field or under an alias, so all of them are looked at.
+    A value may be stored under its field's name or an alias, so all forms are looked at.
     """
     found = []
     modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
@@ -182,9 +181,9 @@ def _descriptions(model: type[BaseModel]) -> tuple[_Described, ...]:
 def secret_paths(
     model: type[BaseModel], names: Iterable[str], values: Mapping[str, Any] | BaseModel
 ) -> frozenset[Path]:
-    """Return where in these arguments a value is declared secret; nothing within such a value.
+    """Return the paths of all secret values in these arguments; none below such a value.
 
-    `values`: as JSON, or as the model itself. `names`: fields that the tool itself calls secret.
+    `values`: as JSON, or as the model itself. `names`: fields that the tool itself declares secret.
     """
     whole = {key for name in names for key in _keys(model, name)}
     found: set[Path] = {(key,) for key, _ in _parts(values) if key in whole}
@@ -204,7 +203,7 @@ def secret_paths(
 
 @lru_cache(4096)
 def may_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool:
-    """Return whether what may stand at these keys is declared secret, or may hold such a value."""
+    """Return whether the value at this path of `keys` may be secret or contain a secret."""
     for described in _descriptions(model):
         nodes = described.of_this([described.root])
         is_within = any(map(_is_marked, nodes.values()))
@@ -233,7 +232,7 @@ def _reaches_mark(described: _Described, nodes: dict[int, Node]) -> bool:
 
 
 class _Walk:
-    """A way through the values of one call, beside the schemas that describe them."""
+    """A walk through the values of one call and, in parallel, the schemas that describe them."""
 
     def __init__(self, descriptions: tuple[_Described, ...]) -> None:
         self._descriptions = descriptions
@@ -253,7 +252,7 @@ class _Walk:
     def through(
         self, value: Any, path: Path, nodes: list[dict[int, Node]], found: set[Path]
     ) -> None:
-        """Add the paths of all that is secret in this value; what takes too long to tell is."""
+        """Add the paths of a value's secrets to `found`; past the work limit, all are secret."""
         marked = any(_is_marked(node) for each in nodes for node in each.values())
         if marked or isinstance(value, _TYPES) or self._left < 0:
             found.add(path)
@@ -268,7 +267,7 @@ class _Walk:
 
 
 def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
-    """What a value consists of, by key or by place."""
+    """Yield the parts of a value with their keys or positions; nothing for a plain value."""
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield dumped_name(type(value), name), getattr(value, name, None)
@@ -282,7 +281,7 @@ def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
 
 
 def dumped_name(model: type[BaseModel], name: str) -> str:
-    """Return the key that model_dump() gives a field."""
+    """Return the key that model_dump() uses for a field."""
     field = model.model_fields[name]
     if not model.model_config.get("serialize_by_alias"):
         return name
@@ -290,14 +289,14 @@ def dumped_name(model: type[BaseModel], name: str) -> str:
 
 
 def _keys(model: type[BaseModel], name: str) -> set[str]:
-    """Return the keys under which a field's value may stand."""
+    """Return all keys under which a field's value may be stored: its name and aliases."""
     field = model.model_fields.get(name)
     aliases = [field.alias, field.serialization_alias, field.validation_alias] if field else []
     return {name, *(each for each in aliases if isinstance(each, str))}
 
 
 def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
-    """Return a value as it may be read: with a mask at these paths within it."""
+    """Return a copy of the value with a mask at each of these paths."""
     if () in paths:
         return None if value is None else MASK
     if not paths:
@@ -319,15 +318,16 @@ def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
 
 
 def secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
-    """Return the texts of what is secret within a value, the longest first."""
+    """Return the text of each secret within a value, the longest first."""
     found: set[str] = set()
     _collect(value, paths, found, within=False)
     return sorted(found, key=len, reverse=True)
 
 
 def mask_secret_texts(text: str, value: Any, paths: frozenset[Path]) -> str:
-    """Return a text with a mask for what is secret within a value, however it is written there: as
-    it is, with other blanks, quoted as Python or JSON does, or as part of an address.
+    """Return a text with a mask in place of each secret of a value.
+
+    A secret is also found with other white space, quoted as in Python or JSON, or URL-encoded.
     """
     for secret in secret_texts(value, paths):
         as_python, dump_with_secrets = repr(secret)[1:-1], json.dumps(secret)[1:-1]
@@ -339,7 +339,7 @@ def mask_secret_texts(text: str, value: Any, paths: frozenset[Path]) -> str:
 
 
 def _written(form: str) -> str:
-    """A pattern for this text with any blanks in it, and quoted once more or several times."""
+    """Return a pattern for this text with any white space and any number of extra backslashes."""
     words = [_MANY.sub(r"\\\\+", re.escape(each)) for each in form.split() or [form]]
     return r"\s+".join(_QUOTES.sub(r"\\\\*\g<0>", each) for each in words)
 
@@ -356,9 +356,9 @@ def _collect(value: Any, paths: frozenset[Path], found: set[str], *, within: boo
 
 
 def dump_with_secrets(args: BaseModel, *, computed: bool = False) -> dict[str, Any]:
-    """Return arguments as JSON values, secret ones among them, in the form of the tool's types.
+    """Return arguments as JSON values, secrets included, formatted as the tool's types declare.
 
-    `computed`: with what the model computes of them.
+    `computed`: include the model's computed fields.
     """
     given = args.model_dump(mode="python", exclude_computed_fields=not computed)
     values: dict[str, Any] = to_jsonable_python(_opened(given))

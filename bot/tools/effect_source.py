@@ -1,4 +1,4 @@
-"""Who says what a call does to the world. Pure; a leaf that all may use."""
+"""Where a tool's effect class comes from. Pure; every other module may import this one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class EffectSource(StrEnum):
-    """Who says what a call does to the world; unless it is known, it counts as destructive."""
+    """The source of a tool's effect class; a call with no trusted source counts as destructive."""
 
     BY_AUTHOR = "author"  # whoever wrote the tool
     BY_NOBODY = "nobody"  # its author did not say

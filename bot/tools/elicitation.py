@@ -1,6 +1,6 @@
-"""The line that a tool has to people while it runs: how far it is, and a question to who asked.
+"""What a running tool can tell people: its progress, and a question to the requester (elicitation).
 
-By default nobody is at its other end. What somebody answers is data, and approves nothing.
+The default port leads to nobody. A person's answer is data and approves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # what is asked is a tool of its own
 
 
 class AnswerEnd(StrEnum):
-    """What came of a question."""
+    """How a question from a running tool ended."""
 
     ANSWERED = "answered"
     DECLINED = "declined"  # whoever was asked cannot say, or does not want to
@@ -25,7 +25,7 @@ class AnswerEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ElicitationAnswer:
-    """What came of a question that a tool asked while it ran."""
+    """The outcome of a question that a tool asked while it ran, with the values that were given."""
 
     end: AnswerEnd
     values: dict[str, Any] = field(default_factory=dict)  # in JSON, by field: a0, a1, …
@@ -34,7 +34,7 @@ class ElicitationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationRequest:
-    """A question amid a call."""
+    """A question that an MCP server asks in the middle of a call."""
 
     asked: AskPerson
     server: str  # which asks, by its name
@@ -42,13 +42,19 @@ class ElicitationRequest:
 
 
 class ElicitationPort:
-    """The line of one call; any thread. This one leads to nobody."""
+    """What one call may tell and ask people; usable from any thread.
+
+    This base class reaches nobody.
+    """
 
     def tell(self, words: str) -> None:
-        """Say how far it is, in words for people; only the last counts."""
+        """Report the call's progress in words for people; only the latest text counts."""
 
     def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
-        """Ask whoever asked for the call, and wait for the answer, unless `is_over` meanwhile."""
+        """Ask the requester a question and wait for the answer, or until `is_over` returns true.
+
+        This base class refuses every question.
+        """
         return ElicitationAnswer(AnswerEnd.REFUSED, why="there is nobody to ask")
 
 

@@ -1,4 +1,4 @@
-"""Calls that a program describes, and executes itself once people have approved them."""
+"""Actions that an outside program describes, and runs itself once people have approved them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MOST_REPEATED = 10_000  # characters of arguments that an effect names more tha
 
 
 class ActionError(ValueError):
-    """Nobody can be asked about what a program describes; says why in a sentence."""
+    """Raised for an action that nobody can be asked about; the message says why in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandedOverAction:
-    """What a program wants to do itself, in its own words.
+    """An action that a program wants to run itself, as the program describes it.
 
-    `effect`: a sentence with `{field}` for the arguments' fields. `does`: destructive where
-    nothing is said, which its card tells. `schema`: the JSON Schema of the arguments, an object.
+    `effect`: a sentence with `{field}` for the arguments' fields. `does`: None counts as
+    destructive, and the card says so. `schema`: the JSON Schema of the arguments, an object.
     """
 
     name: str
@@ -43,7 +43,7 @@ class HandedOverAction:
 
 
 def stored(action: HandedOverAction, tools: Registry, client: str = "") -> str:
-    """Return the action of that client as JSON, as it is kept with its call; raises ActionError."""
+    """Check a client's action and return the JSON stored with its call; raise ActionError."""
     if not _NAME.fullmatch(action.name):
         raise ActionError("its name is 1 to 64 letters, digits and underscores")
     if tools.get(action.name) is not None or action.name == ASK_PERSON.name:
@@ -68,9 +68,7 @@ def stored(action: HandedOverAction, tools: Registry, client: str = "") -> str:
 
 
 def insist_on_length(tool: Tool[Any], args: BaseModel) -> None:
-    """Raise ActionError where what a program describes repeats what is so long that nobody could be
-    shown it.
-    """
+    """Raise ActionError if an action's effect repeats more than 10,000 characters of arguments."""
     if not tool.action:
         return
     names = [name for _, name, _, _ in Formatter().parse(tool.effect) if name is not None]
@@ -82,9 +80,9 @@ def insist_on_length(tool: Tool[Any], args: BaseModel) -> None:
 
 
 def load_action_tool(action: str) -> Tool[Any] | None:
-    """Return the tool of a stored action; None where it can no longer be read.
+    """Return the tool of a stored action; None if the action can no longer be read.
 
-    It is shown, edited and handed out, never called.
+    Such a tool is shown, edited and handed out, but never called.
     """
     try:
         return _made(action)
@@ -112,7 +110,7 @@ def _made(action: str) -> Tool[Any]:
 
 
 def _check_template(effect: str, fields: frozenset[str]) -> None:
-    """Raise ActionError unless the sentence names nothing but fields, plainly."""
+    """Raise ActionError unless the effect names only fields, without formats or conversions."""
     try:
         parts = list(Formatter().parse(effect))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which characters a reader cannot see, by Unicode's own table; for all that people read. PURE."""
+"""Finds characters that a reader cannot see, by Unicode's own tables. Pure."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _PAIRS = (
 
 
 def _joined(pair: str) -> str:
-    """Two emoji with a joiner between them."""
+    """Return a pattern for two emoji with a joiner between them."""
     second = 2 if pair[1] == _AS_EMOJI else 1
     return re.escape(f"{pair[:second]}{_JOIN}{pair[second:]}")
 
@@ -113,16 +113,19 @@ EMOJI = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Whether nothing in the text is hidden, told quickly; False also where that takes a look."""
+    """Whether the text certainly has no hidden characters; a quick test that may say no wrongly."""
     words = text.replace("\n", " ").replace("\t", " ")
     return words.isprintable() and _UNSEEN.isdisjoint(words)  # printable: of no category that hides
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a reader cannot see this one character; newline, tab and spaces count as seen."""
+    """Whether a reader cannot see this character; newline, tab and spaces count as visible."""
     return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)
 
 
 def hidden_characters(text: str) -> list[str]:
-    """List what a reader cannot see in a text, in order; what makes an emoji of others is seen."""
+    """Return the characters of a text that a reader cannot see, in order.
+
+    Characters that form an emoji with others count as visible.
+    """
     return [] if is_plain(text) else list(filter(is_hidden, EMOJI.sub("", text)))

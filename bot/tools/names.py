@@ -1,11 +1,11 @@
-"""Arguments that name a channel, a person or a group: ids, made of names once, when it is proposed.
+"""Argument types for channels, people and groups: names become ids once, when a call is proposed.
 
     class Move(BaseModel):
         channel: ChannelId = Field(title="Channel")
         people: list[PersonId]
 
-Who proposes or edits a call validates with `NameResolver`, which asks Slack; who loads stored
-arguments does not, for they hold ids only.
+Proposed or edited arguments are validated with a `NameResolver`, which asks Slack; stored arguments
+are loaded without one, since they hold ids only.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ _MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
 def no_channel_sentence(name: str) -> str:
-    """Say that there is no such channel: the same of a private one that whoever asked is not in."""
+    """Return the sentence for a missing channel, or a private one the requester is not in."""
     return f"There is no channel {name} that the bot and the person who asked can both see."
 
 
 def clean_name(chosen: str) -> str:
-    """Return the name that somebody has given themselves, with nothing in it that looks like the id
-    which stands in brackets behind it: on one line, at most 80 characters.
+    """Return a name that a person chose, made safe to stand before their id in brackets.
+
+    On one line, at most 80 characters, round and angle brackets replaced.
     """
     one = " ".join(chosen.translate(_BRACKETS).split())
     return one if len(one) <= MOST_OF_NAME else f"{one[: MOST_OF_NAME - 1]}…"
 
 
 class NamedKind(StrEnum):
-    """What an argument can name."""
+    """The kinds of things that an argument can name."""
 
     CHANNEL = "channel"
     PERSON = "person"
@@ -56,9 +57,9 @@ class NamedKind(StrEnum):
 
 @dataclass(slots=True)
 class NameResolver:
-    """Makes ids of names, by live look-ups, and keeps the names for the card.
+    """Turns names into ids by asking Slack, and keeps the names for the card.
 
-    Its methods raise ValueError for what is not there or may be several, LookupFailedError and
+    Its methods raise ValueError for a name that is unknown or ambiguous, and LookupFailedError and
     NotYetKnownError as the directory does.
     """
 
@@ -67,7 +68,7 @@ class NameResolver:
     found: dict[str, str] = field(default_factory=dict)  # by id, as people read them
 
     def id_of(self, kind: NamedKind, wanted: str) -> str:
-        """Return the id of what is called so."""
+        """Return the id of the channel, person or group with this name, mention or id."""
         text = wanted.strip()
         mention = _MENTION.fullmatch(text)
         text = mention.group(1) if mention else text
@@ -123,7 +124,7 @@ class NameResolver:
 
 @dataclass(frozen=True, slots=True)
 class _IdOf:
-    """Marks a text as the id of something, and makes it one where names may be looked up."""
+    """An annotation for a text that holds an id; a NameResolver in the context resolves names."""
 
     kind: NamedKind
 

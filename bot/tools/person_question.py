@@ -1,6 +1,6 @@
-"""A question's answer as arguments: what has to be filled in, read and checked as arguments are.
+"""Questions that the agent asks people, with an answer form checked as arguments are.
 
-Pure. A single answer is a form of one field.
+Pure. A single answer is a form with one field.
 """
 
 from __future__ import annotations
@@ -31,14 +31,11 @@ from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.names import NamedKind, NameResolver
 
-# Questions to people: what the agent may ask, of whom, and how it is answered. Pure.
-
-# Whom a question is for: a person by id, or a user group by its handle, made of what is
-# written.
+# Who a question is for: a written name becomes a person's id or a user group's handle.
 
 
 class _PersonOrGroup:
-    """Marks a text that names a person or a user group."""
+    """An annotation for a text field that names a person or a user group."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -55,8 +52,8 @@ class _PersonOrGroup:
 def _found(names: NameResolver, wanted: str) -> str:
     """Return the id of a person, or a group's handle with its @.
 
-    Raises ValueError where nobody is called so, or a person and a group are; and as
-    `NameResolver` does.
+    Raises ValueError where the name is unknown, or means a person and a group; and what
+    `NameResolver` raises.
     """
     handle = wanted.removeprefix("@")
     if names.directory.group(handle) is None:
@@ -79,7 +76,7 @@ Addressee = Annotated[
 
 
 def people_asked(to: str | None, requester: str) -> Approvers:
-    """Return who may answer a question for `to`, as it is stored; None is the requester."""
+    """Return who may answer a question to `to` (user id or "@group"); None means the requester."""
     if to is None:
         return Approvers(users=(requester,))
     if to.startswith("@"):
@@ -97,7 +94,7 @@ SUGGESTION = "What the answer probably is; whoever answers may correct it."
 
 
 class AnswerKind(StrEnum):
-    """What an answer, or one field of it, is."""
+    """The type of an answer, or of one field of it."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -150,20 +147,20 @@ class AskPerson(BaseModel):
         return self
 
     def asked_fields(self) -> list[AnswerField]:
-        """Return what is to be filled in: the fields of a form, else the one answer."""
+        """Return the fields to be filled in: those of a form, else one field for the answer."""
         if self.kind is AnswerKind.FORM:
             return self.fields
         one = AnswerField(label="Your answer", kind=self.kind, options=self.options)
         return [one.model_copy(update={"suggestion": self.suggestion})]
 
     def texts(self) -> list[str]:
-        """Return everything in it that its reader would see."""
+        """Return all texts of the question that a reader sees."""
         parts = [(each.label, each.suggestion, *each.options) for each in self.fields]
         return [self.question, self.suggestion, *self.options, *(t for part in parts for t in part)]
 
 
 def check_options(kind: AnswerKind, options: list[str]) -> None:
-    """Raise ValueError unless there are options just where something is chosen, all different."""
+    """Raise ValueError unless a choice has at least two different options, and other kinds none."""
     if kind is not AnswerKind.CHOICE and options:
         raise ValueError("options are for the kind choice only")
     if kind is AnswerKind.CHOICE and len({each.strip() for each in options}) < max(2, len(options)):
@@ -189,12 +186,12 @@ MOST_PLACES = 6  # decimals of an answer in numbers
 
 
 def answer_form(question: AskPerson) -> Tool[Any]:
-    """Return the question as a tool whose arguments are its answer; nobody calls it."""
+    """Return a tool whose arguments are the answer to this question; the tool is never called."""
     return _form(question.model_dump_json())
 
 
 def suggested_values(question: AskPerson) -> Given:
-    """Return what the agent suggests; ValueError where that is no such value."""
+    """Return the answers that the agent suggests, by field; ValueError for one of a wrong kind."""
     found: Given = {}
     for number, asked in enumerate(question.asked_fields()):
         if not asked.suggestion:
@@ -208,7 +205,7 @@ def suggested_values(question: AskPerson) -> Given:
 
 
 def check_values(question: AskPerson, given: Given) -> Given | None:
-    """Return these values as the question's fields have them; None where they do not fit."""
+    """Return the given answers in the form of the question's fields; None if they do not fit."""
     try:
         found: BaseModel = answer_form(question).arguments.model_validate_json(json.dumps(given))
     except ValidationError:
@@ -217,7 +214,7 @@ def check_values(question: AskPerson, given: Given) -> Given | None:
 
 
 def single_answer(value: Any) -> Given:
-    """Return the values of an answer that is one value."""
+    """Return one value as the values of a form with one field."""
     return {_name(0): value}
 
 
@@ -227,7 +224,7 @@ def _name(number: int) -> str:
 
 @lru_cache(maxsize=64)
 def _form(question: str) -> Tool[Any]:
-    """The question as a tool whose arguments are its answer, so that it is read as an edit is."""
+    """Return a tool whose arguments are the answer, so that answers are read as edits are."""
     asked = AskPerson.model_validate_json(question).asked_fields()
     fields: dict[str, Any] = {_name(number): _field(each) for number, each in enumerate(asked)}
     model: type[BaseModel] = create_model("AnswerForm", **fields)
@@ -249,7 +246,7 @@ def _field(asked: AnswerField) -> tuple[Any, Any]:
 
 
 def _of_few_places(value: Decimal) -> Decimal:
-    """Refuse more than six decimals; a number is told with as many as were given, and not six."""
+    """Return the number; raise an error if it has more than six decimals."""
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and -exponent > MOST_PLACES:
         raise PydanticKnownError("decimal_max_places", {"decimal_places": MOST_PLACES})

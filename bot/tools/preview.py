@@ -1,4 +1,4 @@
-"""What a tool says would happen, before it does: asked on threads of its own, in bounded time."""
+"""Runs tools' previews (what a call would do) on threads of their own, with a time limit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from bot.tools.runner import await_result, conceal_secrets, error_line
 
 
 class AsyncPortal:
-    """Calls async functions from other threads; its own thread starts with the first of them."""
+    """Runs async functions for other threads, on one thread that starts with the first use."""
 
     def __init__(self) -> None:
-        """Nothing is started yet."""
+        """Start nothing yet."""
         self._lock = threading.Lock()
         self._manager: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
 
     def __call__(self) -> BlockingPortal:
-        """Return the portal, started."""
+        """Return the portal; start its thread if needed."""
         with self._lock:
             if self._portal is None:
                 self._manager = start_blocking_portal()
@@ -41,7 +41,7 @@ class AsyncPortal:
             return self._portal
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the portal's thread."""
         with self._lock:
             if self._manager is not None:
                 self._manager.__exit__(None, None, None)
@@ -58,17 +58,17 @@ log = logging.getLogger("countersign.preview")
 
 @dataclass(frozen=True, slots=True)
 class EarlyPreview:
-    """A preview begun before anybody needs it."""
+    """A preview that was started before its result is needed."""
 
     future: Future[Preview]
     begun: float  # of the monotonic clock
 
 
 class Previews:
-    """Has tools say what a call would do; one for all threads."""
+    """Asks tools for the previews of calls; one instance serves all threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        """`seconds` bounds each preview."""
+        """Set the time limit of each preview, in `seconds`."""
         self.portal = AsyncPortal()  # where async previews and async tools run
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="preview")
@@ -94,10 +94,10 @@ class Previews:
         patience: float,
         then: Callable[[], None],
     ) -> Preview:
-        """Return the preview of an edit, begun once for a key: call, revision, arguments.
+        """Return the preview of an edited call; started once per key (call, revision, arguments).
 
-        Raises ToolError where the tool says that the call would fail; NotYetKnownError where it is
-        still being made after `patience` seconds, and `then` is called when it is there.
+        Raises ToolError where the tool says that the call would fail. Raises NotYetKnownError where
+        the preview is not ready after `patience` seconds; `then` is called once it is.
         """
         if tool.preview is None:
             return Preview("")
@@ -119,12 +119,12 @@ class Previews:
             raise
 
     def forget(self, key: tuple[str, int, str]) -> None:
-        """Drop the preview of an edit that is dealt with."""
+        """Drop the preview of an edit that needs it no longer."""
         with self._lock:
             self._ahead.pop(key, None)
 
     def close(self) -> None:
-        """Make no more of them."""
+        """Accept no further previews and cancel those not yet begun."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Future[Preview]:
@@ -156,7 +156,10 @@ class Previews:
     def _ended(
         self, tool: Tool[Any], args: BaseModel, future: Future[Preview], seconds: float
     ) -> Preview:
-        """Return what came of it within so many seconds; raises ToolError as it is, masked."""
+        """Return the finished preview, or a line that says why there is none.
+
+        Waits up to `seconds`. Raises the tool's ToolError, with its secrets masked.
+        """
         try:
             error = future.exception(seconds)
         except TimeoutError:
@@ -185,7 +188,7 @@ def _is_done(future: Future[Preview], seconds: float) -> bool:
 
 
 def _answer(future: Future[Preview], seconds: float, then: Callable[[], None]) -> Future[None]:
-    """Something to wait for that is done with the preview, or when its time is over."""
+    """Return a future that is done when the preview is, or after `seconds`; then call `then`."""
     answer: Future[None] = Future()
 
     def done(_: Future[Preview] | None = None) -> None:

@@ -1,6 +1,7 @@
-"""What has to be true of a tool before it is one: its function, fields, sentences and preview.
+"""Checks that a tool definition is usable: its function, fields, sentences and preview.
 
-Each check raises TypeError or ValueError with the tool's name and what is wrong.
+Each check raises TypeError or ValueError with the tool's name and what is wrong. `schema_text`
+writes the JSON Schema that the model is given.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-# A tool's JSON schema as the model reads it: what people's forms need is left out, and so is
-# what says nothing. Validation keeps to the argument model, not to this.
+# The JSON Schema of a tool as the language model gets it: without what only people's forms need
+# and without empty words. Arguments are validated by the argument model, not by this schema.
 
 # beyond, some servers' grammars cannot be built; validation still keeps to the bound
 MOST_REPEATED = 1_000
@@ -35,7 +36,7 @@ Schema = dict[str, Any]
 
 
 def schema_text(model: type[BaseModel]) -> Schema:
-    """The schema of an argument model in as few words as say everything."""
+    """Return the JSON Schema of an argument model as the language model gets it, shortened."""
     schema: Schema = _plain(model.model_json_schema(schema_generator=_Bounded))
     for key in _NOT_AT_TOP:  # and the tool has a description of its own
         schema.pop(key, None)
@@ -46,7 +47,7 @@ def schema_text(model: type[BaseModel]) -> Schema:
 
 
 class _Bounded(GenerateJsonSchema):
-    """Writes the digits of a decimal, which Pydantic leaves out."""
+    """A JSON Schema generator that adds a decimal's digit limits, which Pydantic leaves out."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
         made = super().decimal_schema(schema)
@@ -95,7 +96,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _spelt_out(pattern: str) -> str:
-    """The same pattern without shorthands and escapes, over which some servers' grammars end."""
+    """Return the pattern without shorthands and escapes, which some servers cannot read."""
     within = False
 
     def spelt(found: re.Match[str]) -> str:
@@ -115,7 +116,7 @@ def _spelt_out(pattern: str) -> str:
 
 
 def _left_out(field: Schema) -> Schema:
-    """A field that is null unless given, as its plain type: the model leaves it out."""
+    """Return a field that defaults to null with its plain type, without null and default."""
     options = field.get("anyOf", [])
     given = [each for each in options if each != {"type": "null"}]
     if given == options or "default" not in field or field["default"] is not None:
@@ -125,7 +126,7 @@ def _left_out(field: Schema) -> Schema:
 
 
 def _said(field: Schema, name: str, title: str) -> Schema:
-    """The field with its title as its description, where that alone says more than its name."""
+    """Return the field with its title as description, if the title says more than its name."""
     words = set(re.findall(r"\w+", title.lower()))
     if "description" in field or words <= set(name.lower().split("_")):
         return field
@@ -148,7 +149,7 @@ def argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
 
 
 def check_fields(tool_name: str, model: type[BaseModel], effect: str, **named: set[str]) -> None:
-    """Refuse a model with a reserved field, and parameters that name fields it has not."""
+    """Raise ValueError for a reserved field name, or a parameter that names a missing field."""
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
@@ -161,7 +162,7 @@ def check_fields(tool_name: str, model: type[BaseModel], effect: str, **named: s
 
 
 def _check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
-    """Refuse a sentence that is no template, or names fields that the model has not."""
+    """Raise ValueError for an effect that is no template, or names fields that the model lacks."""
     try:
         named = list(_named(effect))
     except ValueError as error:
@@ -179,7 +180,7 @@ def check_functions(
     outcome: Callable[..., Any] | None,
     step: Callable[..., Any] | None,
 ) -> None:
-    """Refuse a preview, an outcome or a step sentence that cannot be made for this tool."""
+    """Raise TypeError for a preview, outcome or step function with the wrong parameters."""
     if preview is not None:
         _check_preview(tool_name, model, preview)
     if outcome is not None:
@@ -189,7 +190,7 @@ def check_functions(
 
 
 def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[..., Any]) -> None:
-    """Refuse a preview that cannot be called with this tool's arguments and a context."""
+    """Raise TypeError unless the preview can be called with this tool's arguments and a context."""
     try:
         inspect.signature(preview).bind(None, None)
     except TypeError as error:
@@ -206,7 +207,7 @@ def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[...
 
 
 def _check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
-    """Refuse an outcome sentence that cannot be made from the arguments and the result."""
+    """Raise TypeError unless the outcome function takes the arguments and the result."""
     try:
         inspect.signature(outcome).bind(None, None)
     except TypeError as error:
@@ -214,7 +215,7 @@ def _check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
 
 
 def _check_step(tool_name: str, step: Callable[..., Any]) -> None:
-    """Refuse a step sentence that cannot be made from the arguments."""
+    """Raise TypeError unless the step function can be called with the arguments."""
     try:
         inspect.signature(step).bind(None)
     except TypeError as error:
@@ -227,7 +228,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _named(template: str) -> Iterator[str]:
-    """The fields in a template, those within a format too."""
+    """Yield the field names in a template, including those inside a format specification."""
     for _, name, spec, _ in Formatter().parse(template):
         if name is not None:
             yield name

@@ -1,4 +1,4 @@
-"""Runs one tool call, bounded in time and output, and reports its steps to whoever listens."""
+"""Runs one tool call with limits on time and output, and reports its steps to live listeners."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from bot.tools.declared_secrets import mask_secret_texts
 from storage.masking import mask_secrets
 from storage.models import Call, Run
 
-# Running one tool call: bounded in time and output, its end told apart. It decides nothing and
-# writes nothing.
+# This module decides nothing about a call and writes nothing to the database.
 
 log = logging.getLogger(__name__)
 
 
-# What people are told of a call that ran: its tool's own sentence, else the text it returned.
+# The sentence for people about a finished call: the tool's own, else the text it returned.
 
 
 def tool_outcome(tool: Tool[Any], args: BaseModel, result: Any) -> str:
-    """Return what the tool says of its own run, unmasked; "" where it says nothing in words.
+    """Return one sentence on what a finished call did, unmasked; "" if there is none.
 
-    Raises nothing: the effect has happened, whatever its sentence does.
+    The tool's outcome function gives the sentence, else the result does. Raises nothing: the effect
+    has happened already, even if its sentence fails.
     """
     if tool.outcome is None:
         return _in_words(result)
@@ -58,7 +58,7 @@ def tool_outcome(tool: Tool[Any], args: BaseModel, result: Any) -> str:
 
 
 def _in_words(result: Any) -> str:
-    """Return the first line of a text, or how many rows a table has."""
+    """Return the first non-blank line of a text, or a table's row count; "" for anything else."""
     if isinstance(result, Table):
         return tables.table_summary(result)
     if not isinstance(result, str):
@@ -77,7 +77,7 @@ LOCAL = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryErr
 
 @dataclass(frozen=True, slots=True)
 class ToolSuccess:
-    """It returned."""
+    """The tool returned a result."""
 
     output: str  # for the model, at most the tool's max_output characters
     summary: str  # for people: plain text, one line, at most 200 characters, secrets masked
@@ -86,7 +86,7 @@ class ToolSuccess:
 
 @dataclass(frozen=True, slots=True)
 class ToolRefusal:
-    """It said no, and did nothing where that is certain."""
+    """The tool refused the call; nothing was done, unless `certain` is false."""
 
     message: str
     certain: bool = True  # nothing can have changed
@@ -94,14 +94,14 @@ class ToolRefusal:
 
 @dataclass(frozen=True, slots=True)
 class ToolStateChange:
-    """It would do something else than was shown, and did nothing."""
+    """The tool did nothing because what people were shown no longer holds."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """It failed."""
+    """The tool failed; if not `certain`, something may have changed."""
 
     message: str
     certain: bool  # nothing can have changed
@@ -109,14 +109,14 @@ class ToolFailure:
 
 @dataclass(frozen=True, slots=True)
 class LostToolAnswer:
-    """It may or may not have had its effect."""
+    """The answer to the tool was lost: the effect may or may not have happened."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolTimeout:
-    """It is still running; nobody waits for it any more."""
+    """The tool did not end in time and still runs, but the bot no longer waits for it."""
 
     future: Future[Any]
     message: str
@@ -136,12 +136,11 @@ def run_tool(
     heartbeat: Callable[[], None] | None = None,
     beat: float = 10.0,
 ) -> ToolOutcome:
-    """Call `tool` with validated `args` on a thread of `executor` and wait at most `tool.timeout`
-    seconds.
+    """Call `tool` on a thread of `executor`; wait at most `tool.timeout` seconds for its outcome.
 
-    `portal` is called only when the tool is async. `heartbeat` is called while waiting: first after
-    a second at most, then after ever longer, every `beat` seconds at last; what it raises is
-    logged, for the tool runs on regardless. Raises nothing of its own.
+    `args` are validated. `portal` is called only when the tool is async. `heartbeat` is called
+    while waiting: first after at most a second, then at growing intervals up to `beat` seconds;
+    errors that it raises are logged, since the tool runs on regardless. Raises nothing of its own.
     """
     try:
         # what it logs on its thread is about this call, too
@@ -161,7 +160,7 @@ def run_tool(
 
 
 def tool_end(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
-    """How a finished call ended; also for the late result of a TimedOut."""
+    """Return how a finished call ended; also used for the late result of a ToolTimeout."""
     if future.cancelled():  # an executor cancels only what it has not begun
         return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
     error = future.exception()
@@ -181,7 +180,7 @@ def tool_end(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
 
 
 def error_line(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
-    """Return what a tool raised as one line of at most 1,000 characters, its secrets masked."""
+    """Return a tool's error as one line of at most 1,000 characters, the call's secrets masked."""
     return one_line(tool, args, _message(error), MESSAGE_LENGTH)
 
 
@@ -191,8 +190,9 @@ def one_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
 
 
 def output(result: Any, limit: int) -> str:
-    """A result as the model is given it: text as it is, anything else as compact JSON, at most
-    `limit` characters.
+    """Return a result as the model gets it: text as it is, anything else as compact JSON.
+
+    A text of more than `limit` characters is cut, with a note on how much is missing.
     """
     text = _clean(
         result if isinstance(result, str) else "Done." if result is None else _json(result)
@@ -213,7 +213,11 @@ def _call(
 
 
 async def await_result(result: Awaitable[Any]) -> Any:
-    """Return what an async tool or preview comes to; nothing it raises ends the thread of all."""
+    """Return the result of an async tool or preview.
+
+    Raises RuntimeError in place of KeyboardInterrupt and SystemExit, which would end the shared
+    thread.
+    """
     try:
         return await result
     # would end the shared portal and every other async tool
@@ -253,12 +257,12 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
 
 
 def _summary(tool: Tool[Any], args: BaseModel, result: Any) -> str:
-    """Return what people are told of it, on one line of at most 200 characters."""
+    """Return the sentence people read about a finished call: one line, at most 200 characters."""
     return one_line(tool, args, tool_outcome(tool, args, result), SUMMARY_LENGTH)
 
 
 def _answer_lost(error: BaseException) -> bool:
-    """Whether this, or what it was raised from, means that an answer went missing on the way."""
+    """Whether this error, or a cause of it, means that the tool's own request got no answer."""
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
@@ -286,7 +290,7 @@ def _message(error: BaseException) -> str:
 
 
 def conceal_secrets(tool: Tool[Any], args: BaseModel, text: str) -> str:
-    """Return a text with the call's secrets masked wherever they stand in it."""
+    """Return a text with the call's secrets masked wherever they appear."""
     return mask_secret_texts(text, args, tool.secret_paths(args))
 
 
@@ -295,7 +299,7 @@ def _json(result: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what a database or a socket would choke on: lone surrogates and NUL."""
+    """Return the text with lone surrogates and NUL replaced, which databases and sockets refuse."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
@@ -310,9 +314,9 @@ BETWEEN = 1.0  # seconds between two words of a tool on how far it is
 
 
 def step_sentence(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
-    """Return what a call of this tool does, on one line of at most 100 characters.
+    """Return the live step of a call; its sentence has at most 100 characters on one line.
 
-    Raises nothing: a sentence that fails is none.
+    Raises nothing: if the sentence fails, the step has none.
     """
     doing = ""
     if tool.step is not None:
@@ -334,10 +338,10 @@ def step_sentence(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
 
 
 class StepTeller:
-    """Tells how one call goes on; used by the thread that waits for it, and by its tool."""
+    """Reports one call's progress to live listeners; used by the waiting thread and by the tool."""
 
     def __init__(self, live: Live, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> None:
-        """Its words are put together when somebody listens, once."""
+        """Build nothing yet: the step's texts are made once, when somebody listens."""
         self._live, self._run = live, run
         self._of = tool, args, call
         self._step: ToolStep | None = None
@@ -346,16 +350,16 @@ class StepTeller:
         self.is_long = False  # somebody was told that it takes long
 
     def began(self) -> None:
-        """The tool is about to be called."""
+        """Report that the tool is about to be called."""
         self._tell(EventKind.STEP_BEGAN)
 
     def goes_on(self) -> None:
-        """It takes long."""
+        """Report that the call takes long."""
         self.is_long = True
         self._tell(EventKind.STEP_GOES_ON)
 
     def says(self, words: str) -> None:
-        """The tool says how far it is; any thread, told once a second at most."""
+        """Report the progress that the tool states; from any thread, at most once a second."""
         now = time.monotonic()
         with self._lock:
             if self._is_over:
@@ -368,7 +372,7 @@ class StepTeller:
             self._tell(EventKind.STEP_TOLD)
 
     def ended(self, outcome: ToolOutcome) -> None:
-        """It is over, and how is stored."""
+        """Report the call's outcome, after it was stored."""
         with self._lock:
             self._is_over = True
         self._tell(EventKind.STEP_ENDED, step_end(self._of[0], outcome))
@@ -383,7 +387,7 @@ class StepTeller:
 
 
 def step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
-    """Return how a tool ended."""
+    """Return which kind of end an outcome is, for live listeners."""
     match outcome:
         case ToolSuccess():
             return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED

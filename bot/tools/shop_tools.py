@@ -1,6 +1,6 @@
 """The shop's tools: look up, search, refund, change an address, cancel.
 
-The rules are the shop's, none are here.
+The rules are the shop's own, see `web_shop`; none are here.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Cancel(OrderArguments):
 
 
 def order_tools(shop: Shop) -> list[Tool[Any]]:
-    """The five tools over `shop`, which must have been created."""
+    """Return the five tools that work on `shop`, whose database must have been created."""
     return [_look_up(shop), _search(shop), _refund(shop), _change_address(shop), _cancel(shop)]
 
 
@@ -249,9 +249,9 @@ def _brief(order: Order) -> dict[str, Any]:
 
 
 def _previewed(shop: Shop, lines: Callable[[Any, Order], str]) -> Callable[[Any, ToolContext], str]:
-    """A preview that names the order, then says `lines` about it.
+    """Return a preview function that names the order, followed by `lines` about it.
 
-    ToolError for a missing order, and what `lines` raises.
+    The preview raises ToolError for a missing order, and what `lines` raises.
     """
 
     def preview(args: Any, _context: ToolContext) -> str:

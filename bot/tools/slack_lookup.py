@@ -1,6 +1,6 @@
-"""What the Slack tools share: how a channel is named, found, allowed and previewed.
+"""What the Slack tools share: look-ups of channels and people, previews, and Slack's errors.
 
-It changes nothing in Slack.
+Nothing here changes Slack by itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from slack_sdk.web import SlackResponse
 
 
-# What the Slack tools read: channels and people, by name or id. It changes nothing in Slack.
+# Reading channels and people, by name or id. This part changes nothing in Slack.
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel as Slack describes it now."""
+    """A channel as Slack currently describes it."""
 
     id: str
     name: str
@@ -48,7 +48,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A person as Slack describes them now."""
+    """A person as Slack currently describes them."""
 
     id: str
     handle: str  # without @
@@ -66,37 +66,38 @@ class Member:
 
 
 class CachedDirectory(Directory, Protocol):
-    """The directory with its lists, by id, as Slack has them; at most ten minutes old."""
+    """The directory with Slack's lists of channels and people, by id; at most ten minutes old."""
 
     def channels(self) -> Mapping[str, dict[str, Any]]:
-        """All channels that are not archived and that the bot can see."""
+        """Return all channels that are not archived and that the bot can see, by id."""
         ...
 
     def everybody(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
-        """Everybody in the workspace; `anew` where a name was missing."""
+        """Return everybody in the workspace by id; `anew` asks again, where a name was missing."""
         ...
 
     def private_channels(self, user: str) -> frozenset[str]:
-        """The private channels that the person and the bot are in."""
+        """Return the ids of the private channels that both the person and the bot are in."""
         ...
 
 
 class SlackLookup:
-    """Reads over the directory, and a client for what has to be as it is now. Thread-safe."""
+    """Looks up channels and people, in the cached directory or live in Slack. Thread-safe."""
 
     def __init__(self, client: WebClient, directory: CachedDirectory) -> None:
-        """Keeps nothing; the directory remembers."""
+        """Use `client` for live look-ups and `directory` for cached ones."""
         self._client = client
         self._directory = directory
 
     def channels(self) -> list[Channel]:
-        """All channels that are not archived and that the bot can see, by name."""
+        """Return all channels that are not archived and that the bot can see, sorted by name."""
         listed = _asked("its channels", self._directory.channels)
         return sorted(map(_channel, listed.values()), key=lambda channel: channel.name)
 
     def channel(self, channel_id: str) -> Channel:
-        """The channel of that id as it is now; ToolError where there is none or it is a
-        conversation.
+        """Return the channel with this id as it is now.
+
+        Raises ToolError where there is none, or where it is a direct conversation.
         """
 
         def read() -> Any:
@@ -110,21 +111,24 @@ class SlackLookup:
         return _channel(info)
 
     def people(self, *, anew: bool = False) -> list[Member]:
-        """Everybody whose account is active, without bots, by name."""
+        """Return everybody with an active account, without bots, sorted by name."""
         listed = _asked("its people", lambda: self._directory.everybody(anew=anew))
         active = [each for each in map(_member, listed.values()) if not (each.bot or each.deleted)]
         return sorted(active, key=lambda each: each.name.casefold())
 
     def private_of(self, user: str) -> frozenset[str]:
-        """The ids of the private channels that the person is in, and the bot."""
+        """Return the ids of the private channels that both the person and the bot are in."""
         return _asked(f"where {user} is", lambda: self._directory.private_channels(user))
 
     def persons(self, users: Sequence[str]) -> list[Member]:
-        """The people of these ids, each once; ToolError where one is not there, left or a bot."""
+        """Return the people with these ids, each once.
+
+        Raises ToolError for an id that is unknown, deactivated or a bot's.
+        """
         return [self._by_id(user) for user in dict.fromkeys(users)]
 
     def members(self, channel: Channel) -> frozenset[str]:
-        """The user ids in a channel, at most a minute old."""
+        """Return the ids of the users in a channel, at most a minute old."""
         return _asked(f"who is in #{channel.name}", lambda: self._directory.members(channel.id))
 
     def _by_id(self, user: str) -> Member:
@@ -143,8 +147,9 @@ class SlackLookup:
 
 
 def _asked(what: str, read: Callable[[], T], missing: str | None = None) -> T:
-    """What `read` gives; ToolError with `missing` where Slack says there is no such thing, and for
-    any failure.
+    """Return what `read` gives, turning any failure into a ToolError.
+
+    Its message is `missing` where Slack says that the thing does not exist.
     """
     try:
         return read()
@@ -192,7 +197,7 @@ def _member(user: dict[str, Any]) -> Member:
     )
 
 
-# What Slack's refusals mean: certainly nothing happened, in a sentence, or nobody knows.
+# What Slack's errors mean: either certainly nothing happened, or the outcome is not known.
 
 # what slack_sdk raises where an answer is no text, no JSON object, or none at all
 UNREADABLE = ValueError, LookupError, AttributeError, SlackRequestError
@@ -228,10 +233,11 @@ STEMS = {
 
 
 def change_slack(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
-    """Slack's answer to a call that changes something; `doing` and `channel` are for the sentences.
+    """Run a call that changes something in Slack, and return Slack's answer.
 
-    Raises ToolError when Slack refused, so that nothing happened; ConnectionError when its answer
-    leaves that open. What the connection itself raises rises as it is.
+    `doing` and `channel` are words for the error messages. Raises ToolError when Slack refused, so
+    that nothing happened; ConnectionError when its answer leaves that open. Errors of the
+    connection itself are passed on.
     """
     try:
         return call()
@@ -268,8 +274,10 @@ class SlackArguments(BaseModel):
 def target_channel(
     lookup: SlackLookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
 ) -> Channel:
-    """The channel to act on; ToolError where the requester has no place in it or outsiders would
-    read along.
+    """Return the channel to act on.
+
+    Raises ToolError where it is private and the requester is not in it, or where it is shared with
+    another company and that is not `external_ok`.
     """
     channel = lookup.channel(channel_id)
     if channel.private and context.requester not in lookup.members(channel):
@@ -283,18 +291,16 @@ def target_channel(
 
 
 def escape_text(text: str) -> str:
-    """As Slack wants it: with these three characters replaced nothing in it is a mention, a
-    broadcast or a link.
-    """
+    """Return the text with &, < and > escaped for Slack: no mention, broadcast or link remains."""
     return html.escape(text, quote=False)
 
 
 def channel_preview(
     lookup: SlackLookup, details: Callable[[Any, Channel, ToolContext], list[str]]
 ) -> Callable[[Any, ToolContext], str]:
-    """A preview that says which channel is meant, then `details`.
+    """Return a preview function that names the channel, followed by the lines of `details`.
 
-    ToolError where nothing could be done in it.
+    The preview raises ToolError where nothing can be done in the channel.
     """
 
     def preview(args: Any, context: ToolContext) -> str:

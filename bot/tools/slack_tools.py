@@ -1,9 +1,8 @@
-"""The agent's only way to reach Slack. Text goes out as text: no blocks, no live mentions, always
-signed.
+"""The Slack tools: list channels and people, post, schedule, create channels, invite, set a topic.
 
-The client is given and should have no retry handlers: a post repeated by itself would be a second
-post. Names are looked up when a tool runs, and when its preview is made, so that a card says which
-channel and who is meant.
+Messages go out as plain text: no blocks, no live mentions, always signed. The given client should
+have no retry handlers, since a repeated post is a second post. Names are looked up when a tool
+runs, and when its preview is made, so that a card says which channel and person is meant.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
 
 
-# The Slack tools that post, now or later: text only, without live mentions, always signed.
+# The Slack tools that post, at once or later: text only, no live mentions, always signed.
 
 EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload holds the call's id
 FARTHEST = timedelta(days=120)
@@ -84,9 +83,7 @@ class Schedule(Post):
 
 
 def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
-    """post_message over `client`, which should have no retry handlers: a repeated post is a second
-    post.
-    """
+    """Return the post_message tool; `client` should have no retry handlers, to never post twice."""
 
     @tool(
         title="Post a message",
@@ -121,7 +118,7 @@ def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
 
 
 def schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
-    """schedule_message over `client`; the same holds."""
+    """Return the schedule_message tool; `client` should have no retry handlers."""
 
     def details(args: Schedule, channel: Channel, context: ToolContext) -> list[str]:
         _check_time(args.at, context.now)
@@ -227,7 +224,7 @@ class SetTopic(SlackArguments):
 
 
 def slack_tools(client: WebClient, directory: CachedDirectory) -> list[Tool[Any]]:
-    """Build the seven tools; `client` has no retry handlers, `directory` knows who is where."""
+    """Return the seven Slack tools; `client` should have no retry handlers."""
     lookup = SlackLookup(client, directory)
     return [
         _list_channels(lookup),

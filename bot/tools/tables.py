@@ -1,7 +1,6 @@
-"""A tool's Table in its three forms: JSON lines for the model, text cells for people, a CSV file.
-Pure.
+"""Writes a tool's Table as JSON lines for the model, text cells for people, or a CSV file. Pure.
 
-What comes out of a database is not trusted: no cell can become a formula in a spreadsheet.
+Data from a database is not trusted: no cell can become a formula in a spreadsheet.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
 
 
 def json_table(table: Table) -> Table:
-    """The same with values that JSON has: exact decimals as text, times in ISO form, bytes in
-    base64.
+    """Return the table with JSON values.
+
+    Decimals become exact text, times ISO text, bytes base64.
     """
     cells = to_jsonable_python(
         table.rows, fallback=str, inf_nan_mode="strings", bytes_mode="base64"
@@ -31,8 +31,9 @@ def json_table(table: Table) -> Table:
 
 
 def table_for_model(table: Table, limit: int) -> str:
-    """A line with the columns, a JSON list per row, as many as fit into `limit` characters, and
-    what is missing.
+    """Return the columns and then the rows, one JSON list per line, in at most `limit` characters.
+
+    The last line is a note on the rows that are missing, if any.
     """
     lines = [_json(list(table.columns))]
     left = limit - len(lines[0]) - NOTE_LENGTH
@@ -49,13 +50,13 @@ def table_for_model(table: Table, limit: int) -> str:
 
 
 def table_summary(table: Table) -> str:
-    """One line for the card."""
+    """Return the number of rows as a phrase for the card, for example "12 rows"."""
     count = f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}"
     return f"{count}, and there are more" if table.more else count
 
 
 def table_cell(value: Any) -> str:
-    """A value as people read it."""
+    """Return a cell's value as text for people; "—" for None, "(empty)" for an empty text."""
     if value is None:
         return "—"
     if isinstance(value, bool):
@@ -66,9 +67,9 @@ def table_cell(value: Any) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """The whole table as CSV (RFC 4180).
+    """Return the whole table as CSV (RFC 4180).
 
-    An apostrophe comes before what a spreadsheet would take for a formula.
+    An apostrophe is put before a text that a spreadsheet would take for a formula.
     """
     out = io.StringIO()
     writer = csv.writer(out)

@@ -1,10 +1,9 @@
-"""The demo's web shop: a small SQLite database with its rules. It knows neither Slack, models nor
-approvals.
+"""The demo's web shop: a small SQLite database with its rules, without Slack, models or approvals.
 
 Money is whole cents in the database and Decimal outside. Every method opens its own connection, so
-that any thread may call it. Writes run in `BEGIN IMMEDIATE` under a key: the same key gives the
-same result and has its effect once. A rule that says no raises ToolError with a sentence for
-whoever asked.
+any thread may call it. Writes run in `BEGIN IMMEDIATE` under an idempotency key: the same key gives
+the same result and has its effect once. A broken rule raises ToolError with a sentence for the
+requester.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, Literal
 
 from bot.tools import ToolError
 
-# What the demo's shop is born with: tables, customers, products, orders.
+# The initial content of the demo's shop: tables, customers, products, orders.
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS customer (
@@ -159,7 +158,7 @@ BETWEEN_ORDERS = timedelta(hours=37)
 
 
 def shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Every row of the new shop as (table, values), in an order that foreign keys accept."""
+    """Yield every row of a new shop as (table, values), in an order that foreign keys accept."""
     for number, customer in enumerate(CUSTOMERS, start=1):
         yield "customer", (number, *customer)
     for product in PRODUCTS:
@@ -186,7 +185,7 @@ def shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield "payment", (None, order_id, "refund", amount, at, reason, None)
 
 
-# An order of the demo's web shop, and how it is read.
+# One order of the demo's web shop, and reading it from the database.
 
 OrderStatus = Literal["pending", "processing", "shipped", "delivered", "returned", "cancelled"]
 BEFORE_SHIPPING = ("pending", "processing")
@@ -194,7 +193,7 @@ BEFORE_SHIPPING = ("pending", "processing")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order as people speak of it; money in EUR."""
+    """One order with customer, items and payments; money in EUR."""
 
     id: int
     customer: str
@@ -209,11 +208,11 @@ class Order:
 
     @property
     def left(self) -> Decimal:
-        """What can still be refunded, in EUR."""
+        """The amount that can still be refunded, in EUR."""
         return self.paid - self.refunded
 
     def check_refund(self, amount: Decimal) -> None:
-        """Raise ToolError where so much cannot be refunded."""
+        """Raise ToolError if this amount (EUR) cannot be refunded."""
         if not self.paid:
             raise ToolError(f"Order {self.id} has not been paid, so there is nothing to refund.")
         if not self.left:
@@ -222,14 +221,14 @@ class Order:
             raise ToolError(f"Order {self.id} has {self.left} EUR left to refund.")
 
     def check_address(self, address: Mapping[str, str]) -> None:
-        """Raise ToolError where it cannot be sent there instead."""
+        """Raise ToolError if the address can no longer change, or is this one already."""
         if self.status not in BEFORE_SHIPPING:
             raise ToolError(f"Order {self.id} is {self.status}; its address can no longer change.")
         if dict(address) == self.address:
             raise ToolError(f"Order {self.id} already goes to that address.")
 
     def check_cancel(self) -> None:
-        """Raise ToolError where it cannot be cancelled any more."""
+        """Raise ToolError if the order can no longer be cancelled."""
         if self.status == "cancelled":
             raise ToolError(f"Order {self.id} is cancelled already.")
         if self.status not in BEFORE_SHIPPING:
@@ -240,12 +239,12 @@ class Order:
 
 
 def euros(cents: int) -> Decimal:
-    """Cents as EUR with two places: 8990 -> Decimal("89.90")."""
+    """Return cents as EUR with two places: 8990 -> Decimal("89.90")."""
     return Decimal(cents).scaleb(-2)
 
 
 def cents(amount: Decimal) -> int:
-    """EUR as whole cents; ValueError where a fraction of a cent would be lost."""
+    """Return EUR as whole cents; ValueError where a fraction of a cent would be lost."""
     whole = int(amount.scaleb(2))
     if whole != amount.scaleb(2):
         raise ValueError(f"{amount} EUR is not a whole number of cents")
@@ -253,12 +252,12 @@ def cents(amount: Decimal) -> int:
 
 
 def address_line(address: Mapping[str, str]) -> str:
-    """An address as people write it in a sentence."""
+    """Return an address on one line, as in a sentence."""
     return f"{address['street']}, {address['postal_code']} {address['city']}, {address['country']}"
 
 
 def read_order(db: sqlite3.Connection, order_id: int) -> Order:
-    """Return the order of that number; ToolError where there is none."""
+    """Return the order with this number; ToolError if there is none."""
     row = db.execute(
         "SELECT c.name, c.email, o.status, o.placed_at, o.street, o.postal_code, o.city, o.country,"
         " (SELECT coalesce(sum(quantity * unit_cents), 0) FROM order_line WHERE order_id = o.id),"
@@ -295,13 +294,13 @@ Write = Callable[[sqlite3.Connection, Order], Receipt]
 
 
 class Shop:
-    """The shop in one SQLite file."""
+    """The demo's shop, stored in one SQLite file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def create(self) -> None:
-        """Make the tables and the demo's data.
+        """Create the tables and the demo's data.
 
         A shop that already has customers is left as it is.
         """
@@ -317,16 +316,16 @@ class Shop:
                 db.execute(statement, values)
 
     def order(self, order_id: int) -> Order:
-        """The order of that number; ToolError where there is none."""
+        """Return the order with this number; ToolError if there is none."""
         with self._read() as db:
             return read_order(db, order_id)
 
     def search(
         self, customer: str | None, status: OrderStatus | None, limit: int
     ) -> tuple[list[Order], int]:
-        """Newest orders first, at most `limit`, and how many match.
+        """Return at most `limit` matching orders, newest first, and how many match in all.
 
-        `customer` is part of a name or e-mail.
+        `customer` is part of a name or e-mail address; None matches everything.
         """
         query = (
             "FROM orders o JOIN customer c ON c.id = o.customer_id"
@@ -342,7 +341,7 @@ class Shop:
     def refund(
         self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime
     ) -> Receipt:
-        """Pay back `amount` EUR; ToolError for more than is left of what was paid."""
+        """Pay back `amount` EUR and return a receipt; ToolError for more than can be refunded."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_refund(amount)
@@ -360,7 +359,7 @@ class Shop:
     def change_address(
         self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime
     ) -> Receipt:
-        """Send the order elsewhere; ToolError once it has left the warehouse."""
+        """Change the delivery address and return a receipt; ToolError once it has shipped."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_address(address)
@@ -376,7 +375,7 @@ class Shop:
         return self._once(key, "address", order_id, request, at, effect)
 
     def cancel(self, key: str, order_id: int, reason: str, restock: bool, at: datetime) -> Receipt:
-        """Cancel an order that has not shipped and pay back what is left, else ToolError."""
+        """Cancel an order and pay back what is left; ToolError once the order has shipped."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_cancel()
@@ -398,7 +397,7 @@ class Shop:
         )
 
     def stock(self, sku: str) -> int:
-        """How many of a product are in stock; ToolError for an unknown one."""
+        """Return how many pieces of a product are in stock; ToolError for an unknown product."""
         with self._read() as db:
             row = db.execute("SELECT stock FROM product WHERE sku = ?", (sku,)).fetchone()
         if row is None:
@@ -406,8 +405,9 @@ class Shop:
         return int(row[0])
 
     def events(self, order_id: int) -> list[tuple[str, str | None]]:
-        """What happened to an order, oldest first: kind and idempotency key (None for the shop's
-        own history).
+        """Return the order's history, oldest first, as (kind, idempotency key).
+
+        The key is None for events of the shop's own.
         """
         with self._read() as db:
             return db.execute(
@@ -423,7 +423,10 @@ class Shop:
         at: datetime,
         effect: Write,
     ) -> Receipt:
-        """Run `effect` and log it under `key`, or give the result that key already had."""
+        """Run `effect` and store its result under `key`, or return the result already stored there.
+
+        Raises ToolError where the key was used for another request.
+        """
         if not key:
             raise ValueError("a write needs an idempotency key")
         asked = json.dumps([kind, order_id, request], sort_keys=True)

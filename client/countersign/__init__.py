@@ -1,8 +1,8 @@
-"""For programs that ask people before they act, over HTTP.
+"""Client for programs that ask people for approval over HTTP before they act.
 
 from countersign import Countersign, countersigned
 
-What is named here is loaded when it is first used, so that the command line starts without it.
+Each name below is imported when it is first used, so that the command line starts without it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is named above where it is first used."""
+    """Import a name of `__all__` from its module when it is used; AttributeError for any other."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'request')}"), name)

@@ -1,4 +1,4 @@
-"""`python -m countersign` and the command `countersign`."""
+"""Entry point of `python -m countersign` and of the command `countersign`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Asks people by HTTP before something is done, from any program: the client of docs/programs.md.
+"""HTTP client with which any program asks people before it acts; see docs/programs.md.
 
-A lost line is tried again, and nothing is asked or handed out twice for that.
+A request whose connection fails is sent again; nothing is asked or handed out twice because of
+that.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
 
 
 class GivenUp(CountersignError):
-    """Whoever waited does so no more; the request stands as it did."""
+    """Raised by a wait that its caller has given up; the wait itself does not end the request."""
 
 
 class Countersign:
-    """One address and one key; any thread may use it."""
+    """A client for one Countersign address and one key; safe to use from any thread."""
 
     def __init__(self, url: str = "", key: str = "") -> None:
-        """`url` and `key` are by default those in COUNTERSIGN_URL and COUNTERSIGN_API_KEY.
+        """Take `url` and `key`, by default from COUNTERSIGN_URL and COUNTERSIGN_API_KEY.
 
-        `url` may be unix:PATH, the bot's own socket, where its account needs no key. Raises
-        NotAllowed where one of them is missing, or cannot be right.
+        `url` may be unix:PATH, the bot's own socket, where the bot's own account needs no key.
+        Raises NotAllowed if one of them is missing or malformed.
         """
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
@@ -62,10 +63,11 @@ class Countersign:
 
     @classmethod
     def beside(cls, record: str | os.PathLike[str] = "") -> Countersign:
-        """Return what asks the bot on this machine, at the socket beside its record.
+        """Return a client for the bot on this machine, at the Unix socket beside its database.
 
-        `record`: its SQLite file, by default that of DATABASE_URL, else countersign.db here. The
-        account has to be the bot's own; it needs no key, and says who asks each time.
+        `record`: the bot's SQLite file, by default the one in DATABASE_URL, else countersign.db in
+        the working directory. This process has to run under the bot's account; it needs no key, and
+        each request has to name its requester.
         """
         return cls(address_beside(record))
 
@@ -77,22 +79,21 @@ class Countersign:
         deadline: Seconds | None = None,
         **circumstances: str,
     ) -> Request:
-        """Put a call before people, and return once it is stored; nothing is decided by then.
+        """Ask people to approve a call, and return once the request is stored, still undecided.
 
-        `what`: a tool of Countersign's own, by name, which it then runs; or what this program does
-        itself. `deadline`: seconds that people have, where policy gives no fewer. Further: `run`,
-        `requester`, `channel` and `reason`, as `asking` has them, and `call`, as a run names it.
+        `what`: the name of one of Countersign's own tools, which Countersign then runs, or an
+        action that this program runs itself. `deadline`: seconds that people have to decide; a
+        shorter deadline of the policy wins. `circumstances`: `run`, `requester`, `channel` and
+        `reason` as for `asking`, and `call`, the run's own name for this call.
 
-        Raises NotAllowed, Unreachable, and ValueError for arguments that are no JSON.
+        Raises NotAllowed, Unreachable, and ValueError or TypeError for arguments that are not JSON.
         """
         return self._put(what, arguments, replace(current(), **circumstances), deadline)
 
     def open_request(
         self, what: str | OwnAction, arguments: Mapping[str, Any], **circumstances: str
     ) -> Request:
-        """Put a call before people as `request` does, but anew where that of the same run has
-        ended.
-        """
+        """Ask as `request` does, but make a new request if the earlier one of the run has ended."""
         around = replace(current(), **circumstances)
         return self._put(what, arguments, around, None, while_open=True)
 
@@ -121,7 +122,11 @@ class Countersign:
         return _request(self._wire.post(REQUESTS, body, key=key))
 
     def look(self, request_id: str, wait: Seconds = 0.0) -> Request:
-        """Return how a request stands, after so many seconds at most where people decide still."""
+        """Return a request's current state, after waiting up to `wait` seconds (60 at most).
+
+        It waits for a decision, and then for the end of a call that has begun or that Countersign
+        runs.
+        """
         return self._look(REQUESTS, request_id, wait)
 
     def wait(
@@ -131,18 +136,19 @@ class Countersign:
         *,
         given_up: threading.Event | None = None,
     ) -> Request:
-        """Return it once it is decided, or after so many seconds as it then stands.
+        """Return the request once it is decided, or in its current state after `seconds`.
 
-        None: as long as it takes. Once `given_up` is set, raises GivenUp within a minute.
+        `seconds` None: wait as long as it takes. Once `given_up` is set, raises GivenUp within a
+        minute.
         """
         return self._until(REQUESTS, request_id, seconds, given_up, IS_DECIDED)
 
     def ended(self, request_id: str, seconds: Seconds | None = None) -> Request:
-        """Return it once nothing more will come of it, or after so many seconds as it stands."""
+        """Return the request once it has ended, or in its current state after `seconds`."""
         return self._until(REQUESTS, request_id, seconds, None, HAS_ENDED)
 
     def left(self, request_id: str) -> Request:
-        """Return it once nobody runs it (any more), as it then stands."""
+        """Return the request as soon as its status is not RUNNING; wait without a time limit."""
         return self._until(
             REQUESTS,
             request_id,
@@ -154,11 +160,11 @@ class Countersign:
     def claim(
         self, request_id: str, claimant: str = "", *, patience: Seconds = PATIENCE
     ) -> Handout:
-        """Take what was approved, to run it now; once, and with these arguments.
+        """Claim an approved call to run it now, once, with the arguments that were approved.
 
-        `claimant`: a random text of 16 characters or more, made anew for each attempt; the same
-        one is given the same again, and more time. Raises AlreadyTaken, why it is not approved
-        (any more), NotAllowed and Unreachable.
+        `claimant`: a random text of 16 characters or more, new for each attempt; a second claim
+        with the same text returns the same handout and renews the lease. Raises AlreadyTaken, the
+        error that says why the call is not approved (any more), NotAllowed and Unreachable.
         """
         said = {"claimant": claimant or new_claimant()}
         try:
@@ -178,29 +184,30 @@ class Countersign:
     def report(
         self, request_id: str, claimant: str, *, succeeded: bool | None, result: Any
     ) -> Request:
-        """Say what came of it; `result` is JSON of 100 kB at most. Raises NotAllowed, Unreachable.
+        """Report how a claimed call went; `result` is JSON of at most 100 kB.
 
-        `succeeded`: None where this program has handed it on, and cannot say how it goes; it may
-        say so later. NotAllowed is for who has not claimed it, or where it was said otherwise
-        before.
+        `succeeded`: None if this program has passed the work on and cannot say how it goes; it may
+        report that later. Raises NotAllowed if this claimant has not claimed the call or a
+        different outcome was reported before, and Unreachable.
         """
         said = {"claimant": claimant, "succeeded": succeeded, "result": result}
         return _request(self._wire.post(_path(request_id, "outcome"), said))
 
     def cancel(self, request_id: str, *, patience: Seconds = PATIENCE) -> Request:
-        """Take it back; raises NotAllowed where it has ended, or was handed out."""
+        """Cancel a request; raises NotAllowed if it has ended or was handed out."""
         return _request(self._wire.post(_path(request_id, "cancel"), {}, patience=patience))
 
     def withdraw(self, request_id: str) -> Request:
-        """Return it as it stands once nobody waits for it: cancelled, unless it was decided."""
+        """Cancel a request if that is still possible, and return its state."""
         try:
             return self.cancel(request_id)
         except NotAllowed:
             return self.look(request_id)
 
     def open_question(self, question: str | Mapping[str, Any], **circumstances: str) -> Request:
-        """Put a question before somebody, and return once it is stored; anew where that of the
-        same run has ended.
+        """Ask a person a question, and return once it is stored.
+
+        If the same question of the same run has ended, a new one is asked.
         """
         return self._put_question(question, replace(current(), **circumstances), while_open=True)
 
@@ -221,11 +228,11 @@ class Countersign:
     def hook(
         self, said: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
     ) -> dict[str, Any]:
-        """Hand on what Claude Code says at one of its hooks; return what it is answered.
+        """Send Countersign the input of a Claude Code hook, and return the answer for Claude Code.
 
-        Before people have decided, after `look` seconds: the request's `id`, `link` and `status`;
-        say the same again then. `terms`: those of the hook's address. Raises NotAllowed and
-        Unreachable.
+        If people have not decided after `look` seconds, the answer has the request's `id`, `link`
+        and `status` instead; send the same input again then. `terms`: query parameters of the
+        hook's address. Raises NotAllowed and Unreachable.
         """
         path = f"{HOOK}?{urlencode(terms)}" if terms else HOOK
         answer = self._wire.post(path, said, later=look)
@@ -239,10 +246,11 @@ class Countersign:
         seconds: Seconds | None = None,
         **circumstances: str,
     ) -> Any:
-        """Ask somebody for information, and return what they say; it approves nothing.
+        """Ask a person for information and return their answer, which approves nothing.
 
-        `question`: words, or the arguments of the tool ask_person. Waits `seconds`, None: as long
-        as it takes. Raises Expired, Rejected for who cannot answer, NotAllowed and Unreachable.
+        `question`: words, or the arguments of the tool ask_person. Waits `seconds`; None: as long
+        as it takes. Raises Expired if nobody answers in time, Rejected if the person cannot answer,
+        NotAllowed and Unreachable.
         """
         request = self._put_question(question, replace(current(), **circumstances))
         request = self._until(QUESTIONS, request.id, seconds, None, HAS_ENDED)
@@ -301,7 +309,7 @@ class Countersign:
 
 
 def new_claimant() -> str:
-    """Return a name for one attempt to run something."""
+    """Return a random identifier for one attempt to run an approved call."""
     return uuid.uuid4().hex
 
 
@@ -310,7 +318,7 @@ def _path(request_id: str, act: str) -> str:
 
 
 def _said(around: Circumstances) -> dict[str, str]:
-    """In whose name and where, as the API is told; what is left out is as the key has it."""
+    """Return requester and channel for the API; an empty one is left out, so the key decides."""
     found = {"requester": around.requester, "channel": around.channel}
     return {name: text for name, text in found.items() if text}
 

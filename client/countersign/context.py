@@ -1,4 +1,4 @@
-"""In whose name, where and why something is asked, for all that is asked within a block.
+"""Who asks, where and why, for all requests that are made within a block.
 
 with asking(run="thread 7", requester="@ben", channel="#support"):
     agent.run(…)
@@ -27,11 +27,11 @@ from countersign.request import (
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a request has beside what is asked.
+    """Who makes a request, where and why, and the run that it belongs to.
 
-    `run`: what the work is called, the same in every life of it: what was asked within it once is
-    not asked again. `requester`: a Slack user id or @handle. `channel`: an id or #name. `reason`:
-    for the approver. `call`: what the run calls this call, where it has names for its calls.
+    `run`: a name for the work, the same in every life of the process: a call asked once within the
+    run is not asked again. `requester`: a Slack user id or @handle. `channel`: an id or #name.
+    `reason`: for the approver. `call`: the run's own name for this call, if it names its calls.
     """
 
     run: str = ""
@@ -45,7 +45,7 @@ _NOW: ContextVar[Circumstances] = ContextVar("circumstances", default=Circumstan
 
 
 def current() -> Circumstances:
-    """Return the circumstances of this block."""
+    """Return the circumstances of the surrounding `asking` block; empty ones outside of any."""
     return _NOW.get()
 
 
@@ -57,9 +57,10 @@ def asking(
     channel: str | None = None,
     reason: str | None = None,
 ) -> Iterator[Circumstances]:
-    """Have what is asked in this block asked so; what is left out stays as it is around it.
+    """Set the circumstances of all requests in this block; None keeps the outer block's value.
 
-    It holds in tasks and in threads that copy the context (`asyncio.to_thread`), in no others.
+    Applies in tasks and in threads that copy the context (`asyncio.to_thread`), in no other
+    threads.
     """
     given = {"run": run, "requester": requester, "channel": channel, "reason": reason}
     made = replace(current(), **{name: text for name, text in given.items() if text is not None})
@@ -71,28 +72,28 @@ def asking(
 
 
 def key_of(run: str, what: str, arguments: Mapping[str, Any]) -> str:
-    """Return the idempotency key: the same for the same call in the same run, else a new one."""
+    """Return an idempotency key: the same for the same call in one run, random without a run."""
     if not run:
         return uuid.uuid4().hex
     body = json.dumps([run, what, arguments], sort_keys=True)
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-# Calls for which a framework keeps its work while people decide, so that no process waits.
+# For frameworks that save their work while people decide, so that no process waits.
 
 
 def undecided(request: Request) -> None:
-    """Raise Undecided: what is done where a framework suspends somewhere else."""
+    """Raise Undecided for a request: the default way in which a call is suspended."""
     raise Undecided("Nobody has decided yet. It was not done.", request)
 
 
 @dataclass(frozen=True, slots=True)
 class Suspension:
-    """Under what name one tool call is asked, and how the framework that makes it suspends.
+    """The names of one tool call in its framework, and how the framework suspends the call.
 
-    `run`, `call`: what the framework calls its work and this call, the same in every life of both;
-    `call` is empty where it names none. `suspend`: raises what the framework suspends by; where it
-    returns, it is looked again.
+    `run`, `call`: the framework's names for its work and this call, the same in every life of both;
+    `call` is empty if there is none. `suspend`: raises the exception by which the framework
+    suspends; if it returns, the request is read again.
     """
 
     run: str
@@ -104,7 +105,7 @@ _SUSPENSION: ContextVar[Suspension | None] = ContextVar("suspension", default=No
 
 
 def suspension_now() -> Suspension | None:
-    """Return how a call is suspended that is made here; None where it waits."""
+    """Return the suspension for calls that are made here; None if such calls wait for people."""
     return _SUSPENSION.get()
 
 
@@ -112,7 +113,7 @@ def suspension_now() -> Suspension | None:
 def suspending(suspension: Suspension) -> Iterator[None]:
     """Have decorated functions that are called in this block suspend instead of waiting.
 
-    What would not run raises then, also where a function `tells_why`.
+    A call that does not run raises its error then, even if the function `tells_why`.
     """
     token = _SUSPENSION.set(suspension)
     try:
@@ -122,12 +123,12 @@ def suspending(suspension: Suspension) -> Iterator[None]:
 
 
 def as_told(error: CountersignError) -> str:
-    """Return why a call did not run, in words for whoever asked."""
+    """Return a sentence that says why a call did not run, for the person or agent that asked."""
     known = isinstance(error, AlreadyTaken | DidNotWork | Undecided)  # it may have been done
     return str(error) if known else f"It was not done. {error}"
 
 
 def refusal_of(request: Request) -> str | None:
-    """Return why a decided request is not run any more, in words; None where it may be."""
+    """Return a sentence that says why a decided request must not run; None if it may run."""
     trouble = trouble_of(request)
     return None if trouble is None else as_told(trouble)

@@ -1,10 +1,11 @@
-"""`@countersigned`: a function that is run once people have approved the call, as they approved it.
+"""`@countersigned`: a decorator that runs a function only after people have approved the call.
 
     @countersigned(title="Deploy", effect="Deploy {version} to {env}")
     def deploy(version: str, env: str) -> str:
         …
 
-It keeps name, documentation and signature, so that a framework makes a tool of it as of any other.
+The function keeps its name, documentation and signature, so that an agent framework can make a tool
+of it as of any other.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from countersign.gated_call import GatedCall, TakenCall, Terms
 from countersign.request import CountersignError, Does, OwnAction, Request, as_effect
 from countersign.schema import FunctionShape, named_parameters, shape_of
 
-# Work for asyncio on threads of its own: they may wait for days, and hold up no other, nor the
-# end of the process.
+# Blocking work for asyncio, each on its own thread: it may wait for days without holding up other
+# work or the end of the process.
 
 T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return what `work` returns, or raise what it raises; in the context of whoever awaits.
+    """Run `work` on its own thread, in the caller's context; return its result or raise its error.
 
-    Whoever is cancelled does not wait for it; it goes on.
+    If the awaiting task is cancelled, the thread goes on by itself.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
@@ -77,21 +78,21 @@ def countersigned(
     client: Countersign | None = None,
     **circumstances: str,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have people approve each call of a function before it runs; sync or async.
+    """Have people approve each call of a function, sync or async, before the call runs.
 
-    `title`: what it is, by default the function's name in words. `effect`: what a call would do,
-    with {parameter}; by default the title. `does`: read, write or destructive; unsaid, it counts as
-    destructive. `without`: parameters that people are not shown and cannot change (a framework's
-    context). `wait`: seconds that people have and the call waits; None: as long as policy says.
-    `tells_why`: where the function did not run, return why, in words, and raise nothing: for an
-    agent's tools. `client`: by default one of the environment. Further: `run`, `requester`,
-    `channel` and `reason`, as
-    `asking` has them, which goes before these.
+    `title`: what the function does, by default its name in words. `effect`: what one call would do,
+    with {parameter}; by default the title. `does`: read, write or destructive; if left out, the
+    call counts as destructive. `without`: parameters that people are not shown and cannot change (a
+    framework's context). `wait`: seconds that people have and the call waits; None: as long as
+    policy says. `tells_why`: if the function did not run, return the reason in words instead of
+    raising: for an agent's tools. `client`: by default one with the settings of the environment.
+    `circumstances`: `run`, `requester`, `channel` and `reason`; values set by `asking` win over
+    these.
 
-    The function runs with the arguments as people approved them, perhaps edited; what it returns
-    or raises is reported. A call raises Rejected, Expired, AlreadyTaken, DidNotWork, NotAllowed or
-    Unreachable, and then the function did not run. Raises TypeError and ValueError, when the
-    function is decorated, for what cannot be shown to people.
+    The function runs with the arguments as people approved them, perhaps edited; its result or
+    exception is reported. A call raises Rejected, Expired, AlreadyTaken, DidNotWork, NotAllowed or
+    Unreachable, and then the function did not run. Raises TypeError and ValueError at decoration
+    for a function that cannot be shown to people.
     """
 
     terms = Terms(client, wait, Circumstances(**circumstances), tells_why)
@@ -108,10 +109,10 @@ def countersigned(
 
 
 def ask(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Request:
-    """Put a call of a decorated function before people, and return how it stands; waits for nobody.
+    """Ask people to approve a call of a decorated function, and return the request without waiting.
 
-    Within a run, what was asked before is found. Raises TypeError for a function that is not
-    decorated, NotAllowed, Unreachable, and pydantic.ValidationError.
+    Within a run, a call that was asked before is found and not asked again. Raises TypeError for a
+    function that is not decorated, NotAllowed, Unreachable, and pydantic.ValidationError.
     """
     gated = getattr(function, _MINE, None)
     if not isinstance(gated, _Gated):
@@ -122,7 +123,7 @@ def ask(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What people are told of a function, before its types are looked at."""
+    """Title, effect and parameters of a function as people see them; its types are not read yet."""
 
     title: str
     effect: str
@@ -142,13 +143,13 @@ def _described(
 
 
 def in_words(name: str) -> str:
-    """Return a name as people write it: deploy_app becomes "Deploy app"."""
+    """Return an identifier in words: deploy_app becomes "Deploy app"."""
     words = name.strip("_").replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
 class _Gated:
-    """A function and what is asked before it runs."""
+    """A decorated function, its description for people, and the terms on which they are asked."""
 
     def __init__(self, function: Callable[..., Any], said: _Described, terms: Terms) -> None:
         self._function = function
@@ -161,7 +162,10 @@ class _Gated:
         return shape_of(self._function, self._said.parameters)
 
     def attempt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
-        """What is to be asked for this call; raises TypeError and pydantic.ValidationError."""
+        """Return the gated call for these arguments.
+
+        Raises TypeError and pydantic.ValidationError.
+        """
         given = self._signature.bind(*args, **kwargs)
         given.apply_defaults()
         values = {name: given.arguments[name] for name in self._said.parameters}
@@ -171,19 +175,19 @@ class _Gated:
         return GatedCall(action, shape.to_json(values), self._terms, given)
 
     def _call(self, attempt: GatedCall, taken: TakenCall) -> Any:
-        """Call the function with what was approved; for an async one, return what to await."""
+        """Call the function with the approved arguments; for an async one, return the coroutine."""
         given = attempt.given
         given.arguments.update(self._shape.from_json(taken.arguments))
         return self._function(*given.args, **given.kwargs)
 
     def _instead(self, error: CountersignError) -> str:
-        """What a call returns that was not run; raises `error` where it is to raise."""
+        """Return the reason a call did not run if `tells_why` applies; else raise `error`."""
         if not self._terms.tells_why or suspension_now() is not None:
             raise error
         return as_told(error)
 
     def synchronous(self) -> Callable[..., Any]:
-        """Return the function for those that are called."""
+        """Return the wrapper of a sync function: it asks, waits, calls the function and reports."""
 
         @wraps(self._function)
         def asked(*args: Any, **kwargs: Any) -> Any:
@@ -207,7 +211,7 @@ class _Gated:
         return asked
 
     def asynchronous(self) -> Callable[..., Awaitable[Any]]:
-        """Return it for those that are awaited; nothing waits on the loop."""
+        """Return the wrapper of an async function; waiting happens on threads, not on the loop."""
 
         @wraps(self._function)
         async def asked(*args: Any, **kwargs: Any) -> Any:

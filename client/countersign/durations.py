@@ -1,5 +1,6 @@
-"""Durations: read as a policy or a command writes them ("90s", "30m", "4h", "2d"), and said in
-words. PURE.
+"""Durations: read as a policy or a command writes them ("90s", "30m", "4h", "2d"), and in words.
+
+Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _WORDS = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 
 
 def seconds(text: str, units: str = "smhd") -> int:
-    """Return the seconds in a duration such as "4h"; 0 for what is none, or is in other units."""
+    """Return the seconds in a duration such as "4h"; 0 for other text, or for other units."""
     found = _WRITTEN.fullmatch(text)
     return int(found[1]) * _UNITS[found[2]] if found and found[2] in units else 0
 
@@ -29,9 +30,10 @@ def in_words(duration: int) -> str:
 
 
 def roughly(left: timedelta) -> str:
-    """Return how much time that is as people say it: "45 minutes", "1 hour", "3 days".
+    """Return a time span as people say it: "45 minutes", "1 hour", "3 days".
 
-    To the minute up to two hours; above that never more than there is.
+    Rounded to the minute up to two hours, above that down to whole hours or days; at least a
+    minute.
     """
     minutes = max(1, round(left.total_seconds() / MINUTE))
     for size, unit in _WORDS:

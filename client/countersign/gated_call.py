@@ -1,4 +1,4 @@
-"""One attempt to do something that people approve first: asked, waited for, taken, reported."""
+"""One attempt to run a call that people approve first: ask, wait, claim and report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds betwe
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How each call of one function is asked."""
+    """How the calls of one decorated function are asked: the client, the wait and circumstances."""
 
     client: Countersign | None = None
     wait: Seconds | None = None
@@ -41,13 +41,13 @@ class Terms:
     tells_why: bool = False  # in words, where nothing ran, in the place of an error
 
     def around(self) -> dict[str, str]:
-        """Return the circumstances: those of the block go before those of the function."""
+        """Return the circumstances that are set; the `asking` block's win over the function's."""
         both = (*asdict(self.circumstances).items(), *asdict(current()).items())
         return {name: text for name, text in both if text}
 
 
 class TakenCall:
-    """What may run now, once."""
+    """An approved call that this process has claimed and may run once."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class TakenCall:
         arguments: dict[str, Any],
         lease: Seconds,
     ) -> None:
-        """`arguments`: as people approved them."""
+        """Store the claimed call; `arguments` are those that people approved."""
         self.arguments = arguments
         self._client, self._request = client, request
         self._claimant, self._lease = claimant, lease
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Give signs of life while it runs, however long that takes."""
+        """Renew the lease on a thread while the block runs, however long it takes."""
         done = threading.Event()
         keeper = threading.Thread(target=self._keep, args=(done,), name="lease", daemon=True)
         keeper.start()
@@ -79,7 +79,7 @@ class TakenCall:
                 self._client.claim(self._request.id, self._claimant, patience=self._lease / 2)
 
     def report(self, *, succeeded: bool, result: Any) -> None:
-        """Say what came of it. Where that cannot be said, people are asked: it goes to the log."""
+        """Report how the call went; a report that fails is logged, and people are asked instead."""
         said = as_outcome(result) if succeeded else f"{type(result).__name__}: {result}"
         try:
             self._client.report(self._request.id, self._claimant, succeeded=succeeded, result=said)
@@ -88,12 +88,12 @@ class TakenCall:
 
 
 class GatedCall:
-    """For one call of the function."""
+    """One call of a decorated function, which asks people and then claims the call."""
 
     def __init__(
         self, action: OwnAction, arguments: dict[str, Any], terms: Terms, given: BoundArguments
     ) -> None:
-        """`given`: the call's arguments as Python has them."""
+        """Prepare the call; `given` holds its arguments as Python values."""
         self.given = given
         self.earlier: Any = None  # the result, where it was done before in the same run
         self._action, self._arguments, self._terms = action, arguments, terms
@@ -106,13 +106,13 @@ class GatedCall:
         return self._terms.client or Countersign()
 
     def give_up(self) -> None:
-        """Have `take` wait no longer, in whatever thread it does; returns at once."""
+        """Make `take` stop waiting, on whatever thread it waits; return at once."""
         self._given_up.set()
         if self._request is not None:
             threading.Thread(target=self._take_back, name="taken back", daemon=True).start()
 
     def ask(self) -> Request:
-        """Put it before people, or find what was asked before in the same run; waits for nobody."""
+        """Make the request, or find the one made before in the same run; return without waiting."""
         around, suspension = self._around, suspension_now()
         if suspension is not None:
             around = {**around, "run": suspension.run, "call": suspension.call}
@@ -121,9 +121,9 @@ class GatedCall:
         )
 
     def take(self) -> TakenCall | None:
-        """Ask, wait and claim; None where it was done before: `earlier` is what came of it then.
+        """Ask, wait and claim; return None if the call was done before in its run (see `earlier`).
 
-        Raises CountersignError: it is not to be run.
+        Raises CountersignError if the call must not run.
         """
         suspension = suspension_now()
         if suspension is not None:
@@ -142,7 +142,7 @@ class GatedCall:
         return self._taken(request)
 
     def _take_or_suspend(self, suspension: Suspension) -> TakenCall | None:
-        """Claim what was approved; what another life of the program runs, is waited for."""
+        """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
         request = self.ask()  # it is not taken back by whoever is suspended: nothing waits here
         tries = LOOKS
         while True:
@@ -168,7 +168,7 @@ class GatedCall:
                         self._given_up.wait(BETWEEN)
 
     def _taken(self, request: Request) -> TakenCall | None:
-        """Claim what was approved, unless it was done before."""
+        """Claim an approved call; return None, and set `earlier`, if the call was done before."""
         if request.status is RequestStatus.SUCCEEDED:
             self.earlier = request.result
             return None
@@ -184,7 +184,7 @@ class GatedCall:
         return TakenCall(client, request, claimant, handout.arguments, handout.lease)
 
     def _take_back(self) -> None:
-        """Take back what no later life of the program can ask for again."""
+        """Cancel the request, unless it belongs to a run, where a later process may ask for it."""
         if self._request is not None and not self._around.get("run"):
             with contextlib.suppress(CountersignError):
                 self._client.cancel(self._request.id, patience=BRIEF)

@@ -1,4 +1,4 @@
-"""A request as the API writes it, and the errors that say why one was not done. Pure."""
+"""Requests as the API writes them, and the errors that say why a call did not run. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-# What is asked and what is heard of it, as the API writes it. Pure.
+# Requests, actions and handouts as the API writes them. Pure.
 
 
 class RequestStatus(StrEnum):
-    """Where a request stands."""
+    """The status of a request."""
 
     PREPARING = "preparing"  # nobody has been asked yet
     PENDING = "pending"  # people decide
@@ -37,7 +37,7 @@ DECLINED = frozenset({S.REJECTED, S.REFUSED, S.CANCELLED, S.INVALIDATED, S.SUPER
 
 
 class Does(StrEnum):
-    """What a call does to the world; the policy's rules go by it."""
+    """The kind of effect a call has on the world; policy rules match on it."""
 
     READ = "read"  # changes nothing
     WRITE = "write"  # changes what can be put right
@@ -46,11 +46,11 @@ class Does(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnAction:
-    """What a program wants to do itself, in its own words.
+    """An action that a program runs itself once it is approved, described in the program's words.
 
     `name`: letters, digits and underscores, 64 at most. `effect`: a sentence with {field} for the
-    arguments. `does`: unsaid, it counts as destructive, and people are told that it was not said.
-    `schema`: the JSON Schema of the arguments, an object.
+    arguments. `does`: if left out, the action counts as destructive, and people are told that it
+    was left out. `schema`: the JSON Schema of the arguments, an object.
     """
 
     name: str
@@ -60,7 +60,7 @@ class OwnAction:
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
     def written(self) -> dict[str, Any]:
-        """Return it as the API reads it."""
+        """Return the action as JSON for the API."""
         return {
             "name": self.name,
             "title": self.title,
@@ -71,13 +71,13 @@ class OwnAction:
 
 
 def as_effect(text: str) -> str:
-    """Return words as an effect that names no argument."""
+    """Return text as an effect without placeholders: its braces are doubled."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call that was put before people, as it stood when it was looked at."""
+    """One request that people decide or answer, in its state when it was read."""
 
     id: str
     status: RequestStatus
@@ -92,18 +92,18 @@ class Request:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nobody is asked any more."""
+        """Whether people no longer have to decide."""
         return self.status not in UNDECIDED
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the status is final."""
         return self.status not in UNENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Handout:
-    """What a program may run now, once."""
+    """What a program may run now, once: the approved arguments and the lease."""
 
     arguments: dict[str, Any]  # as they were approved
     revision: int
@@ -112,7 +112,7 @@ class Handout:
 
 
 def request_of(said: Mapping[str, Any]) -> Request:
-    """Read a request as the API writes it; raises KeyError, TypeError and ValueError."""
+    """Parse a request from the API's JSON; raises KeyError, TypeError or ValueError if invalid."""
     return Request(
         id=said["id"],
         status=RequestStatus(said["status"]),
@@ -128,60 +128,64 @@ def request_of(said: Mapping[str, Any]) -> Request:
 
 
 def handout_of(said: Mapping[str, Any]) -> Handout:
-    """Read what a claim is answered with; raises KeyError, TypeError and ValueError."""
+    """Parse the API's answer to a claim; raises KeyError, TypeError or ValueError for bad JSON."""
     lease = float(said["lease_seconds"])
     return Handout(dict(said["arguments"]), int(said["revision"]), str(said["digest"]), lease)
 
 
 class CountersignError(Exception):
-    """It was not done, or nobody knows; `request` is what was heard last, if anything was."""
+    """A call did not run, or its outcome is unknown; `request` is its last known state, or None."""
 
     def __init__(self, sentence: str, request: Request | None = None) -> None:
-        """`sentence`: for people, and for an agent that is to go on without it."""
+        """Store a `sentence` for people, and for an agent that has to go on without the call."""
         super().__init__(sentence)
         self.request = request
 
 
 class Rejected(CountersignError):
-    """Somebody said no, policy refuses it, or it was taken back. Nothing was done."""
+    """Raised when a request was rejected, refused by policy, cancelled, invalidated or superseded.
+
+    Nothing was done.
+    """
 
 
 class Expired(CountersignError):
-    """Nobody decided in time. Nothing was done."""
+    """Raised when nobody decided in time. Nothing was done."""
 
 
 class Undecided(CountersignError):
-    """Nobody has decided yet, and it is not waited for here. Nothing was done."""
+    """Raised when nobody has decided yet and this process does not wait. Nothing was done."""
 
 
 class NotAllowed(CountersignError):
-    """Countersign does not take this request from this key; says why."""
+    """Raised when Countersign does not accept a request from this key; the message says why."""
 
 
 class Unreachable(CountersignError):
-    """Countersign does not answer, or not as Countersign would."""
+    """Raised when Countersign does not answer, or the answer is not Countersign's."""
 
 
 class NoAnswer(Unreachable):
-    """No answer came that says anything; it may come another time."""
+    """Raised when no usable answer came; the same request may get one later."""
 
 
 class TooManyAtOnce(NotAllowed):
-    """Too much is asked, or waited for, with this key; it may be asked again later."""
+    """Raised when this key asks too often or waits for too much at once; it may ask again later."""
 
 
 class AlreadyTaken(CountersignError):
-    """It was approved and handed out before, to somebody else or to an earlier life of this
-    program. It is not done again.
+    """Raised when a call was handed out before, to another process or an earlier life of this one.
+
+    The call is not run again.
     """
 
 
 class DidNotWork(CountersignError):
-    """It was approved and tried, and it failed; or nobody knows how it ended."""
+    """Raised when an approved call was tried and failed, or nobody knows how it ended."""
 
 
 def trouble_of(request: Request) -> CountersignError | None:
-    """Return why a request that nobody decides about any more was not done; None where it was."""
+    """Return the error for a declined, expired, failed or unknown request; None for any other."""
     why = f": {request.note}" if request.note else "."
     match request.status:
         case RequestStatus.EXPIRED:

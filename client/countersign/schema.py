@@ -1,4 +1,4 @@
-"""What a function takes, as a JSON Schema, and values from and to JSON; by Pydantic."""
+"""JSON Schema of a function's arguments, and values converted from and to JSON, with Pydantic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def named_parameters(
     function: Callable[..., Any], without: Collection[str]
 ) -> dict[str, inspect.Parameter]:
-    """Return the parameters that people are shown; raises TypeError where they have no names."""
+    """Return the parameters of a function that people are shown, by name.
+
+    `without`: names of those that are not shown. Raises TypeError for *args and **kwargs, and for a
+    name in `without` that is no parameter.
+    """
     found = dict(inspect.signature(function).parameters)
     for name, each in found.items():
         if each.kind in _UNNAMED:
@@ -35,7 +39,7 @@ def named_parameters(
 
 @dataclass(frozen=True, slots=True)
 class FunctionShape:
-    """The arguments of one function and what it returns."""
+    """The JSON Schema of one function's arguments, and JSON conversion of arguments and result."""
 
     schema: dict[str, Any]
     _arguments: TypeAdapter[Any]
@@ -43,19 +47,19 @@ class FunctionShape:
     _result: TypeAdapter[Any] | None
 
     def to_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return checked arguments as JSON; raises pydantic.ValidationError."""
+        """Validate arguments and return them as JSON values; raises pydantic.ValidationError."""
         found: dict[str, Any] = self._arguments.dump_python(
             self._arguments.validate_python(dict(values)), mode="json"
         )
         return found
 
     def from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the function is called with; raises pydantic.ValidationError."""
+        """Return JSON arguments in the types of the function; raises pydantic.ValidationError."""
         made = self._arguments.validate_json(json.dumps(arguments))
         return {name: getattr(made, name) for name in self._model.__dataclass_fields__}
 
     def result_from_json(self, result: Any) -> Any:
-        """Return an earlier result as the function's type says, or as it is where it does not."""
+        """Return an earlier JSON result in the function's return type, unchanged if that fails."""
         if self._result is None:
             return result
         try:
@@ -67,7 +71,7 @@ class FunctionShape:
 def shape_of(
     function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
 ) -> FunctionShape:
-    """Return what the function takes of these; raises TypeError for what cannot be JSON."""
+    """Return the shape of a function with these parameters; raises TypeError for non-JSON types."""
     from pydantic import TypeAdapter  # only now: whoever decorates need not wait for it
     from pydantic.errors import PydanticUserError
 
@@ -101,7 +105,7 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def as_outcome(value: Any) -> Any:
-    """Return a result as JSON that may be reported: cut, and saying so, where it is very long."""
+    """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so."""
     from pydantic_core import to_json
 
     try:
@@ -118,7 +122,7 @@ _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list:
 
 
 def schema_of_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema that these arguments fit, and others of their kinds do."""
+    """Return a JSON Schema that fits these arguments and others of the same names and types."""
     kinds = {name: _TYPES.get(type(each)) for name, each in arguments.items()}
     return {
         "type": "object",

@@ -1,3 +1,3 @@
-"""Which version this is; the bot and the local Slack are released with the same."""
+"""The version, which the client, the bot and the local Slack share."""
 
 VERSION = "0.1.0"

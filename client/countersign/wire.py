@@ -1,7 +1,7 @@
-"""The line to Countersign: HTTP by the standard library, tried again while that can help.
+"""HTTP requests to Countersign with the standard library, retried while that can help.
 
-It goes to an address, or to the Unix socket beside the bot's record, where the bot's account asks
-without a key.
+They go to a URL, or to the Unix socket beside the bot's database, where the bot's own account needs
+no key.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ SCHEME = "unix:"
 
 
 def address_beside(record: str | os.PathLike[str] = "") -> str:
-    """Return the address, unix:…, of the bot on this machine.
+    """Return the unix:… address of the socket beside the database of the bot on this machine.
 
-    `record`: its SQLite file, by default that of DATABASE_URL, else countersign.db here.
+    `record`: the bot's SQLite file, by default the one in DATABASE_URL, else countersign.db in the
+    working directory.
     """
     return f"{SCHEME}{os.path.abspath(os.fspath(record) or _record())}.socket"
 
@@ -58,10 +59,10 @@ def _record() -> str:
 
 
 class UnixConnection(HTTPConnection):
-    """A connection to the socket at this path."""
+    """An HTTP connection over the Unix socket at a path."""
 
     def __init__(self, path: str, host: str = "localhost", **options: Any) -> None:
-        """`host`: what stands in the header Host; `options`: as HTTPConnection has them."""
+        """Store the path; `host` is for the Host header, `options` are those of HTTPConnection."""
         super().__init__(host, **options)
         self._path = path
 
@@ -73,15 +74,15 @@ class UnixConnection(HTTPConnection):
 
 
 class UnixHandler(HTTPHandler):
-    """Opens http addresses at the socket, whatever host they name."""
+    """A urllib handler that opens http: URLs over one Unix socket, whatever host they name."""
 
     def __init__(self, path: str) -> None:
-        """`path`: of the socket."""
+        """Use the socket at `path`."""
         super().__init__()
         self._path = path
 
     def http_open(self, req: Request) -> Any:
-        """Open one."""
+        """Send one request over the socket and return the response."""
 
         def connect(host: str, **options: Any) -> UnixConnection:
             return UnixConnection(self._path, host, **options)
@@ -89,7 +90,7 @@ class UnixHandler(HTTPHandler):
         return self.do_open(connect, req)
 
 
-# The line.
+# Requests with a key, and when they are tried again.
 
 KEY_PREFIX = "csk_"
 PATIENCE = 60.0  # seconds that a line is tried which is lost
@@ -100,10 +101,10 @@ log = logging.getLogger("countersign.client")
 
 
 class Wire:
-    """For one address and one key; any thread may use it."""
+    """JSON requests to one Countersign address with one key; safe to use from any thread."""
 
     def __init__(self, url: str, key: str) -> None:
-        """Raises NotAllowed where one of them is missing or cannot be right."""
+        """Check the address and the key; raises NotAllowed if one is missing or malformed."""
         parts = urlsplit(url)
         is_local = url.startswith(SCHEME)
         if not is_local and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -121,10 +122,11 @@ class Wire:
         self._is_lost = False  # the last that was said had no answer
 
     def get(self, path: str, *, waits: float = 0.0, patience: float | None = PATIENCE) -> Any:
-        """Return what is there, as JSON; `waits`: how many seconds the answer was asked to wait.
+        """Return the JSON at a path; `waits`: seconds that the server was asked to wait first.
 
-        Raises NotAllowed, and Unreachable after `patience` seconds of no answer; where `patience`
-        is None, it is tried once, and NoAnswer and TooManyAtOnce say that it may be tried again.
+        Raises NotAllowed, and Unreachable after `patience` seconds without an answer. If `patience`
+        is None, the request is tried once, and NoAnswer and TooManyAtOnce say that it may be tried
+        again.
         """
         return self._say("GET", path, None, {}, waits, patience)
 
@@ -137,10 +139,11 @@ class Wire:
         later: float | None = None,
         patience: float = PATIENCE,
     ) -> Any:
-        """Say something, and return the answer; raises as `get` does, and ValueError for no JSON.
+        """Send a JSON body and return the answer's JSON.
 
-        `key`: what was said with the same one before is answered as it was, and does nothing more.
-        `later`: after so many seconds it may be answered that there is no answer yet.
+        `key`: an idempotency key; a body sent again with the same key gets the earlier answer and
+        does nothing more. `later`: seconds after which the server may answer that there is no
+        answer yet. Raises as `get` does, and ValueError or TypeError for a body that is not JSON.
         """
         said = json.dumps(body, allow_nan=False).encode()
         headers = {"Content-Type": "application/json"}
@@ -193,7 +196,7 @@ class Wire:
         raise AssertionError("the pauses never end")
 
     def _lose(self, error: NoAnswer) -> None:
-        """Say once that there is no answer: whoever waits for one may wait long."""
+        """Log that Countersign does not answer, once until it answers again."""
         if not self._is_lost:
             self._is_lost = True
             log.warning("%s It is tried again.", error)
@@ -205,15 +208,16 @@ class Wire:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """The key goes to the address that was given, and to no other."""
+    """A redirect handler that follows none, so that the key reaches only the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow nothing."""
+        """Follow no redirect."""
 
 
 def _opener(host: str, path: str) -> OpenerDirector:
-    """What opens addresses, at the socket of that path where there is one: past every proxy where
-    the address is this machine's.
+    """Return a urllib opener; `path`: the Unix socket to use, "" for none.
+
+    It bypasses every proxy for a socket and for a `host` on this machine.
     """
     if path:
         return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
@@ -234,13 +238,13 @@ def _read(answer: bytes) -> Any:
 
 
 def _retry_after(refusal: HTTPError) -> float | None:
-    """The seconds after which to try again, if it says so."""
+    """Return the seconds of the Retry-After header; None if it is missing or not a number."""
     said = refusal.headers.get("Retry-After", "")
     return float(said) if said.isdecimal() else None
 
 
 def _refusal(refusal: HTTPError) -> CountersignError:
-    """What an answer that is no success says, as a sentence."""
+    """Return the error for an unsuccessful HTTP answer, with a sentence for people."""
     if refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return NoAnswer(f"Countersign cannot answer now (HTTP {refusal.code}).")
     if refusal.code < HTTPStatus.BAD_REQUEST:

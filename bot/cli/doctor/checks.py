@@ -1,6 +1,6 @@
-"""The checks that need no Slack: tools, database, disk, what watches.
+"""Doctor's checks of MCP servers, rules, databases, the app token, tools, monitoring and HTTP.
 
-Each yields lines; none changes anything.
+Each returns or yields results; none changes anything.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from storage.migrations import SchemaError
 from storage.sqlite_connections import foreign_file_sentence, is_foreign
 from storage.store import ReadOnly, unfit_reason, version
 
-# The look at the MCP servers: each is asked what tools it has now, and none is called.
+# The check of the MCP servers: each is asked for its current tools, and no tool is called.
 
 
 def check_servers(settings: Settings) -> Iterator[Check]:
-    """Whether each can be reached, and still says of its tools what was accepted."""
+    """Check that each MCP server can be reached and its tools are still as they were accepted."""
     file = settings.servers
     if file is None:
         return
@@ -96,11 +96,11 @@ def _compared(server: Server, accepted: Definitions, found: Definitions) -> Iter
     yield ok(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
-# The look at the policy's rules, with the tools that these settings turn on.
+# The check of the policy's rules against the tools that these settings turn on.
 
 
 def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
-    """Whether each rule is about a tool there is, and what runs with nobody asked."""
+    """Check that each rule is about an existing tool, and report what runs without approval."""
     try:
         tools = make_tools(settings, None, NotLookedUp("rules are compared without Slack"))
     except ToolsError as error:
@@ -117,13 +117,14 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
             yield each
 
 
-# The look at the databases that the agent may use: each is opened as a tool would open it, and
-# left as it was.
+# The check of the databases that the agent may use: each is opened as a tool would open it, and
+# nothing in it is changed.
 
 
 def check_databases(settings: Settings) -> Iterator[Check]:
-    """Whether each can be reached, by a role with few rights, is not Countersign's own, has what is
-    secret.
+    """Check each of the agent's databases: reachable, few rights, not the bot's own.
+
+    Reports its tables and secret columns, too.
     """
     for source in open_sources(settings.databases, settings.database_path).values():
         database = source.database
@@ -161,7 +162,7 @@ def check_databases(settings: Settings) -> Iterator[Check]:
 
 
 def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check]:
-    """Patterns that keep nothing secret are likely misspelled; what else is never read is told."""
+    """Warn of secret patterns that match no column; report other columns that are never read."""
     there = [
         f"{table.name}.{each.name}".lower()
         for table in catalog.tables.values()
@@ -191,11 +192,10 @@ _APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
 
 def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Check:
-    """Whether Socket Mode would open, and with a token of the bot's own app (`own_app`, "" where
-    that is not known).
+    """Check that the app-level token opens Socket Mode and belongs to the bot's own app.
 
-    Where the token itself names that app the connection is left unused: a bot that works beside it
-    would miss what Slack delivers there.
+    `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
+    is left unused: a bot that is running would miss what Slack delivers there.
     """
     token = settings.slack_app_token.get_secret_value()
     try:
@@ -216,10 +216,9 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
 
 
 def greeted_app(client: WebClient, token: str) -> str:
-    """Connect with an app-level token for as long as Slack's first word takes; return the id of the
-    app that it names, "" where it names none.
+    """Connect with an app-level token until Slack's first message, and return the app id in it.
 
-    Raises what slack_sdk raises where no connection opens.
+    "" if it names none, or none comes in time. Raises what slack_sdk raises if no connection opens.
     """
     said: Queue[Hello] = Queue()
     socket = SocketClient(
@@ -243,7 +242,7 @@ ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
 
 def check_tools(settings: Settings) -> Iterator[Check]:
-    """Whether the tools can be put together as at a start, the operator's own among them."""
+    """Check that the tools can be built as at a start, including the operator's own."""
     try:
         tools = make_tools(settings, None, NotLookedUp("tools are looked at without Slack"))
     except ToolsError as error:
@@ -255,7 +254,7 @@ def check_tools(settings: Settings) -> Iterator[Check]:
 
 
 def check_surfaces(kind: PartKind) -> Check:
-    """Whether every surface or source that is installed can be loaded, and which there are."""
+    """Check that every installed surface or source can be loaded, and list all of them."""
     name = f"{kind}s"
     try:
         found = surface_classes(kind)
@@ -271,7 +270,7 @@ def _with(added: list[str]) -> str:
 
 
 def check_database(settings: Settings) -> Iterator[Check]:
-    """Whether the record is sound and can be written, and its disk has room."""
+    """Check that the bot's database is sound and can be written, and that its disk has room."""
     if settings.is_shared:
         yield from _on_a_server(settings)
         return
@@ -291,7 +290,7 @@ def check_database(settings: Settings) -> Iterator[Check]:
 
 
 def _on_a_server(settings: Settings) -> Iterator[Check]:
-    """Whether the server answers and its database will do; the lock of writers is left alone."""
+    """Check the server, schema and key of a shared database, without the lock that writers take."""
     store = ReadOnly(settings.database_url)
     name = store.database.name
     try:
@@ -321,7 +320,7 @@ def _on_a_server(settings: Settings) -> Iterator[Check]:
 
 
 def _makeable(path: Path, folder: Path) -> Check:
-    """Whether `folder` takes new files.
+    """Check that a database file can be made in `folder`.
 
     Trying is the only answer that holds for every file system.
     """
@@ -337,7 +336,7 @@ def _makeable(path: Path, folder: Path) -> Check:
 
 
 def _sound(path: Path) -> Check:
-    """Open the file as it is: integrity, then the write lock, which is given back at once."""
+    """Check the database file's integrity and its write lock, which is released at once."""
     try:
         if is_foreign(path):
             return fail("database", foreign_file_sentence(path))
@@ -366,9 +365,9 @@ def _sound(path: Path) -> Check:
 
 
 def _keys(settings: Settings, path: Path) -> Iterator[Check]:
-    """Whether there is a key in the key file, and what waits was shown under the one a start uses.
+    """Check the key file, and that waiting calls were shown under the key that a start would use.
 
-    Nothing where there are no such rows.
+    Yields failures only.
     """
     kept = key_path(path)
     try:
@@ -392,7 +391,7 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
 
 
 def check_watching(settings: Settings) -> Iterator[Check]:
-    """Look at metrics and traces, where the settings want them."""
+    """Check that metrics and traces can be made, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
         there = ok(METRICS, "counted, and shown at /metrics")
         yield there if is_installed(METRICS) else warn(METRICS, missing(METRICS))
@@ -410,7 +409,7 @@ LISTENING = "http address"
 
 
 def check_http(settings: Settings) -> Iterator[Check]:
-    """Look at the HTTP side, where the settings want one."""
+    """Check the HTTP side if the settings want one: its secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
         text = "is there; only a request of Slack's shows whether it is the right one"
         yield ok("signing secret", text)
@@ -423,7 +422,7 @@ def check_http(settings: Settings) -> Iterator[Check]:
 
 
 def _address(address: Endpoint, transport: Transport) -> Check:
-    """Whether a bot answers there, or else could."""
+    """Check that a bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
         said = _asked(address)
@@ -438,7 +437,7 @@ def _address(address: Endpoint, transport: Transport) -> Check:
 
 
 def _asked(address: Endpoint) -> str | None:
-    """What a bot there says is wrong, "" for nothing; None where it is none of ours."""
+    """Return what the bot at the address says is wrong, "" for nothing; None if it is no bot."""
     host = ANYWHERE.get(address.host, address.host)
     connection = HTTPConnection(host, address.port, timeout=HTTP_PATIENCE)
     try:
@@ -455,7 +454,7 @@ def _asked(address: Endpoint) -> str | None:
 
 
 def _free(address: Endpoint, where: str) -> Check:
-    """Whether a start could listen there."""
+    """Check that a start could listen at the address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()

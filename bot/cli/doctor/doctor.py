@@ -51,7 +51,7 @@ from bot.slack.client import app_of
 from bot.toolbox import ToolsError, make_tools
 from countersign.cli.console import DOTENV, UsageError, complain, say
 
-# The look at the model: a request as the bot makes them, with its instructions and every tool.
+# The check of the model: a request as the bot makes them, with its instructions and every tool.
 
 LEAST = 16  # tokens of an answer; the Responses API takes no smaller limit
 READY = {
@@ -62,10 +62,10 @@ READY = {
 
 
 def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
-    """Whether the model's API takes the key and a request of the size that people's requests have.
+    """Check that the model's API accepts the key, and a request of realistic size.
 
     A model whose context is too small for the tools fails here, not at the first request, and so
-    does one that cannot call any.
+    does one that cannot call tools.
     """
     if not settings.has_model:
         text = "OPENAI_API_KEY is unset, so there is none: people ask with forms"
@@ -90,7 +90,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
 
 
 def _asked(settings: Settings, clock: Clock) -> ModelRequest:
-    """What a short message would lead to; with the tools that can be used."""
+    """Return the model request that a short message would lead to, with all usable tools."""
     try:
         tools = list(make_tools(settings, None, NotLookedUp("the model is tried without Slack")))
     except ToolsError:  # another look tells of it
@@ -104,7 +104,7 @@ def _asked(settings: Settings, clock: Clock) -> ModelRequest:
 def _answer(
     client: OpenAI, spoken: Sequence[Dialect], asked: ModelRequest
 ) -> tuple[Dialect, dict[str, Any]]:
-    """The answer, in the first dialect that the server has; raises OpenAIError."""
+    """Return the first dialect that the server supports, and the answer; raises OpenAIError."""
     for dialect in spoken:
         more = {"max_output_tokens": LEAST} if dialect is RESPONSES else {}
         try:
@@ -116,14 +116,17 @@ def _answer(
 
 
 def _post(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer as plain JSON, since servers differ in what they leave out."""
+    """Send a request and return the answer as plain JSON, {} if the answer is no object.
+
+    Plain, since servers differ in what they leave out.
+    """
     options: Any = {"security": {"bearer_auth": True}}
     answer = client.post(dialect.path, body=body, options=options, cast_to=object)
     return answer if isinstance(answer, dict) else {}
 
 
 def _failed(error: OpenAIError, settings: Settings, asked: ModelRequest) -> Check:
-    """What is wrong where there is no answer."""
+    """Return the failed check for an error of the model's API."""
     name = asked.model
     if lacks_tools(error):
         return fail("model", no_tools_sentence(name).rstrip("."), "Name another in OPENAI_MODEL")
@@ -141,7 +144,7 @@ def _failed(error: OpenAIError, settings: Settings, asked: ModelRequest) -> Chec
 
 
 def _answered(dialect: Dialect, answer: dict[str, Any], asked: ModelRequest) -> Check:
-    """What the answer says: a failure may come as a success of HTTP."""
+    """Return the check for an answer; an HTTP success may still report a failure."""
     by_chat = dialect.path == CHAT.path
     said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
     if answer.get("status") == "failed" or not isinstance(answer.get(said), list):
@@ -155,8 +158,9 @@ def _answered(dialect: Dialect, answer: dict[str, Any], asked: ModelRequest) -> 
 
 
 def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
-    """Warn of a model that answers in words where it has to call a tool: servers may say nothing
-    of tools that they leave out.
+    """Warn of a model that answers in words although it has to call a tool.
+
+    Servers may drop tools without saying so.
     """
     said = [{"role": "user", "content": f"Call the tool {READY['name']}."}]
     tools = [{"type": "function", "function": READY}]
@@ -223,7 +227,7 @@ editor_counts = false  # true: who edits may also approve what came of it
 
 
 def ask_and_write(approvers: Sequence[str]) -> int:
-    """Write the first policy, asking at the terminal who decides where nobody is named.
+    """Write the first policy; if `approvers` is empty, ask at the terminal who decides.
 
     Returns the exit code.
     """
@@ -252,8 +256,8 @@ def ask_and_write(approvers: Sequence[str]) -> int:
 def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
     """Write a first policy that names `approvers` (U…, @group or channel) to `path`, and return it.
 
-    Raises PolicyError for approvers that are none, FileExistsError rather than overwrite, other
-    OSErrors as they come.
+    Raises PolicyError for invalid approvers, FileExistsError rather than overwrite, and other
+    OSErrors.
     """
     quoted = ", ".join(
         '"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in approvers
@@ -266,7 +270,7 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the first policy, and who decides by it."""
+    """Add options for the first policy, its approvers and the live check."""
     parser.add_argument(
         "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
     )
@@ -277,7 +281,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything, or write the first policy; returns the exit code."""
+    """Check everything, write the first policy or run the live check; returns the exit code."""
     if arguments.live is not None:
         if arguments.init or arguments.approver:
             raise UsageError("--live goes alone")
@@ -292,9 +296,9 @@ def run(arguments: argparse.Namespace) -> int:
 def examine(
     environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock
 ) -> Iterator[Check]:
-    """All checks, as they are made.
+    """Yield all checks as they are made.
 
-    Takes misleading variables out of `environ`, as a start would.
+    Removes misleading variables from `environ`, as a start would.
     """
     try:
         settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)
@@ -315,7 +319,7 @@ def examine(
 
 
 def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
-    """Make the checks beyond the configuration itself, in the order they build on."""
+    """Yield the checks beyond the configuration itself, each after those it depends on."""
     client = make_client(settings)
     found = sign_in(client, clock)
     if isinstance(found, Check):
@@ -342,7 +346,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
 
 
 def doctor(checks: Iterator[Check], say: Callable[[str], None]) -> int:
-    """Say each check in a line, then the sum; returns the exit code, 1 where something failed."""
+    """Print each check on a line, then the totals; returns the exit code, 1 if a check failed."""
     counts = dict.fromkeys(Level, 0)
     for check in checks:
         counts[check.level] += 1

@@ -44,8 +44,8 @@ from bot.slack.socket import GREETED
 from bot.slack.socket_client import ByLine, Hello, SocketClient
 from countersign.cli.console import complain, say
 
-# One click of a person's, from its arrival to what it changes: acknowledged, answered by a
-# dialog, shown in the message.
+# One click by a person, timed from its arrival: acknowledged, answered by a dialog, shown in the
+# message.
 
 WAIT = 120.0  # seconds that a person has to click
 ASKED = "Please click once, so that Countersign can measure how a click arrives."
@@ -56,10 +56,10 @@ _METHOD = "apps.connections.open"
 
 
 class ClickListener:
-    """A connection by Socket Mode that hears of one click."""
+    """A connection by Socket Mode that waits for one click."""
 
     def __init__(self, client: WebClient, token: str, key: str) -> None:
-        """`key`: the id of the button, and of the dialog behind it."""
+        """Prepare the connection; `key` is the id of the button and of the dialog behind it."""
         self._key = key
         self._hello: Queue[Hello] = Queue()
         self.clicks: Queue[tuple[dict[str, Any], float, float]] = Queue()
@@ -73,7 +73,10 @@ class ClickListener:
         )
 
     def open(self) -> Hello:
-        """Connect, and return Slack's first word; raises what keeps it from that."""
+        """Connect and return Slack's hello message; raises TimeoutError if none comes in time.
+
+        Raises whatever keeps the connection from opening, too.
+        """
         self._socket.connect()
         try:
             return self._hello.get(timeout=GREETED)
@@ -81,11 +84,11 @@ class ClickListener:
             raise TimeoutError from None
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the connection."""
         self._socket.close()
 
     def _hear(self, client: ByLine, request: SocketModeRequest) -> None:
-        """Acknowledge what is this try's, and keep a click with its times."""
+        """Acknowledge deliveries that belong to this trial, and keep a click with its times."""
         arrived = time.perf_counter()
         payload = request.payload or {}
         actions = payload.get("actions") or [{}]
@@ -100,7 +103,7 @@ class ClickListener:
 def connect(
     client: WebClient, steps: LiveSteps, token: str, key: str
 ) -> tuple[ClickListener, Hello] | None:
-    """Open a line; None where that failed, which is told."""
+    """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
     hello = steps.take(CONNECT, _METHOD, line.open)
     if hello is None:
@@ -112,7 +115,7 @@ def connect(
 def one_click(
     visit: Visit, line: ClickListener | None, why: str, ask: Callable[[str], None]
 ) -> None:
-    """Ask the person for a click, and time it; without a `line`, say `why` there is none."""
+    """Ask the person for a click and time it; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
         steps.leave_out(CLICK, "block_actions", why if line is None else "no direct messages")
@@ -143,7 +146,7 @@ def one_click(
 
 
 def _open_dialog(visit: Visit, trigger: str) -> None:
-    """Open a dialog, and leave in it that it can be closed: no app can close one."""
+    """Open a dialog, then change its text to say that it can be closed: no app can close one."""
     client, take = visit.client, visit.steps.take
     opened = take(
         "open a dialog",
@@ -174,23 +177,23 @@ def _dialog(key: str, words: str) -> dict[str, Any]:
     }
 
 
-# Signals that end what is tried, and not how it is cleared away.
+# Signals interrupt the trial, but not its clean-up.
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(slots=True)
 class Interrupts:
-    """Whether a signal is obeyed: the first is, unless it is too late."""
+    """Whether a signal still interrupts: the first one does while this is open."""
 
     is_open: bool = True
 
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Inside, the first of these signals raises KeyboardInterrupt, as long as it is open.
+    """Raise KeyboardInterrupt at the first of these signals in the block, while it `is_open`.
 
-    Afterwards they are as they were.
+    The earlier handlers are restored afterwards.
     """
     found = Interrupts()
     if threading.current_thread() is not threading.main_thread():
@@ -221,8 +224,9 @@ _PERSON = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
 
 
 def live(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
-    """Try everything in the direct messages of `who` (@name or an id), print the report; returns
-    the exit code: 0 where every step went well, 1 where one did not, 2 where nothing was tried.
+    """Try everything in the direct messages of `who` (@name or an id), and print the report.
+
+    Returns the exit code: 0 if every step succeeded, 1 if one did not, 2 if nothing was tried.
     """
     # on the first day there may be no policy, and none is read: any file stands for one
     settings = Settings.load(
@@ -250,7 +254,7 @@ def live(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
 
 
 def _tried(visit: Visit, settings: Settings, bot: str) -> int:
-    """Try everything and clear it away, whatever comes; returns the exit code."""
+    """Take all steps and clean up in any case; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
     opened = connect(visit.client, steps, token, visit.key) if token else None
@@ -291,7 +295,7 @@ def _take_steps(visit: Visit, line: ClickListener | None, why: str) -> None:
 
 
 def _facts(settings: Settings, connected: bool, others: int) -> list[str]:
-    """What whoever reads the report has to know, and nothing of the workspace."""
+    """Return what a reader of the report has to know, without anything about the workspace."""
     at = SystemClock().now().strftime("%Y-%m-%d %H:%M UTC")
     host = split_url(settings.slack_api_url).hostname or ""
     is_slack = host == "slack.com" or host.endswith(".slack.com")
@@ -320,7 +324,7 @@ def _misused(problem: str) -> int:
 
 
 def _user(client: WebClient, who: str, operator: str | None) -> str:
-    """Return the id of whom `who` names; raises LookupFailedError with a sentence."""
+    """Return the user id of `who`; raises LookupFailedError with a sentence."""
     if not _PERSON.fullmatch(who):
         raise LookupFailedError(f"--live takes @name or a user id such as U0123ABC, not {who!r}.")
     if not who.startswith("@"):

@@ -1,7 +1,7 @@
-"""What is tried in one person's direct messages, and how all of it is taken away again.
+"""The steps that are tried in one person's direct messages, and the removal of all they made.
 
-Each step stands alone: where one fails the next is tried all the same, if it can be. What was made
-is looked for by the key in its metadata, also where Slack's answer was lost.
+If a step fails, the next is tried all the same, if it can be. Messages are found by the key in
+their metadata, even if Slack's answer was lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCOPES = re.compile(r"[a-z_.:,]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class LiveStep:
-    """One step."""
+    """One step at Slack: the method, the result, and how long it took."""
 
     step: str  # for people
     method: str  # Slack's
@@ -41,19 +41,19 @@ class LiveStep:
 
     @property
     def is_ok(self) -> bool:
-        """Whether Slack did it."""
+        """Whether the step succeeded."""
         return self.result == OK
 
 
 @dataclass(slots=True)
 class LiveSteps:
-    """All steps; used by one thread."""
+    """All steps that were tried, with their results; used by one thread."""
 
     told: Callable[[LiveStep], None] = lambda _: None  # of each step, at once
     all: list[LiveStep] = field(default_factory=list)
 
     def take(self, step: str, method: str, call: Callable[[], T]) -> T | None:
-        """Take a step and keep what came of it; None where it failed. Raises nothing."""
+        """Take a step and note its result; return None if it failed, instead of raising."""
         begun = time.perf_counter()
         try:
             found = call()
@@ -66,21 +66,24 @@ class LiveSteps:
         return found
 
     def may_have_done(self) -> bool:
-        """Return whether something may have come of the last step."""
+        """Return whether the last step may have had an effect, even if it failed."""
         return not self.all[-1].is_refused
 
     def leave_out(self, step: str, method: str, why: str) -> None:
-        """Say that a step could not be taken."""
+        """Note that a step could not be tried, and why."""
         self.add(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
 
     def add(self, tried: LiveStep) -> None:
-        """Keep a step that was timed elsewhere."""
+        """Note a step that was timed elsewhere."""
         self.all.append(tried)
         self.told(tried)
 
 
 def said_of(error: Exception) -> str:
-    """Return Slack's code with the scope that it misses, else the kind of the error."""
+    """Return Slack's error code, with the missing scope if any; else the error's class name.
+
+    "HTTP" and the status stand for a code that is malformed.
+    """
     if not isinstance(error, SlackApiError):
         return type(error).__name__
     code = code_of(error)
@@ -92,7 +95,7 @@ def said_of(error: Exception) -> str:
 
 
 def report(steps: Sequence[LiveStep], facts: Sequence[str], cut_short: bool) -> str:
-    """Write all of it as Markdown, to be pasted into an issue."""
+    """Return the steps as a Markdown report, to be pasted into an issue."""
     wrong = [each for each in steps if not each.is_ok]
     lines = ["## Countersign, tried live", "", *(f"- {each}" for each in facts)]
     lines.append(f"- {len(steps) - len(wrong)} of {len(steps)} steps went well")
@@ -114,18 +117,18 @@ TEXT = "Countersign tries out this workspace: in a moment this is gone."
 
 
 class NotFoundError(Exception):
-    """A message that was posted is not where it should be."""
+    """Raised when a message that was posted is not found in its channel."""
 
 
 class NotingClient(WebClient):
-    """A WebClient that remembers the files it has begun to upload, whatever became of them."""
+    """A WebClient that remembers the files it began to upload, even if an upload failed."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.begun: set[str] = set()
 
     def files_getUploadURLExternal(self, **arguments: Any) -> SlackResponse:
-        """As WebClient's."""
+        """Call WebClient's method, and remember the id of the file."""
         found = super().files_getUploadURLExternal(**arguments)
         self.begun.add(str(found["file_id"]))
         return found
@@ -133,7 +136,7 @@ class NotingClient(WebClient):
 
 @dataclass(slots=True)
 class Visit:
-    """One visit in one person's direct messages."""
+    """One trial in one person's direct messages, with all that it has made there."""
 
     client: NotingClient
     steps: LiveSteps
@@ -150,7 +153,7 @@ class Visit:
     begun: float = field(default_factory=lambda: SystemClock().now().timestamp())
 
     def post_and_find(self) -> None:
-        """Open the direct messages, post there, find it by its metadata, change and mark it."""
+        """Open the direct messages; post, find by metadata, change and mark a message there."""
         take, client = self.steps.take, self.client
         opened = take(
             "open the direct messages",
@@ -176,7 +179,7 @@ class Visit:
             take(step, "reactions.remove", lambda: client.reactions_remove(**mark))
 
     def post(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
-        """Post a message with the key in its metadata; return its ts, "" where that failed."""
+        """Post a message with the key in its metadata; return its ts, "" if that failed."""
         metadata = {"event_type": EVENT, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
         found = self.steps.take(
@@ -190,7 +193,7 @@ class Visit:
         return str(found or "")
 
     def show_work(self) -> None:
-        """A status, a session and a stream under the message."""
+        """Show a status, a session and a stream under the message."""
         client, take = self.client, self.steps.take
         if not self.root:
             self.steps.leave_out("status, session and stream", "assistant.*", "no message")
@@ -226,7 +229,7 @@ class Visit:
             self.stream = ""
 
     def upload(self) -> None:
-        """A small file under the message."""
+        """Upload a small file under the message."""
         method = "files.completeUploadExternal"
         if not self.root:
             self.steps.leave_out("upload a file", method, "no message")
@@ -244,12 +247,12 @@ class Visit:
         self.steps.take("upload a file", method, send)
 
     def publish_home(self) -> None:
-        """The person's Home; the bot draws it anew when it is opened."""
+        """Publish the person's Home tab; the bot redraws the tab when it is opened next."""
         self.steps.take("publish Home", "views.publish", lambda: self._home(TEXT))
         self.has_home = self.steps.may_have_done()
 
     def clear_away(self) -> None:
-        """Take away all that was made, whatever of it is known."""
+        """Remove all that was made, including messages whose ts was lost."""
         take = self.steps.take
         if self.has_status:
             take("clear the status", "assistant.threads.setStatus", self._clear_status)
@@ -264,7 +267,7 @@ class Visit:
             self._all_deleted()
 
     def _all_deleted(self) -> bool:
-        """Delete what stands in messages; return whether each step went well."""
+        """Delete the messages and files that were made; return whether each step succeeded."""
         take, before = self.steps.take, len(self.steps.all)
         if self.stream:
             at = {"channel": self.channel, "ts": self.stream}
@@ -279,7 +282,7 @@ class Visit:
         return all(each.is_ok for each in self.steps.all[before:])
 
     def _find(self) -> str:
-        """Return the message's ts; raises NotFoundError where it is not there with its key."""
+        """Return the ts of the message with this trial's key; raises NotFoundError without one."""
         found = [str(each["ts"]) for each in self._history() if _key_of(each) == self.key]
         if not found:
             raise NotFoundError
@@ -295,7 +298,7 @@ class Visit:
         return found
 
     def _made(self) -> dict[str, set[str]]:
-        """Return the messages that were made, each with the files in it."""
+        """Return the ts of the messages that were made, each with the ids of its files."""
         tops = {str(each["ts"]): each for each in self._history() if _key_of(each) == self.key}
         made = {ts: _files(each, self.key) for ts, each in tops.items()}
         for ts in {*tops, *filter(None, [self.root])}:
@@ -306,7 +309,7 @@ class Visit:
         return made
 
     def _ending(self, method: str, arguments: dict[str, Any]) -> Callable[[], object]:
-        """A call that ends or deletes something; that it is gone already is as good."""
+        """Return a function that ends or deletes something; "already gone" counts as success."""
 
         def end() -> bool:
             try:

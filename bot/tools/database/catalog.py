@@ -1,4 +1,4 @@
-"""The tables of a database as the agent may know them, as SQLAlchemy reads them."""
+"""The tables of a database as the agent may know them, read with SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from bot.tools.database.config import Dialect
 
-# What a database holds, as far as the agent may know: tables, columns, keys, and which of them
-# are secret. PURE.
+# The part of a database that the agent may know: tables, columns, keys, and which columns are
+# secret. Pure.
 
 MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
 OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
@@ -25,7 +25,7 @@ OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column."""
+    """One column of a table or view."""
 
     name: str
     type: str
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One table or view that the role can see."""
+    """One table or view that the database role can see."""
 
     name: str
     kind: str  # table, view, partitioned, foreign, virtual
@@ -56,8 +56,9 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The tables of one database by their folded names, with their schema ("sales.orders") where
-    they are not in the first of the schemas.
+    """The tables and views of one database, by their folded names.
+
+    The name has its schema ("sales.orders") if that is not the first of the schemas.
     """
 
     dialect: Dialect
@@ -65,13 +66,14 @@ class Catalog:
     tables: Mapping[str, Relation]
 
     def fold(self, name: str, *, quoted: bool = False) -> str:
-        """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names
-        without quotes.
+        """Return a name in the form in which it is compared.
+
+        SQLite ignores case everywhere, PostgreSQL only in names without quotes.
         """
         return name if self.dialect == "postgres" and quoted else name.lower()
 
     def find(self, table: exp.Table) -> Relation | None:
-        """The table that a name in a statement means, if it is there."""
+        """Return the table or view that a name in a statement refers to; None if there is none."""
         name = self.fold(table.name, quoted=bool(table.this.args.get("quoted")))
         places = [table.db.lower()] if table.db else [each.lower() for each in self.schemas]
         first = self.schemas[0].lower()
@@ -79,7 +81,7 @@ class Catalog:
         return next((self.tables[key] for key in keys if key in self.tables), None)
 
     def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
-        """The same with further secret columns, by folded table name."""
+        """Return a copy with these further secret columns, given by folded table name."""
         known = {
             name: replace(table, secret=table.secret | frozenset(secrets.get(name, ())))
             for name, table in self.tables.items()
@@ -87,7 +89,7 @@ class Catalog:
         return replace(self, tables=known)
 
     def is_secret(self, table: str, column: str) -> bool:
-        """Whether a table of this name, in any schema, has a secret column of that name."""
+        """Whether a table with this name, in any schema, has a secret column with that name."""
         folded = column.lower() if self.dialect == "sqlite" else column
         return any(
             folded in each.secret
@@ -96,17 +98,16 @@ class Catalog:
         )
 
     def with_remarks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
-        """The same with the comment and the checks of tables, by folded table name."""
+        """Return a copy with the comment and checks of these tables, given by folded name."""
         known = dict(self.tables)
         for name, (comment, checks) in told.items():
             known[name] = replace(known[name], comment=comment, checks=checks)
         return replace(self, tables=known)
 
     def describe(self, table: Relation, *, brief: bool = False) -> str:
-        """Return a table in one line: its kind, its columns, which are keys, which are secret.
+        """Return one line about a table: its kind and columns, with keys and secret ones marked.
 
-        Unless `brief`, with what a row has to be: values of enums, NOT NULL, defaults, checks; and
-        with its owner's comments.
+        Unless `brief`, also enum values, NOT NULL, defaults, checks and the owner's comments.
         """
         kind = "" if table.kind == "table" else f" [{table.kind}]"
         columns = ", ".join(self._column(table, each, brief) for each in table.columns)
@@ -136,12 +137,12 @@ class Catalog:
         return text + _remark(column.comment)
 
     def column_key(self, column: Column) -> str:
-        """A column's folded name."""
+        """Return a column's folded name."""
         return self.fold(column.name, quoted=True)
 
 
 def clip_line(text: str, width: int) -> str:
-    """At most `width` characters in one line, with … where something is missing."""
+    """Return the text on one line of at most `width` characters, with … at its end if cut."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
@@ -151,12 +152,12 @@ def _remark(comment: str) -> str:
 
 
 def _names(text: str, columns: Iterable[str]) -> bool:
-    """Whether one of these columns may be meant in a text."""
+    """Whether a text may refer to one of these columns."""
     return any(each in text.lower() for each in map(str.lower, columns))
 
 
 def quoted(name: str) -> str:
-    """A name in double quotes."""
+    """Return a name in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -172,9 +173,9 @@ _SHORT = {  # as everybody writes them
 def reflect_tables(
     connection: Connection, schema: str | None, kinds: dict[str, str], **facts: Mapping[str, Any]
 ) -> list[Relation]:
-    """The tables named in `kinds` (name -> kind) with their columns and keys.
+    """Return the tables that `kinds` (name -> kind) lists, with their columns and keys.
 
-    `facts` has more fields of Relation.
+    `facts` has more fields of Relation, each a mapping by table name.
     """
     inspector, chosen = inspect(connection), _chosen(schema, kinds)
     columns = inspector.get_multi_columns(**chosen)
@@ -196,7 +197,7 @@ def reflect_tables(
 def read_remarks(
     connection: Connection, schema: str | None, names: list[str]
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """The comment on each of these tables ("" for none), and the conditions of its checks."""
+    """Return the comment ("" for none) and the check conditions of each of these tables."""
     inspector, chosen = inspect(connection), _chosen(schema, names)
     checks = inspector.get_multi_check_constraints(**chosen)
     comments = _comments(inspector, chosen)
@@ -236,7 +237,7 @@ def _column(found: Any, dialect: interfaces.Dialect) -> Column:
 
 
 def _type(kind: TypeEngine[Any], dialect: interfaces.Dialect) -> str:
-    """A type as this kind of database writes it; "?" for one that SQLAlchemy does not know."""
+    """Return a type as this database writes it; "?" if SQLAlchemy does not know it."""
     if isinstance(kind, DOMAIN):
         return f"{kind.name} ({_type(kind.data_type, dialect)})"
     if isinstance(kind, NullType):

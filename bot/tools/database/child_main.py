@@ -1,6 +1,6 @@
-"""The child process: takes calls of the database tools, one after the other, and answers.
+"""The child process of the database tools: takes calls one after the other and answers them.
 
-It ends when the bot does, and by itself when memory has run out.
+It ends when the bot does. After it has run out of memory, its answer tells the bot to end it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; noth
 
 
 class _Announcing:
-    """A source whose sessions say when they are about to commit."""
+    """A source whose sessions tell the bot right before they commit."""
 
     def __init__(self, source: Source, announce: Callable[[], None]) -> None:
         self._source, self._announce = source, announce
@@ -46,7 +46,7 @@ class _Announcing:
 
 
 def main() -> None:
-    """Answer until the bot is gone."""
+    """Answer calls until the bot is gone."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints is no answer
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -68,14 +68,14 @@ def main() -> None:
 
 
 def _read(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
-    """Hand on what the bot says; when it says no more, nobody waits for an answer."""
+    """Put each line from the bot into the queue; exit the process when the bot closes the pipe."""
     for each in stream:
         lines.put(each)
     os._exit(0)
 
 
 def _bound_memory() -> None:
-    """Let what is allocated from here on fail at a limit."""
+    """Limit the memory that the process may still allocate (on Linux only)."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) if _linux() else 0
     if now:
         limit = now * resource.getpagesize() + MEMORY
@@ -87,7 +87,7 @@ def _linux() -> bool:
 
 
 def _answer(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> bytes:
-    """The answer to one call, as it is sent."""
+    """Return the answer to one call, as the line that is sent."""
     try:
         return line({"result": _called(sources, tools, asked)})
     except MemoryError:

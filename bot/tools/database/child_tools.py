@@ -1,4 +1,7 @@
-"""The database tools as the bot has them: each runs in a child process, by frames of JSON."""
+"""The database tools as the bot offers them: each call runs in a child process.
+
+Both sides exchange frames: JSON objects, one a line.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ from bot.tools.database.session import Session
 from bot.tools.database.sql_tools import local_tools
 from bot.tools.database.statement import StatementError
 
-# What the bot and its child process tell each other: JSON, a line each, of plain values and the
-# dataclasses of `bot.tools`. PURE.
+# The frames between the bot and its child process: one line of JSON each, with plain values and
+# the dataclasses of `bot.tools`. Pure.
 
 COMMITTING = {"committing": True}  # said before a COMMIT: from now on its end may be unknown
 _KINDS: dict[str, type[Any]] = {each.__name__: each for each in (Preview, Table, ToolContext)}
@@ -43,12 +46,12 @@ _ERRORS: tuple[type[Exception], ...] = (
 
 
 def line(frame: dict[str, Any]) -> bytes:
-    """A frame as it is sent."""
+    """Return a frame as the line of bytes that is sent."""
     return json.dumps(_out(frame), default=str).encode() + b"\n"
 
 
 def frame(text: bytes) -> dict[str, Any]:
-    """The frame in a line."""
+    """Return the frame in a received line; TypeError if it is no object."""
     found = _in(json.loads(text))
     if not isinstance(found, dict):
         raise TypeError("a frame is an object")
@@ -56,13 +59,13 @@ def frame(text: bytes) -> dict[str, Any]:
 
 
 def error_frame(error: BaseException) -> dict[str, Any]:
-    """The frame that tells how a call failed."""
+    """Return the frame that reports a failed call."""
     kind = next((each.__name__ for each in _ERRORS if isinstance(error, each)), "")
     return {"error": kind, "message": str(error) or type(error).__name__}
 
 
 def error_of_frame(answer: dict[str, Any]) -> Exception:
-    """The error that a frame tells of."""
+    """Return the exception that a frame reports; RuntimeError for an unforeseen kind."""
     kinds = {each.__name__: each for each in _ERRORS}
     return kinds.get(answer["error"], RuntimeError)(answer["message"])
 
@@ -92,8 +95,8 @@ def _in(value: Any) -> Any:
     return _KINDS[kind](**found) if kind else found
 
 
-# The bot's end of its child processes: started when needed, kept warm, ended when they take too
-# long. What became of a call is never guessed.
+# The bot's side of its child processes: started when needed, kept for later calls, killed when
+# they take too long. The outcome of a call is never guessed.
 
 KEPT = 2  # processes that wait for the next call
 START = 30.0  # seconds that a process may take to be there
@@ -104,7 +107,7 @@ log = logging.getLogger("countersign.databases")
 
 
 class Child:
-    """One process; one call at a time."""
+    """One child process, which handles one call at a time."""
 
     def __init__(self, greeting: bytes) -> None:
         environ = {key: each for key, each in os.environ.items() if not key.startswith(_HIDDEN)}
@@ -119,10 +122,10 @@ class Child:
         self._tell(greeting)
 
     def call(self, asked: dict[str, Any], seconds: float) -> Any:
-        """The answer to a call.
+        """Send a call and return its result, waiting at most `seconds` (longer for the first call).
 
         Raises what the call raised; ToolError when the process had to be ended before a COMMIT,
-        ConnectionError when that was on its way.
+        ConnectionError when a COMMIT was on its way.
         """
         deadline = time.monotonic() + seconds + (START if self._fresh else 0)
         self._fresh = committing = False
@@ -143,17 +146,17 @@ class Child:
         raise ToolError(f"it {why} and was stopped; nothing was changed")
 
     def _left(self) -> dict[str, Any] | None:
-        """End the process; what it had said by then that nobody has heard."""
+        """Kill the process; return the next frame that it had already sent, None if none."""
         self._process.kill()
         self._process.wait()
         return self._heard(time.monotonic() + 1)
 
     def alive(self) -> bool:
-        """Whether it can take a call."""
+        """Whether the process is running, so that it can take a call."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process and close its pipes."""
         self._process.kill()
         self._process.wait()
         for each in (self._process.stdin, self._process.stdout):
@@ -172,7 +175,7 @@ class Child:
             log.warning("a database process took no call", exc_info=True)
 
     def _heard(self, deadline: float) -> dict[str, Any] | None:
-        """The next frame; None when there is none in time, or none any more."""
+        """Return the next frame; None if none comes in time, or the process has closed its end."""
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self._process.stdout, selectors.EVENT_READ)
@@ -188,10 +191,10 @@ class Child:
 
 
 class Children:
-    """The processes over some databases."""
+    """A pool of child processes for a set of databases."""
 
     def __init__(self, databases: Iterable[Database], own: Path | None) -> None:
-        """`own`: the file of Countersign's own database."""
+        """Start no process yet. `own`: the file of Countersign's own database."""
         told = [
             {**each.model_dump(by_alias=True), "url": each.url.get_secret_value()}
             for each in databases
@@ -202,7 +205,7 @@ class Children:
         weakref.finalize(self, _end, self._idle)
 
     def call(self, act: str, tool: str, args: dict[str, Any], *more: Any, seconds: float) -> Any:
-        """What the tool gives in a process of its own; see Child.call."""
+        """Run an act of a tool in a child process and return its result; see Child.call."""
         with self._lock:
             child = self._idle.pop() if self._idle else None
         if child is None or not child.alive():
@@ -231,17 +234,17 @@ MARGIN = 2.0  # seconds that are left of a tool's own limit when its process is 
 
 @dataclass
 class _Elsewhere:
-    """A database that is opened in a child process alone."""
+    """A database that only the child processes open."""
 
     database: Database
 
     def open(self, **_limits: Any) -> AbstractContextManager[Session]:
-        """Never: here nothing is read or run."""
+        """Raise ToolError: no database is opened in the bot's own process."""
         raise ToolError(f"the database {self.database.name} is not opened here")
 
 
 def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
-    """The tools over these databases; `own` is the file of Countersign's own."""
+    """Return the tools for these databases; `own` is the file of Countersign's own database."""
     named = tuple(databases)
     children = Children(named, own)
     check = _checking(children)
@@ -251,7 +254,7 @@ def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool
 
 
 def _checking(children: Children) -> Callable[..., None]:
-    """Return what checks a statement, each one once: arguments are validated again and again."""
+    """Return a function that checks a statement; cached, since arguments are validated often."""
 
     @lru_cache(maxsize=256)
     def refusal(name: str, sql: str, changes: bool) -> str:
@@ -274,7 +277,11 @@ def _checking(children: Children) -> Callable[..., None]:
 
 
 def _in_child(tool: Tool[Any], children: Children, query: Tool[Any] | None) -> Tool[Any]:
-    """`query`: who may run it unasked may see what a preview keeps from the thread."""
+    """Return the tool with its function and its preview run in a child process.
+
+    `query`: the tool for reading; if policy lets the requester use it, all may read the whole
+    preview.
+    """
     make = tool.preview
 
     @wraps(tool.function)

@@ -1,7 +1,6 @@
-"""Which databases the agent may use: the TOML file that COUNTERSIGN_DATABASES names, read and
-checked.
+"""Reads and checks the TOML file of the databases that the agent may use (COUNTERSIGN_DATABASES).
 
-It opens no database, and no message of it holds a URL or what a variable held.
+No database is opened, and no message holds a URL or the content of a variable.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Dialect = Literal["sqlite", "postgres"]
 
 
 class DatabasesError(ValueError):
-    """The file cannot be used.
+    """Raised when the file of databases cannot be used.
 
     `problems` has one line each: file, line, key, what is wrong, what to do.
     """
@@ -79,23 +78,23 @@ class Database(BaseModel):
 
     @property
     def dialect(self) -> Dialect:
-        """sqlite or postgres."""
+        """The kind of the database: "sqlite" or "postgres"."""
         return "sqlite" if self.parts.drivername.startswith("sqlite") else "postgres"
 
     @property
     def parts(self) -> URL:
-        """The URL, taken apart."""
+        """The URL as its parts."""
         return make_url(self.url.get_secret_value())
 
     @property
     def path(self) -> Path:
-        """The file of an SQLite database, absolute."""
+        """The absolute path of an SQLite database's file."""
         return Path(self.parts.database or "").absolute()
 
     def is_secret(self, table: str, column: str) -> bool:
-        """Whether `secret` names this column, or it looks like one and `not_secret` does not.
+        """Whether `secret` names this column, or its name looks secret and `not_secret` lacks it.
 
-        Upper and lower case are the same.
+        Case is ignored.
         """
         if _matches(self.secret, table, column):
             return True
@@ -157,7 +156,7 @@ def _matches(patterns: tuple[str, ...], table: str, column: str) -> bool:
 
 
 def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ...]:
-    """The databases in the file at `path`; `url_env` is looked up in `environ`.
+    """Return the databases in the file at `path`; `url_env` is looked up in `environ`.
 
     Raises DatabasesError.
     """
@@ -171,7 +170,7 @@ def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ..
 def parse_databases(
     text: str, environ: Mapping[str, str], source: str = "databases"
 ) -> tuple[Database, ...]:
-    """The databases that the TOML `text` names.
+    """Return the databases that the TOML `text` describes.
 
     Raises DatabasesError with all that is wrong, a line each.
     """
@@ -193,7 +192,10 @@ def parse_databases(
 def _database(
     entry: dict[str, object], index: int, environ: Mapping[str, str], problems: FileProblems
 ) -> Database | None:
-    """Return the database that an entry means, or None with what is wrong added to `problems`."""
+    """Return the database that an entry describes; None if it is invalid.
+
+    What is wrong with it is added to `problems`.
+    """
     try:
         return Database.model_validate(_with_url(entry, environ))
     except _UrlError as error:
@@ -205,7 +207,7 @@ def _database(
 
 
 class _UrlError(ValueError):
-    """Neither or both of url and url_env, or a variable that is not set."""
+    """Raised when an entry has no URL or two, or names a variable that is not set."""
 
     def __init__(self, key: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -213,7 +215,7 @@ class _UrlError(ValueError):
 
 
 def _with_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str, object]:
-    """The entry with `url_env` replaced by the URL it stands for."""
+    """Return the entry with `url_env` replaced by the URL in that variable."""
     if "url_env" not in entry:
         if "url" not in entry:
             raise _UrlError(

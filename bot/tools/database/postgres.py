@@ -1,5 +1,6 @@
-"""PostgreSQL as the database tools reach it: a role with few rights, limits on time and locks, and
-no address, DETAIL or secret in what people are told. A query runs in a READ ONLY transaction.
+"""PostgreSQL for the database tools: a role with few rights, limits on time and locks.
+
+A query runs in a READ ONLY transaction. Messages for people hold no address, DETAIL or secret.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ class PostgresSession(Session):
         self._held: set[str] = set()  # statements that reach nothing which they may not
 
     def _reflected(self) -> Catalog:
-        """Tables and views of the configured schemas that the role may read or change; what it may
-        not read of them is secret.
+        """Return the tables and views of the configured schemas that the role may read or change.
+
+        Columns that the role may not read are marked secret.
         """
         tables: dict[str, Relation] = {}
         schemas = self.database.schemas
@@ -111,7 +113,7 @@ class PostgresSession(Session):
         return catalog.with_remarks(told)
 
     def _is_own(self, found: Catalog) -> bool:
-        """Countersign's own tables, in whatever schema, whether the role may read them or not."""
+        """Whether any schema holds Countersign's own tables, even if the role may not read them."""
         asked = self._raw.execute(
             "SELECT count(DISTINCT relname) FROM pg_catalog.pg_class "
             "WHERE relkind = 'r' AND relname = ANY(%s) GROUP BY relnamespace",
@@ -130,7 +132,7 @@ class PostgresSession(Session):
         return Rows(columns, found, more)
 
     def look(self, statement: Statement) -> None:
-        """See Session. A plan is made: rights are asked about no earlier."""
+        """See Session; the statement is planned, since the server checks rights no earlier."""
         with self._prepared(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
@@ -143,7 +145,10 @@ class PostgresSession(Session):
         return observe_change(self._raw, self.catalog, named, self._run, self.database.max_changes)
 
     def _run(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
-        """Run a change; what it returns of its rows, with `shown` (a list of columns in SQL)."""
+        """Run a change and return the rows of its RETURNING, with the columns `shown` added.
+
+        `shown`: a list of columns in SQL; "" adds none.
+        """
         with self._prepared(statement, f" RETURNING {shown}" if shown else ""):
             cursor = self._raw.execute(b"EXECUTE countersign")
             rows = cursor.fetchall() if cursor.description else []
@@ -154,8 +159,9 @@ class PostgresSession(Session):
 
     @contextmanager
     def _prepared(self, statement: Statement, more: str = "") -> Iterator[None]:
-        """PREPARE takes exactly one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, and nothing
-        else; it is run by EXECUTE inside.
+        """PREPARE the statement; inside the block, EXECUTE runs it.
+
+        PREPARE takes exactly one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, and nothing else.
         """
         catalog = self.catalog  # before anything can fail, after which the server answers nothing
         self._hold(statement)
@@ -169,7 +175,10 @@ class PostgresSession(Session):
         self._raw.execute(b"DEALLOCATE countersign")
 
     def _hold(self, statement: Statement) -> None:
-        """Refuse what could reach a function that acts beyond the statement; see StatementReach."""
+        """Raise ToolError if the statement could reach a function that acts beyond it.
+
+        Each text is checked once; see StatementReach.
+        """
         if statement.text not in self._held:
             StatementReach(self._raw, writes=not self._raw.read_only).refuse(statement.text)
             self._held.add(statement.text)
@@ -202,7 +211,7 @@ class PostgresSession(Session):
 
 
 def _hint(statement: Statement, catalog: Catalog) -> str:
-    """Which columns of the tables that a statement names cannot be read."""
+    """Return a note on the unreadable columns of the tables in a statement; "" if none."""
     named = {each.name for each in statement.tree.find_all(exp.Table)}
     found = [
         f"{table.name}.{column}"
@@ -230,7 +239,7 @@ _UNREACHED = (  # what libpq and the server say, which names addresses, and what
 
 
 class PostgresSource:
-    """One PostgreSQL database."""
+    """One PostgreSQL database that can be opened."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -251,7 +260,10 @@ class PostgresSource:
     def open(
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
     ) -> Iterator[Session]:
-        """A transaction; READ ONLY unless it `writes`. Refused to a role that may do too much."""
+        """Return a context with a transaction, READ ONLY unless it `writes`; see Source.
+
+        Raises RightsError for a role with too many rights.
+        """
         seconds = timeout or self.database.timeout
         try:
             connection = self._engine.connect()
@@ -300,10 +312,9 @@ class PostgresSource:
 
 
 def _reason(error: BaseException | None, seconds: float) -> str:
-    """The database's own words, the first line: its DETAIL and our connection string stay away from
-    people.
+    """Return a message for people about a database error, without DETAIL and connection string.
 
-    Without what a function raised, and the values that could not be read: they could be secret.
+    What a function raised, and values that could not be read, are left out: they could be secret.
     """
     state = getattr(error, "sqlstate", None)
     if state == "57014":

@@ -1,9 +1,9 @@
-"""What a change does to the rows of a PostgreSQL database, told by the server's own bookkeeping.
+"""Finds the rows that a change touches in PostgreSQL, checked against the server's own counts.
 
 The change runs twice in one snapshot (REPEATABLE READ), the first time up to a savepoint. The
 server counts the rows that it adds, changes and deletes in each table, by triggers and cascades
 too; all of them have to be found. The rows of the statement's table are found by the keys that
-RETURNING tells, others by who has written them (xmin) and who has made an end of them (xmax).
+RETURNING gives, others by which transaction wrote them (xmin) or ended them (xmax).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from bot.tools.database.row_changes import (
 )
 from bot.tools.database.statement import Statement
 
-# The tables of a PostgreSQL database that one transaction touches: what the server counts in
-# each, and what of them may be read.
+# The tables of a PostgreSQL database that one transaction touches: the server's row counts for
+# each, and which columns may be read.
 
 Raw = psycopg.Connection[Any]
 _COUNTS = """
@@ -74,17 +74,17 @@ class WriteCounts:
 
     @property
     def total(self) -> int:
-        """All of them; a row that was changed twice counts twice."""
+        """The sum of all three; a row that was changed twice counts twice."""
         return self.added + self.changed + self.deleted
 
     def plus(self, other: WriteCounts) -> WriteCounts:
-        """Both together."""
+        """Return the sum of these counts and the `other` ones."""
         return WriteCounts(
             self.added + other.added, self.changed + other.changed, self.deleted + other.deleted
         )
 
     def less(self, other: WriteCounts) -> WriteCounts:
-        """What has been added to the `other` counts."""
+        """Return these counts minus the `other` ones."""
         return WriteCounts(
             self.added - other.added, self.changed - other.changed, self.deleted - other.deleted
         )
@@ -95,7 +95,7 @@ NONE = WriteCounts(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """One table as it can be read."""
+    """One table, and how it can be read."""
 
     relation: Relation  # as the catalog has it
     label: str  # as people are told of it
@@ -110,20 +110,20 @@ class FoundTable:
 
     @property
     def listed(self) -> str:
-        """The columns for a SELECT."""
+        """The readable columns as a list for a SELECT; "NULL" if there are none."""
         return ", ".join(map(quoted, self.columns)) or "NULL"
 
     def shaped(self, rows: Sequence[RowChange], **more: Any) -> TableRows:
-        """These rows as rows of this table."""
+        """Return these rows as TableRows of this table."""
         hidden = [each.name for each in self.relation.columns if each.name not in self.columns]
         return TableRows(self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more)
 
 
 class TouchedTables:
-    """The tables that one transaction touches, by OID; the parts of a table count as the table."""
+    """The tables that one transaction touches, by OID; a table's partitions count as the table."""
 
     def __init__(self, raw: Raw, catalog: Catalog, table: Relation) -> None:
-        """`table`: the one that the statement names. Raises ToolError where it cannot be read."""
+        """`table`: the one that the statement names. Raises ToolError if it cannot be watched."""
         self._raw, self._catalog = raw, catalog
         self._known = {(each.schema, each.name): each for each in catalog.tables.values()}
         name = f"{quoted(table.schema)}.{quoted(table.name)}"
@@ -138,11 +138,11 @@ class TouchedTables:
         self.target = target
 
     def ask(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The rows of a query of our own."""
+        """Run a query of the bot's own and return its rows."""
         return self._raw.execute(text.encode(), tuple(values) or None).fetchall()
 
     def counts(self) -> dict[int, WriteCounts]:
-        """What the transaction has done so far to each table.
+        """Return what the transaction has done so far to each table, by OID.
 
         Raises ToolError where it did more than change rows.
         """
@@ -158,7 +158,7 @@ class TouchedTables:
         return counts
 
     def look_up(self, oids: list[int]) -> dict[int, FoundTable | None]:
-        """The tables with these OIDs; None for one that the tools may not read."""
+        """Return the tables with these OIDs; None for one that the tools may not read."""
         if new := [oid for oid in oids if oid not in self.found]:
             for oid, name, schema, pages, whole, readable, types in self.ask(_TABLE, (new,)):
                 relation = self._known.get((schema, name))
@@ -209,7 +209,7 @@ Runner = Callable[[Statement, str], list[Row]]
 
 @dataclass(slots=True)
 class Trial:
-    """One run of the change: what it told and what the server counted."""
+    """One run of a change: the keys that it returned, and what the server counted."""
 
     keys: list[Row] = field(default_factory=list)
     returned: int = 0
@@ -225,10 +225,10 @@ def observe_change(
     run: Runner,
     most: int,
 ) -> tuple[Change, ...]:
-    """Run statements, each with the table that it is about, one after the other; see
-    Session.observe.
+    """Run statements in order, each given with its table; return the rows that each touches.
 
-    `run` runs a statement that returns these columns, a list in SQL.
+    All run twice, see Session.observe. `run` runs a statement so that it returns these columns, a
+    list in SQL.
     """
     statements = [statement for statement, _ in named]
 
@@ -252,7 +252,7 @@ def observe_change(
 
 
 def _lasts(tried: list[tuple[Change, Change]]) -> list[Change]:
-    """What was left standing of each statement."""
+    """Return the second of each statement's two trials."""
     return [last for _, last in tried]
 
 
@@ -262,7 +262,7 @@ class ChangeWatch:
     def __init__(
         self, raw: Raw, catalog: Catalog, statement: Statement, table: Relation, *, later: bool
     ) -> None:
-        """`table`: the one that the statement is about. `later`: others ran before it."""
+        """`table`: the one that the statement changes. `later`: other statements ran before it."""
         self._raw, self._statement, self._later = raw, statement, later
         self._tables = TouchedTables(raw, catalog, table)
         self._target = self._tables.target
@@ -270,7 +270,7 @@ class ChangeWatch:
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
     def tried(self, run: Runner, most: int) -> tuple[Change, Change]:
-        """Run the change twice, the first time rolled back; the rows of both times."""
+        """Run the change twice, the first time rolled back; return the rows of both trials."""
         self._raw.execute("SAVEPOINT countersign_trial")
         once = self._trial(run, most)
         self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
@@ -301,7 +301,7 @@ class ChangeWatch:
         return trial
 
     def _run(self, run: Runner, trial: Trial) -> None:
-        """Run the statement, which tells the keys of its table's rows."""
+        """Run the statement, with the keys of its table's rows returned if that is possible."""
         tree, key = self._statement.tree, self._target.key
         plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
         if not key or not plain or tree.args.get("returning"):
@@ -313,7 +313,7 @@ class ChangeWatch:
         trial.returned = len(trial.keys)
 
     def _by_key(self, trial: Trial) -> bool:
-        """Whether the keys that were returned tell all rows of the statement's table."""
+        """Whether the returned keys identify all rows of the statement's table."""
         total = trial.counts.get(self._target.oid, NONE).total
         return trial.returned == total == len(set(trial.keys))
 
@@ -323,7 +323,7 @@ class ChangeWatch:
         return found.all_readable and found.pages <= MAX_PAGES
 
     def _written(self, found: FoundTable, trial: Trial, most: int) -> list[tuple[str, Row]]:
-        """The rows of a table as the change has left them, those that it has written."""
+        """Return the rows of a table that the change has written, each with its place."""
         if found is self._target and self._by_key(trial):
             return [("", row) for row in self._with_keys(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
@@ -334,7 +334,7 @@ class ChangeWatch:
         return [(place, tuple(row)) for place, *row in rows]
 
     def _with_keys(self, found: FoundTable, keys: list[Row]) -> list[Row]:
-        """The rows of the statement's table, or of the part of it, that have these keys."""
+        """Return the rows of the statement's table with these keys, in the order of the keys."""
         if not keys:
             return []
         names = ", ".join(map(quoted, found.key))
@@ -350,7 +350,7 @@ class ChangeWatch:
         return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
 
     def _read_before(self, once: Trial, most: int) -> None:
-        """What was there before, of the rows that the first trial has touched."""
+        """Read the previous values of the rows that the first trial has touched."""
         for oid, found in self._tables.look_up(list(once.counts)).items():
             if found is None or oid not in once.after:
                 continue
@@ -366,7 +366,7 @@ class ChangeWatch:
                     self._earlier[oid] = {place for (place,) in self._tables.ask(ours)}
 
     def _ended(self, found: FoundTable, most: int) -> list[tuple[str, Row]]:
-        """The rows that the first trial has made an end of, or locked, and where they are."""
+        """Return the rows that the first trial replaced, deleted or locked, with their places."""
         rows = self._tables.ask(
             f"SELECT {_PLACE}, {found.listed} FROM {found.source} "
             f"WHERE {_ENDED} ORDER BY tableoid, ctid"
@@ -376,7 +376,7 @@ class ChangeWatch:
         return [(place, tuple(row)) for place, *row in rows]
 
     def _still_there(self, found: FoundTable) -> set[str]:
-        """Which rows that were there before are there as they were: they were only locked."""
+        """Return the places of old rows that still exist, since they were only locked."""
         places = [place for place, _ in self._before.get(found.oid, []) if place]
         if not places:
             return set()
@@ -387,7 +387,7 @@ class ChangeWatch:
         }
 
     def _change(self, trial: Trial, last: Trial) -> Change:
-        """All rows of one trial; `last`: the one that knows which old rows were only locked."""
+        """Return all rows of one trial; `last`: the one that knows which rows were only locked."""
         tables: list[TableRows] = []
         for oid, count in trial.counts.items():
             found = self._tables.found.get(oid)
@@ -415,7 +415,7 @@ def _moment(raw: Raw) -> Moment:
 
 
 def _name_of(statement: Statement) -> str:
-    """The name by which a statement calls its table, quoted."""
+    """Return the name or alias that a statement uses for its table, quoted."""
     assert statement.target is not None
     alias = statement.target.args.get("alias")
     this = alias.this if alias is not None and alias.this is not None else statement.target.this
@@ -425,7 +425,7 @@ def _name_of(statement: Statement) -> str:
 def _paired(
     found: FoundTable, before: list[Row], after: list[Row], count: WriteCounts
 ) -> TableRows:
-    """The rows of one table, by key where it has one.
+    """Return the rows of one table, paired by key where it has one.
 
     Raises UnforeseenError where they are not as many as the server has counted.
     """

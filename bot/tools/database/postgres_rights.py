@@ -1,7 +1,7 @@
-"""What a role of PostgreSQL may do too much: rights that no tool needs, and reading what is secret.
+"""Checks that a PostgreSQL role has no rights that tools do not need, and cannot read secrets.
 
-PostgreSQL keeps a column secret by not granting SELECT on it. A role that can read one is refused,
-with the statements that take the right away.
+PostgreSQL keeps a column secret if SELECT on it is not granted. A role that can read one is
+refused, with the statements that revoke the right. Also checks which functions a statement reaches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bot.tools.database.statement import (
     tokenize,
 )
 
-# What functions a statement can reach in PostgreSQL, and that none of them acts beyond it.
+# Which functions a statement can reach in PostgreSQL; none may do more than compute.
 
 _MADE = 16384  # what has a number from here on was made by somebody, not by PostgreSQL
 _NAME_LENGTH = 63  # bytes of a name that the server looks at
@@ -128,7 +128,7 @@ class _Function(NamedTuple):
 
 
 class StatementReach:
-    """Follows what one statement can reach."""
+    """Follows which functions and tables one statement can reach."""
 
     def __init__(self, raw: Raw, *, writes: bool) -> None:
         """`writes`: the transaction may change rows."""
@@ -140,8 +140,10 @@ class StatementReach:
         self._seen_relations: set[int] = set()
 
     def refuse(self, text: str) -> None:
-        """Raise ToolError where the statement `text` could reach a function that does more than
-        compute, or StatementError where it names one, or a table of the server's own.
+        """Raise ToolError if a statement could reach a function that does more than compute.
+
+        The error is a StatementError if the text itself names such a function, or a table of the
+        server's own.
         """
         words = _spelled(text)
         for oid, name in self._raw.execute(_NAMED_FUNCTIONS, (words, False)).fetchall():
@@ -189,7 +191,7 @@ class StatementReach:
         return self._raw.execute(text.encode(), (oids,)).fetchall()
 
     def _look_at(self, found: _Function, what: str) -> None:
-        """Look at a function that `what` calls ("": the statement itself)."""
+        """Check a function that `what` calls ("": the statement); queue what it reaches itself."""
         if found.oid < _MADE:
             given = found.name == "nextval" and what and (not self._writes or _takes_numbers(what))
             if not (
@@ -218,7 +220,7 @@ class StatementReach:
 
 
 def _closed(found: _Function) -> str:
-    """Why nobody can tell what a function of somebody's reaches; "" where one can."""
+    """Return why it is unknown what a user-defined function reaches; "" if it can be followed."""
     if found.kind == "a":
         return ""  # the functions that it is made of tell
     if found.language == "c":
@@ -234,17 +236,17 @@ def _closed(found: _Function) -> str:
 
 
 def _takes_numbers(what: str) -> bool:
-    """Whether numbers are taken there for new rows, which is what a sequence is for."""
+    """Whether this place may call nextval: a column default or a trigger numbers new rows."""
     return what.startswith(("a default", "the trigger"))
 
 
 def _spelled(text: str) -> list[str]:
-    """All names that are spelled in a statement."""
+    """Return all names that appear in a statement, as the server compares them."""
     return _folded(each.text for each in tokenize(text) if each.kind in ("word", "quoted"))
 
 
 def _folded(words: Iterable[str]) -> list[str]:
-    """The names as the server compares them."""
+    """Return the names as the server compares them, sorted, each once."""
     names = {each[1:-1].replace('""', '"') if each[0] == '"' else each.lower() for each in words}
     return sorted({each.encode()[:_NAME_LENGTH].decode(errors="ignore") for each in names})
 
@@ -314,7 +316,7 @@ Place = tuple[int, int]  # a table's OID and a column's number
 
 
 class RightsError(ToolError):
-    """The role may do too much; `remedy` has the SQL that takes it away, a statement a line."""
+    """Raised for a role with too many rights; `remedy` has SQL that revokes them, one a line."""
 
     def __init__(self, message: str, remedy: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -330,7 +332,7 @@ class _Relation:
 
 
 def refuse_rights(raw: psycopg.Connection[Any], database: Database) -> None:
-    """Raise RightsError when the role may do too much."""
+    """Raise RightsError for a role with too many rights, or one that can read secret columns."""
     found = raw.execute(_TOO_MUCH).fetchone()
     if found and found[0]:
         raise RightsError(
@@ -371,7 +373,7 @@ def _relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:
 def _secret(
     raw: psycopg.Connection[Any], relations: dict[int, _Relation], database: Database
 ) -> set[Place]:
-    """The columns that are secret, and all those of views that read one."""
+    """Return the secret columns, and all columns that take values from them; of views, all."""
     secret = {
         (oid, number)
         for oid, each in relations.items()
@@ -396,7 +398,7 @@ def _readable(
     secret: Iterable[Place],
     database: Database,
 ) -> list[Place]:
-    """Those that the role can read, unless the operator has said that they tell nothing."""
+    """Return the secret columns that the role can read, except those declared not secret."""
     asked = [
         (oid, number)
         for oid, number in secret
@@ -413,7 +415,7 @@ def _remedy(
     secret: set[Place],
     tables: set[int],
 ) -> Iterable[str]:
-    """The statements: a right on a whole table is replaced by one on its other columns."""
+    """Yield SQL that replaces a SELECT right on a whole table by one on its other columns."""
     for oid, grantee in raw.execute(_GRANTED, (sorted(tables),)).fetchall():
         table, who = relations[oid], quoted(grantee) if grantee else "PUBLIC"
         yield f"REVOKE SELECT ON {table.full} FROM {who};"

@@ -1,7 +1,7 @@
-"""What a change would do, for the card, and that its run does just that.
+"""Previews a database change for the card, and makes sure that the run does the same.
 
-Both run it and look at all rows that it touches, in every table: a preview in a transaction that is
-rolled back, a run before it commits.
+Both run the change and look at all rows that it touches, in every table: the preview in a
+transaction that is rolled back, the run before it commits.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from bot.tools.database.secrets import set_columns, target_table
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 
-# All rows of a change as one table, for who decides about more of them than a card shows. PURE.
-
-# The rows of a change as text for a narrow card in a monospaced font, secret columns masked.
-# PURE.
+# The rows of a change as text for a narrow card in a monospaced font, secret columns masked; and
+# as one table, for approvers who want to see more of them than a card shows. Pure.
 
 WIDTH = 60  # characters
 MAX_ROWS, MAX_COLUMNS = 5, 8
@@ -40,7 +38,7 @@ _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 @dataclass(frozen=True, slots=True)
 class StatementStep:
-    """One statement and what it does."""
+    """One statement of a change, with the rows that it touches."""
 
     text: str  # in SQL
     verb: str
@@ -49,7 +47,10 @@ class StatementStep:
 
 
 def drawn(steps: Sequence[StatementStep]) -> str:
-    """Draw all tables of each statement, the one that the statement names first."""
+    """Return the card's text: the first rows of each table that the statements touch.
+
+    Of each statement, the table that it names comes first.
+    """
     lines = []
     for number, step in enumerate(steps, 1):
         target_table, *others = step.change.tables
@@ -64,7 +65,7 @@ def drawn(steps: Sequence[StatementStep]) -> str:
 
 
 def count_sentence(steps: Sequence[StatementStep]) -> str:
-    """Tell how many rows of which tables, and which columns, and nothing that they hold."""
+    """Return how many rows of which tables and which columns change, without any values."""
     lines = []
     for number, step in enumerate(steps, 1):
         lines += _title(number, steps)
@@ -78,13 +79,13 @@ def count_sentence(steps: Sequence[StatementStep]) -> str:
 
 
 def _title(number: int, steps: Sequence[StatementStep]) -> list[str]:
-    """The beginning of a statement, where there are several; the whole is among the arguments."""
+    """Return a line with a statement's beginning if there are several; [] for a single one."""
     text = " ".join(steps[number - 1].text.split())
     return [clip_value(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
 
 
 def change_heading(table: TableRows, verb: str) -> str:
-    """Say what becomes of how many rows: "Changes 2 rows of orders."."""
+    """Return what happens to how many rows, as a sentence ("Changes 2 rows of orders.")."""
     added, change_sentence, gone = map(len, _kinds(table))
     if table.loose:
         change_sentence = min(added, gone)
@@ -104,7 +105,7 @@ def change_heading(table: TableRows, verb: str) -> str:
 
 
 def no_rows_sentence(steps: Sequence[StatementStep]) -> str:
-    """Say of statements that touch no row why they do not."""
+    """Return a sentence that says why these statements touch no row."""
     found = []
     for each in steps:
         ahead = "no row would be added to {}" if each.verb == "insert" else "no row of {} matches"
@@ -136,7 +137,7 @@ def _at_run(row: RowChange) -> bool:
 
 
 def _table(table: TableRows, set_here: frozenset[str]) -> list[str]:
-    """The first rows of each kind, the rest counted."""
+    """Return lines for the first rows of each kind of change, with a count of the rest."""
     added, change_sentence, gone = _kinds(table)
     apart = table.loose and bool(added and gone)
     lines = ["(no lasting key: rows before, then rows after)"] * apart
@@ -150,7 +151,7 @@ def _table(table: TableRows, set_here: frozenset[str]) -> list[str]:
 
 
 def _kinds(table: TableRows) -> tuple[list[RowChange], list[RowChange], list[RowChange]]:
-    """The rows that are added, changed and gone."""
+    """Return the added, the changed and the deleted rows."""
     added = [row for row in table.rows if row.before is None]
     gone = [row for row in table.rows if row.after is None]
     return added, [row for row in table.rows if None not in (row.before, row.after)], gone
@@ -165,7 +166,10 @@ def _rest(count: int) -> list[str]:
 def _difference(
     number: int, table: TableRows, row: RowChange, set_here: frozenset[str]
 ) -> list[str]:
-    """One row: its key, then each column that is set or changes, old and new."""
+    """Return lines for a changed row: its key, then old and new value of each changed column.
+
+    Columns that the statement sets are listed even if their value stays.
+    """
     assert row.before is not None
     assert row.after is not None
     called = table.key or table.columns[:3]
@@ -197,7 +201,7 @@ def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
 
 
 def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
-    """Whole rows: side by side where they fit, one below the other where not."""
+    """Return lines for whole rows: as a table where it fits, otherwise one value a line."""
     if not rows:
         return []
     names = list(table.columns[:MAX_COLUMNS])
@@ -218,7 +222,7 @@ def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
 
 
 def show_value(value: Any) -> str:
-    """A value in one line, as people read it."""
+    """Return a value on one line, as people read it."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes | memoryview):
@@ -229,7 +233,7 @@ def show_value(value: Any) -> str:
 
 
 def clip_value(text: str, width: int) -> str:
-    """At most `width` characters, with … where something is missing."""
+    """Return the text cut to `width` characters, with … at its end if it was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -240,7 +244,7 @@ MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
 def value_table(steps: Sequence[StatementStep], drawn: str) -> Table | None:
     """Return a table with a line for each value that is added, changed or deleted.
 
-    None where the `drawn` text shows all of it.
+    None where the `drawn` text shows all of them.
     """
     tables = [each for step in steps for each in step.change.tables]
     if not _is_cut(drawn) and not any(map(_is_large, tables)):
@@ -256,7 +260,10 @@ def value_table(steps: Sequence[StatementStep], drawn: str) -> Table | None:
 
 
 def _is_cut(drawn: str) -> bool:
-    """Whether a value is; how a statement begins is cut as well, and stands elsewhere in full."""
+    """Whether the drawn text cuts a value.
+
+    Title lines do not count: what they cut of a statement is shown in full elsewhere.
+    """
     return any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
 
 
@@ -273,14 +280,14 @@ def _lines(steps: Sequence[StatementStep]) -> Iterator[tuple[Any, ...]]:
 
 
 def _name(table: TableRows, at: int, row: RowChange) -> str:
-    """By what a row is found again: its key, or only its number in this list."""
+    """Return what identifies a row: the values of its key, or its number in this list."""
     there: Row = row.before or row.after or ()
     pairs = zip(table.key, table.key_of(there), strict=False)
     return ", ".join(f"{name} {_cell(value)}" for name, value in pairs) or f"no. {at}"
 
 
 def _values(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, str]]:
-    """The kind of change, the column, before and after, of each value that is not the same."""
+    """Yield (kind of change, column, before, after) for each value of a row that changes."""
     if row.before is None or row.after is None:
         kind, values = ("added", row.after) if row.before is None else ("deleted", row.before)
         for name, value in zip(table.columns, values or (), strict=False):
@@ -296,7 +303,7 @@ def _values(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, s
 
 
 def _cell(value: Any) -> str:
-    """A value in full."""
+    """Return a value as its full text."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes | memoryview):
@@ -308,9 +315,9 @@ _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the f
 
 
 def observe_changes(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
-    """Run the changes of one call in the session's transaction; the rows that each has touched.
+    """Run the changes of one call in the session's transaction; return the rows that each touches.
 
-    Raises ToolError where one is refused or fails, or where the rows cannot be told.
+    Raises ToolError where one is refused or fails, or where the rows cannot be determined.
     """
     for number, each in enumerate(statements, 1):
         with note_statement(number, statements):
@@ -319,9 +326,10 @@ def observe_changes(session: Session, statements: Sequence[Statement]) -> tuple[
 
 
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:
-    """Try a change out; the session is left to be rolled back.
+    """Run a change and return its preview; the session is to be rolled back, not committed.
 
-    Raises as `observed` does, and ToolError where nothing would change: nobody is asked for that.
+    Raises what `observe_changes` raises, and ToolError where nothing would change, so that nobody
+    is asked.
     """
     changes = observe_changes(session, statements)
     steps = [
@@ -344,14 +352,14 @@ def _total(changes: Sequence[Change]) -> int:
 
 
 def promise_of(changes: Sequence[Change]) -> str:
-    """What a preview promises, for the run to keep: how many rows, and a digest of all of them."""
+    """Return what the run has to match (Preview.expects): the row count, and a digest of rows."""
     digests = [each.digest() for each in changes]
     whole = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
     return f"rows={_total(changes)};{whole}"
 
 
 def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
-    """What a person is told of a run that would not keep the promise."""
+    """Return the sentence for people when a run would do something else than its preview showed."""
     shown, total = re.match(r"rows=(\d+);", expects), _total(changes)
     if shown and int(shown[1]) != total:
         now = _rows(total)
@@ -363,7 +371,7 @@ def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
 
 
 def change_result(changes: Sequence[Change]) -> dict[str, Any]:
-    """The result of a change that was made, for the model and for people."""
+    """Return the result of a change that was made: the number of rows by table."""
     targets = [each.target for each in changes]
     result: dict[str, Any] = {"rows": sum(each.total for each in targets)}
     if len(targets) == 1:
@@ -378,7 +386,7 @@ def change_result(changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
-    """Say for people what a change that was made came to: "Changed 3 rows of orders"."""
+    """Return a sentence for people about a change that was made: "Changed 3 rows of orders …"."""
     count = _rows(result["rows"])
     if table := result.get("table"):
         done = _DONE.get(args.sql.deed.partition(" ")[0], "Changed {} of {}").format(count, table)

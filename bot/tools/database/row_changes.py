@@ -1,7 +1,7 @@
-"""Statements that run one after the other in one transaction: what each of them does. PURE.
+"""The rows that changes touch, before and after, and the comparison of two trial runs. Pure.
 
-A later statement may meet rows that an earlier one has left. What of them is set at run time is so
-for the later one too.
+Statements may run one after the other in one transaction. A later one may touch rows that an
+earlier one has written; values of them that are set at run time are so for the later one too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sqlglot import exp
 from bot.tools import ToolError
 from bot.tools.database.statement import Statement
 
-# At which of several statements something went wrong. PURE.
+# The number of the statement, of several, that an error is about. Pure.
 
 
 @contextmanager
 def note_statement(number: int, statements: Sized) -> Iterator[None]:
-    """Have what goes wrong inside say at which of several statements it did."""
+    """Add the statement's number to any error inside the block, if there are several statements."""
     try:
         yield
     except Exception as error:
@@ -40,20 +40,18 @@ def note_statement(number: int, statements: Sized) -> Iterator[None]:
 
 
 def statement_place(error: BaseException | None) -> str:
-    """What `placed` has noted: "statement 2: ", or nothing."""
+    """Return what `note_statement` added to an error ("statement 2: "); "" if nothing."""
     return "".join(getattr(error, "__notes__", ()))
 
 
-# Two trials of one change made one: what came out differently is set at run time. PURE.
-
-# All rows that a change touches, in every table, before and after, and their digest. PURE.
+# All rows that a change touches, in every table, before and after, and their digest. Pure.
 
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ValueAtRun:
-    """A value that is set when the change runs."""
+    """Stands for a value that is only set when the change runs."""
 
     # what of it is the same each time: "86400 s later", or the text around it
     note: str = ""
@@ -64,7 +62,7 @@ class ValueAtRun:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One row: None before where it is added, None after where it is gone."""
+    """One row; `before` is None if it is added, `after` is None if it is deleted."""
 
     before: Row | None
     after: Row | None
@@ -72,7 +70,7 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """The rows of one table; their values are in the order of `columns`."""
+    """The rows of one table that are touched; their values are in the order of `columns`."""
 
     table: str
     columns: tuple[str, ...]  # those that may be read
@@ -93,13 +91,13 @@ class TableRows:
         return len(self.rows) + self.counted - (min(gone, added) if self.loose else 0)
 
     def key_of(self, row: Row) -> Row:
-        """The values of a row's key; all values where there is none."""
+        """Return the values of a row's key; all its values if there is no key."""
         return tuple(row[self.columns.index(each)] for each in self.key) or row
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a change does, the table that it names first."""
+    """The rows that a statement touches, by table; the table that it names comes first."""
 
     tables: tuple[TableRows, ...]
 
@@ -114,7 +112,7 @@ class Change:
         return self.tables[0]
 
     def digest(self) -> str:
-        """The fingerprint of all of it: which rows, from what to what."""
+        """Return a SHA-256 (hex) over all touched rows, with their values before and after."""
         lines = [
             [each.table, each.columns, each.counted, sorted(map(_line, each.rows))]
             for each in self.tables
@@ -129,7 +127,7 @@ def _line(row: RowChange) -> str:
 
 
 def _plain(row: Row | None) -> Any:
-    """A row in JSON: the text 1 is told from the number 1, and both from an AtRun."""
+    """Return a row as JSON in which the text 1, the number 1 and a ValueAtRun differ."""
     if row is None:
         return None
     return [[type(each).__name__, _text(each)] for each in row]
@@ -141,7 +139,7 @@ def _text(value: Any) -> str:
     return value.note if isinstance(value, ValueAtRun) else repr(value)
 
 
-# The time of a run, recognised in the values that it wrote. PURE.
+# Recognises the time of a run in the values that it wrote. Pure.
 
 _EPOCH_DAY = 2440587.5  # the Julian day of 1970-01-01
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?)?")
@@ -149,7 +147,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """From when to when a change ran, by the database's clock."""
+    """The time span in which a change ran, by the database's clock."""
 
     start: datetime  # UTC
     end: datetime
@@ -159,7 +157,11 @@ class Moment:
     exact: datetime | None = None
 
     def told(self, value: Any) -> Any:
-        """An AtRun where a value is of this moment, or a whole number of seconds from it."""
+        """Return a ValueAtRun for a value that is this time, or whole seconds from it.
+
+        Any other value is returned as it is. Only the transaction's own time (`exact`) is
+        recognised at a distance of seconds.
+        """
         if isinstance(value, bool):
             return value
         if isinstance(value, int | float):
@@ -174,7 +176,7 @@ class Moment:
         return value if note == value else ValueAtRun("" if note == "…" else note)
 
     def _counts(self, value: float) -> bool:
-        """Whether a number is this moment as seconds or milliseconds since 1970, or Julian days."""
+        """Whether a number is this time in (milli)seconds since 1970, or in Julian days."""
         start, end = self.start.timestamp() - 1, self.end.timestamp() + 1
         days = [each / 86_400 + _EPOCH_DAY for each in (start, end)]
         return (
@@ -202,7 +204,7 @@ class Moment:
 
 
 def moment_between(start: datetime, end: datetime, zones: Sequence[timedelta] = ()) -> Moment:
-    """The moment of a database that writes whole seconds in UTC and the `zones`."""
+    """Return the Moment of a database that writes whole seconds, in UTC and in these `zones`."""
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
     texts = [
@@ -224,12 +226,12 @@ _ANEW = re.compile(
 
 
 def most_events(most: int) -> int:
-    """So many events are looked at, where `most` rows may change: a row may change repeatedly."""
+    """Return how many events are read where `most` rows may change: rows may change repeatedly."""
     return most * 8 + 1000
 
 
 class UnforeseenError(ToolError):
-    """Two trials of a change did not touch the same rows."""
+    """Raised when two trials of a change did not touch the same rows."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -238,7 +240,7 @@ class UnforeseenError(ToolError):
 
 
 class TooManyError(ToolError):
-    """The change touches more rows than the settings allow."""
+    """Raised when a change touches more rows than the settings allow."""
 
     def __init__(self, most: int, count: int | None = None) -> None:
         touched = f"more than {most:,}" if count is None else f"{count:,}"
@@ -246,21 +248,21 @@ class TooManyError(ToolError):
 
 
 def refuse_too_many(changes: Sequence[Change], most: int) -> None:
-    """Raise TooManyError when the changes together touch more rows than the settings allow."""
+    """Raise TooManyError when the changes together touch more than `most` rows."""
     total = sum(each.total for each in changes)
     if total > most:
         raise TooManyError(most, total)
 
 
 def insert_columns(statement: Statement) -> frozenset[str]:
-    """The folded names of the columns that an INSERT names."""
+    """Return the folded names of the columns that an INSERT names."""
     tree = statement.tree
     named = isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema)
     return frozenset(each.name.lower() for each in (tree.this.expressions if named else ()))
 
 
 def generated_columns(statement: Statement) -> frozenset[str]:
-    """The folded names of the columns that a statement sets to what every run makes anew."""
+    """Return the folded names of columns set to what differs in every run, such as now()."""
     tree = statement.change
     if tree is None:
         return frozenset()
@@ -289,10 +291,10 @@ def generated_columns(statement: Statement) -> frozenset[str]:
 
 
 def merge_trials(once: Change, again: Change, moment: Moment, made: frozenset[str]) -> Change:
-    """Return `again` with an AtRun for what was another value `once`, or is of this `moment`.
+    """Return the trial `again`, with ValueAtRun for values that differ from `once` or are the time.
 
-    `made`: names of columns of the statement's table whose values it makes anew by each run. Raises
-    UnforeseenError where the two have not touched the same rows.
+    `made`: columns of the statement's table whose values every run makes new. Raises
+    UnforeseenError where the two trials have not touched the same rows.
     """
     refuse_random_rows(once, again)
     known = {each.table: each for each in once.tables}
@@ -310,18 +312,18 @@ def merge_trials(once: Change, again: Change, moment: Moment, made: frozenset[st
 
 
 def refuse_random_rows(once: Change, again: Change) -> None:
-    """Raise UnforeseenError where two trials have not touched the same rows."""
+    """Raise UnforeseenError if two trials have not touched the same rows."""
     if [_touched(each) for each in once.tables] != [_touched(each) for each in again.tables]:
         raise UnforeseenError
 
 
 def _touched(table: TableRows) -> tuple[str, int, list[str]]:
-    """Which rows of a table were there before, and how many in all."""
+    """Return a table's name, its number of touched rows, and what these held before, sorted."""
     return table.table, table.total, sorted(repr(row.before) for row in table.rows)
 
 
 def _keys(table: TableRows) -> Iterable[Any]:
-    """What tells the rows of two trials apart: the key before, and the number among its equals."""
+    """Yield for each row its key before the change, and a number among rows with an equal key."""
     seen: Counter[str] = Counter()
     for row in table.rows:
         key = "" if row.before is None else repr(table.key_of(row.before))
@@ -350,13 +352,13 @@ def _settled(row: RowChange, twin: RowChange | None, moment: Moment, made: list[
 
 
 class RemainingRows:
-    """The rows that the statements so far have left in one trial, with what is told of them."""
+    """The rows that earlier statements of one trial wrote, with their values set at run time."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Row] = {}
 
     def met(self, change: Change) -> Change:
-        """Return a change by a later statement, with what is told of the rows that it has met."""
+        """Return a later statement's change with ValueAtRun in rows that earlier ones wrote."""
         return Change(
             tuple(
                 replace(each, rows=tuple(self._met(each.table, row) for row in each.rows))
@@ -374,7 +376,7 @@ class RemainingRows:
         return RowChange(told, tuple(said if old == new else new for said, old, new in sides))
 
     def keep(self, change: Change, told: Change) -> None:
-        """Keep what a statement has left, and what is told of it."""
+        """Store the rows that a statement wrote, with the ValueAtRun in them (`told`)."""
         for each, said in zip(change.tables, told.tables, strict=False):
             for row, other in zip(each.rows, said.rows, strict=False):
                 if row.after is not None and other.after not in (None, row.after):
@@ -388,9 +390,9 @@ def merge_statement_trials(
     statements: Sequence[Statement],
     number: Callable[[Change, Statement], Change] = lambda change, _: change,
 ) -> tuple[Change, ...]:
-    """Two trials of the statements made one, as `settled` does it with one statement.
+    """Merge two trials of several statements into one change each, as `merge_trials` does.
 
-    `number` says which numbers of added rows the database gives.
+    `number` marks the numbers of added rows that the database itself gives.
     """
     first, last = RemainingRows(), RemainingRows()
     result = []

@@ -1,7 +1,7 @@
-"""Which columns are secret, and which table a change is about. PURE.
+"""Determines which columns are secret, and which table a change is about. Pure.
 
-What keeps a secret is the database: SQLite's authorizer (`guard`), PostgreSQL's rights of the role
-(`rights`). This only says what they have to keep.
+The databases themselves keep the secrets: SQLite by its authorizer (see `sqlite`), PostgreSQL by
+the role's rights (see `postgres_rights`). This module only says which columns these are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bot.tools.database.statement import Statement, StatementError
 
 
 def target_table(statement: Statement, catalog: Catalog) -> Relation:
-    """The table that a change is about.
+    """Return the table that a change is about.
 
-    Raises StatementError when it is none that can be changed.
+    Raises StatementError if it does not exist or cannot be changed.
     """
     assert statement.target is not None
     found = catalog.find(statement.target)
@@ -34,8 +34,10 @@ def target_table(statement: Statement, catalog: Catalog) -> Relation:
 
 
 def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> None:
-    """Refuse what would tell, by the rows that it touches or by whether it fails, which values a
-    secret column has: of many guesses at once, or by what a foreign key lets through.
+    """Raise StatementError for a change that would reveal values of a secret column.
+
+    Which rows it touches, or whether it fails, can tell a value: by many guesses at a unique column
+    at once, or by what a foreign key allows.
     """
     told = {
         name
@@ -69,7 +71,7 @@ def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> 
 
 
 def set_columns(statement: Statement) -> list[exp.Identifier]:
-    """The columns that an UPDATE sets or an INSERT names, as written."""
+    """Return the columns that an UPDATE sets or an INSERT names, as written; [] for all else."""
     change = statement.change
     if isinstance(change, exp.Update):
         return [
@@ -84,8 +86,10 @@ def set_columns(statement: Statement) -> list[exp.Identifier]:
 
 
 def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
-    """The catalog with the columns marked that are secret by the settings or by their names, and
-    those that the database computes from them.
+    """Return the catalog with its secret columns marked.
+
+    They are secret by the settings or by their names, or computed from, or referring to, a secret
+    one.
     """
     found = catalog.with_secrets(
         {key: _of(table, database) for key, table in catalog.tables.items()}

@@ -1,9 +1,8 @@
-"""One visit to a database: a transaction with limits of its own, and what both kinds of database
-have in common.
+"""The interface of a database connection: one transaction with limits, for both kinds of database.
 
 A session reads the catalog, runs statements that were checked, and rolls back unless `commit` is
-called. What goes wrong before that is a ToolError: certainly nothing was changed. Only a COMMIT
-whose answer is missing raises ConnectionError.
+called. An error before that is a ToolError: certainly nothing was changed. Only a COMMIT whose
+answer is missing raises ConnectionError.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ log = logging.getLogger("countersign.databases")
 
 
 class OwnDatabaseError(ToolError):
-    """It is Countersign's own database."""
+    """Raised for Countersign's own database, which no tool may open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a query gave."""
+    """The result of a query; `more` says that rows were left out."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -49,7 +48,7 @@ class Rows:
 
 
 class Session(ABC):
-    """One transaction."""
+    """One transaction on a database."""
 
     def __init__(self, database: Database, connection: Connection) -> None:
         self.database = database
@@ -57,79 +56,82 @@ class Session(ABC):
         self._before_commit: Callable[[], None] = lambda: None
 
     def tell_before_commit(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called when a COMMIT is about to be sent: then its end may be unknown."""
+        """Set a function to call right before COMMIT is sent, whose outcome may stay unknown."""
         self._before_commit = tell
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What is there, as far as the role sees it, with the secret columns marked; read once."""
+        """All tables that the role can see, with secret columns marked; read once.
+
+        Raises OwnDatabaseError if they are Countersign's own.
+        """
         found = self._reflected()
         if self._is_own(found):
             raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
         return found
 
     def _is_own(self, found: Catalog) -> bool:
-        """Whether these are Countersign's own tables."""
+        """Whether the catalog holds Countersign's own tables."""
         return set(found.tables) >= OWN_TABLES
 
     @abstractmethod
     def remarked(self, catalog: Catalog) -> Catalog:
-        """The catalog with what the owner says of each table: a comment, checks."""
+        """Return the catalog with the comment and the checks of each table."""
 
     @abstractmethod
     def _reflected(self) -> Catalog:
-        """What is there; read anew."""
+        """Return the catalog as the database has it now."""
 
     @abstractmethod
     def query(self, statement: Statement, limit: int) -> Rows:
-        """Run a query; at most `limit` rows."""
+        """Run a query and return at most `limit` rows."""
 
     @abstractmethod
     def look(self, statement: Statement) -> None:
-        """Have the database say whether it would run; nothing runs."""
+        """Have the database check a statement without running it; raises what that finds."""
 
     @abstractmethod
     def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
-        """Run changes one after the other, all of it twice, the first time rolled back; the rows
-        that each has touched.
+        """Run changes in order, and return the rows that each of them touches.
 
-        Raises ToolError where they are too many, or cannot be told.
+        All of them run twice, the first time rolled back. Raises ToolError where too many rows are
+        touched, or where they cannot be determined.
         """
 
     @abstractmethod
     def version(self) -> str:
-        """What answers, for the operator: "PostgreSQL 15.4 as agent"."""
+        """Return server and role for the operator: "PostgreSQL 15.4 as agent"."""
 
     @abstractmethod
     def changeable(self) -> bool:
-        """Whether there is any table that may be changed, for the operator."""
+        """Return whether the role may change any table at all; for the operator."""
 
     @abstractmethod
     def commit(self) -> None:
-        """Make it last.
+        """Commit the transaction.
 
-        Raises ToolError when it certainly did not, ConnectionError when that is not known.
+        Raises ToolError when that certainly failed, ConnectionError when its outcome is not known.
         """
 
 
 class Source(Protocol):
-    """One database, ready to be opened."""
+    """One database that can be opened."""
 
     database: Database
 
     def open(
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
     ) -> AbstractContextManager[Session]:
-        """A transaction that is rolled back at the end unless it was committed.
+        """Return a context with a session, rolled back at its end unless it was committed.
 
-        Seconds, else as configured.
+        The limits are in seconds; None takes the configured ones.
         """
 
 
 def bound_rows(
     rows: Iterable[tuple[Any, ...]], limit: int
 ) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-    """The first `limit` rows, fewer where they are very long, and whether there are more."""
+    """Return at most `limit` rows, fewer if they are very long, and whether there are more."""
     found: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -141,15 +143,12 @@ def bound_rows(
 
 
 def hide_values(message: str) -> str:
-    """A database's message without the values that it quotes: they may be secret."""
+    """Return a database's message without the values that it quotes, which may be secret."""
     return re.sub(r"""(["']).*\1""", "“…”", message, flags=re.DOTALL)
 
 
 def end_session(connection: Connection) -> None:
-    """End a session.
-
-    Whatever went wrong or right before is not covered up by an error in closing.
-    """
+    """Close a connection; an error in closing is only logged, so that it hides no earlier one."""
     try:
         connection.close()
     except Exception:
@@ -157,8 +156,9 @@ def end_session(connection: Connection) -> None:
 
 
 def refuse_own_database(path: Path, own: Path | None) -> None:
-    """Raise OwnDatabaseError when `path` is the file of Countersign's own database, or one beside
-    it, by any name.
+    """Raise OwnDatabaseError if `path` is the file of Countersign's own database, by any name.
+
+    The files beside it, such as its write-ahead log and key, count as well.
     """
     if own is None:
         return

@@ -1,4 +1,4 @@
-"""The databases that the settings name, each as its kind is opened."""
+"""Makes a source for each configured database, by its kind, and checks the rights of its role."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("countersign.databases")
 
 
 def open_sources(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
-    """The databases by name, ready to be opened.
+    """Return a source for each database, by name; nothing is opened yet.
 
     `own` is the file of Countersign's own database.
     """
@@ -30,7 +30,10 @@ def open_sources(databases: Iterable[Database], own: Path | None) -> dict[str, S
 def check_roles(
     databases: Iterable[Database], own: Path | None
 ) -> Iterator[tuple[str, RightsError]]:
-    """The databases, by name, whose role may do too much; one that cannot be opened is logged."""
+    """Yield each database whose role has too many rights, by name, with the error.
+
+    A database that cannot be opened is logged.
+    """
     for name, source in open_sources(databases, own).items():
         try:
             with source.open(writes=False):

@@ -1,8 +1,7 @@
-"""The database tools: what is there, one query, one change, in databases the settings name. Off
-until one is named.
+"""The database tools: list tables, run one query, make one change. Off without a database.
 
-The rules are elsewhere: what a statement may be in `sql.statement`, what stays secret in `secrets`,
-how it is kept and runs in `sqlite` and `postgres`.
+The rules are elsewhere: which statements are allowed in `statement`, which columns are secret in
+`secrets`, how statements are guarded and run in `sqlite` and `postgres`.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ from bot.tools.database.statement import (
     tokenize,
 )
 
-# One statement or several, as the text that the arguments of a call hold. PURE.
+# The SQL text in the arguments of a call: one statement or several. Pure.
 
 _DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
 
 class SqlText(str):
-    """Statements as text, which can say in a few words what they do."""
+    """SQL statements as text, with a short description of what they do."""
 
     __slots__ = ()
 
     @property
     def deed(self) -> str:
-        """For people: "Update orders", "Update orders, then delete rows of heap"."""
+        """The statements in words: "Update orders", "Update orders, then delete rows of heap"."""
         try:
             first, *others = map(_deed, split_statements(tokenize(self)))
         except StatementError:
@@ -58,7 +57,7 @@ class SqlText(str):
 
 
 def _deed(tokens: tuple[Token, ...]) -> str:
-    """What one statement does."""
+    """Return what one statement does, in words."""
     words = [each for each in tokens if each.depth == 0]
     for at, (each, after) in enumerate(pairwise(words)):
         # what is not the name of a WITH
@@ -68,7 +67,7 @@ def _deed(tokens: tuple[Token, ...]) -> str:
 
 
 def _named(deed: str, rest: list[Token]) -> str:
-    """The deed with the table that it is about, as it is written."""
+    """Return the words with the name of the table that follows, as it is written."""
     named = [each for each in rest if each.word not in ("into", "from", "only")]
     name = "".join(each.text.strip('"') for each in named[:1])
     if len(named) > 2 and named[1].text == ".":
@@ -83,7 +82,7 @@ Sources = Mapping[str, Source]
 
 
 class Checking(Protocol):
-    """Raises StatementError for a statement that is refused."""
+    """A function that raises StatementError for a statement that is refused."""
 
     def __call__(self, name: str, sql: str, *, changes: bool) -> object: ...
 
@@ -123,10 +122,10 @@ class StatementArguments(BaseModel):
 
 
 def local_tools(sources: Sources, check: Checking | None = None) -> list[Tool[Any]]:
-    """The tools over these databases, which do all they do in this process: none without a
-    database, no `change` where all of them are read-only.
+    """Return the tools for these databases, run in this process.
 
-    `check` raises StatementError for arguments that are refused, else `parsed` does.
+    Without a database there are none, and no `change` where all are read-only. `check` raises
+    StatementError for refused arguments; the default is `parse_for_database`.
     """
     if not sources:
         return []
@@ -138,7 +137,7 @@ def local_tools(sources: Sources, check: Checking | None = None) -> list[Tool[An
 
 
 def _patience(sources: Sources) -> float:
-    """Seconds that a tool may take: more than the slowest database is allowed to."""
+    """Return a tool's timeout in seconds, longer than the slowest database is allowed to take."""
     return (
         max(each.database.timeout + each.database.lock_timeout for each in sources.values())
         + CONNECT_TIMEOUT
@@ -177,7 +176,7 @@ def _query(sources: Sources, check: Checking) -> Tool[Any]:
             return self
 
         def statement(self) -> Statement:
-            """What is to run; raises StatementError where it is refused."""
+            """Return the parsed query; raises StatementError where it is refused."""
             [statement] = parse_for_database(sources, self.database, str(self.sql), changes=False)
             return statement
 
@@ -221,7 +220,7 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
             return self
 
         def statements(self) -> tuple[Statement, ...]:
-            """What is to run; raises StatementError where it is refused."""
+            """Return the parsed changes; raises StatementError where they are refused."""
             return parse_for_database(sources, self.database, str(self.sql), changes=True)
 
     def preview(args: Change, _context: ToolContext) -> Preview:
@@ -256,8 +255,9 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
 
 
 def _run(session: Session, statements: Sequence[Statement], expects: str) -> dict[str, Any]:
-    """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
-    that is unknown.
+    """Run a change and commit it; return its result.
+
+    Raises ToolError when nothing was changed, ConnectionError when that is unknown.
     """
     changes = observe_changes(session, statements)
     if expects and expects != promise_of(changes):
@@ -276,8 +276,9 @@ def _source(sources: Sources, name: str) -> Source:
 def parse_for_database(
     sources: Sources, name: str, sql: str, *, changes: bool
 ) -> tuple[Statement, ...]:
-    """The one query or the changes for the database of that name; raises StatementError where it is
-    refused.
+    """Return the parsed query, or the changes, for the database with this name.
+
+    Raises StatementError where they are refused.
     """
     database = _source(sources, name).database
     if changes and database.read_only:
@@ -288,13 +289,13 @@ def parse_for_database(
 
 
 def _table(name: str, rows: Rows) -> Table:
-    """The rows as JSON can hold them."""
+    """Return the rows as a tool's Table with values that JSON can hold."""
     cells = [tuple(map(_plain, row)) for row in rows.rows]
     return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can hold without loss, or that says what is missing."""
+    """Return a value that JSON can hold without loss, or a text that says what is missing."""
     if isinstance(value, bytes | memoryview):
         return f"({len(bytes(value)):,} bytes)"
     if isinstance(value, int) and abs(value) >= 2**53:

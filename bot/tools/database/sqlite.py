@@ -1,6 +1,4 @@
-"""SQLite as the database tools use it: opened for reading unless told otherwise, with an authorizer
-on what runs (`guard`).
-"""
+"""SQLite for the database tools: opened read-only by default, with an authorizer for statements."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from bot.tools.database.session import Rows, Session, bound_rows, end_session, r
 from bot.tools.database.sqlite_changes import observe_change
 from bot.tools.database.statement import Statement, StatementError, Token
 
-# The authorizer of SQLite: asked about each step of a statement before the step is done.
+# SQLite's authorizer: SQLite asks it about each step of a statement before taking the step.
 
 # all that may be called: they compute, and touch nothing. Operators are functions here as well.
 _COMPUTING = """
@@ -53,10 +51,9 @@ _CHANGES = {
 
 
 class SqliteAuthorizer:
-    """The authorizer: says of each step of one statement whether it may be
-    (https://sqlite.org/c3ref/set_authorizer).
+    """Allows or denies each step of one statement (https://sqlite.org/c3ref/set_authorizer).
 
-    What it is told about where a step stands decides nothing about reading: a WITH can take any
+    The name of the place where a step occurs decides nothing about reading: a WITH can take any
     name. Only a trigger can make a change that is not the statement's own.
     """
 
@@ -68,9 +65,10 @@ class SqliteAuthorizer:
         reached: Set[str] = frozenset(),
         others: Set[str] = frozenset(),
     ) -> None:
-        """`verbs`: what may be done to the table `target` (its folded name); without, nothing may
-        be changed. `reached`: tables that foreign keys take it to. `others`: the folded names of
-        all that SQLite could read beside the catalog's tables; no WITH may have one of them.
+        """`verbs`: what may be done to the table `target` (folded name); without, only reading.
+
+        `reached`: tables whose rows change by foreign keys. `others`: the folded names of all that
+        SQLite could read beside the catalog's tables; no WITH may have one of them.
         """
         self._catalog, self._target, self._verbs = catalog, target, verbs
         self._reached, self._others = reached, others
@@ -78,9 +76,9 @@ class SqliteAuthorizer:
         self.refused = ""
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
-        """SQLITE_OK or SQLITE_DENY.
+        """Return SQLITE_OK or SQLITE_DENY for one step.
 
-        `inner` is the view, WITH or trigger that does it, None for the statement itself.
+        `inner` is the view, WITH or trigger that takes the step, None for the statement itself.
         """
         why = ""
         if action == sqlite3.SQLITE_READ:
@@ -95,7 +93,7 @@ class SqliteAuthorizer:
         return sqlite3.SQLITE_DENY if why else sqlite3.SQLITE_OK
 
     def _unread(self, table: str, column: str, place: Any, inner: Any) -> str:
-        """Why this column cannot be read."""
+        """Return why this column cannot be read; "" if it can."""
         name = table.lower()
         found = self._catalog.tables.get(name) if place in ("main", None) else None
         if found is None:  # that a WITH is read at all is told, not which of its columns
@@ -112,8 +110,9 @@ class SqliteAuthorizer:
         return ""
 
     def _unchanged(self, verb: str, table: str, place: Any, inner: Any) -> str:
-        """Why this table cannot be changed so: a statement changes its own table, triggers and
-        foreign keys what else the owner made them change.
+        """Return why this table cannot be changed in this way; "" if it can.
+
+        A statement may change its own table; triggers and foreign keys may change others.
         """
         found = self._catalog.tables.get(table.lower())
         if not self._verbs:
@@ -127,8 +126,9 @@ class SqliteAuthorizer:
 
 
 def refuse_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
-    """Refuse NATURAL JOIN and USING over a secret column: SQLite does not ask its authorizer about
-    the columns that they compare.
+    """Raise StatementError for NATURAL JOIN and USING over a secret column.
+
+    SQLite does not ask its authorizer about the columns that they compare.
     """
     secret = {name for table in catalog.tables.values() for name in table.secret}
     if not secret:
@@ -142,7 +142,7 @@ def refuse_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
 
 
 def _listed(tokens: tuple[Token, ...]) -> list[str]:
-    """The folded names in the parentheses that the tokens begin with."""
+    """Return the folded names in the parentheses with which the tokens begin; [] without any."""
     names: list[str] = []
     for each in tokens[1:]:
         if each.text == ")":
@@ -152,7 +152,7 @@ def _listed(tokens: tuple[Token, ...]) -> list[str]:
 
 
 def has_unchecked_join(view: Relation, secret: set[str]) -> bool:
-    """Whether a view joins by one of these in the way that SQLite does not ask about."""
+    """Whether a view joins by NATURAL or by USING a secret column, which SQLite does not check."""
     lists = re.findall(r"\busing\s*\(([^)]*)\)", view.definition, re.IGNORECASE)
     names = {name.strip().strip("\"'`[]").lower() for each in lists for name in each.split(",")}
     return bool(names & secret or re.search(r"\bnatural\b", view.definition, re.IGNORECASE))
@@ -185,7 +185,7 @@ _UNTOUCHED = {
 
 
 class SqliteSource:
-    """One SQLite file."""
+    """One SQLite file that can be opened."""
 
     def __init__(self, database: Database, own: Path | None) -> None:
         """`own`: the file of Countersign's own database, which is never opened."""
@@ -196,7 +196,7 @@ class SqliteSource:
     def open(
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
     ) -> Iterator[Session]:
-        """A transaction on the file, which must exist; BEGIN IMMEDIATE when it `writes`."""
+        """Return a context with a transaction on the existing file; IMMEDIATE if it `writes`."""
         path, seconds = self.database.path, timeout or self.database.timeout
         refuse_own_database(path, self._own)
         if not path.is_file():
@@ -254,7 +254,7 @@ class SqliteSession(Session):
         self._raw = raw
 
     def _reflected(self) -> Catalog:
-        """Tables, views and virtual tables of the main database; SQLite's own are left out."""
+        """Return the main database's tables, views and virtual tables, without SQLite's own."""
         listed = self._raw.execute("PRAGMA main.table_list").fetchall()
         kinds = {
             name: {"table": "table", "view": "view"}.get(kind, "virtual")
@@ -282,9 +282,9 @@ class SqliteSession(Session):
         return catalog.with_remarks({name.lower(): each for name, each in found.items()})
 
     def _opens(self, name: str) -> bool:
-        """Whether SQLite itself can tell its columns.
+        """Whether SQLite can list the columns of a table or view.
 
-        Not those of a view whose tables are gone, for example.
+        It cannot for a view whose tables are gone, for example.
         """
         try:
             self._raw.execute(f"PRAGMA main.table_xinfo({quoted(name)})").close()
@@ -333,8 +333,10 @@ class SqliteSession(Session):
             raise
 
     def _references(self) -> list[tuple[str, str, str | None, str, str]]:
-        """All foreign keys: child table, parent table, parent's column, what an update and a delete
-        there do.
+        """Return all foreign keys, each as one row.
+
+        It has the child table, parent table, parent's column, and the actions on update and on
+        delete.
         """
         return self._raw.execute(
             'SELECT t.name, k."table", k."to", k.on_update, k.on_delete '
@@ -343,7 +345,7 @@ class SqliteSession(Session):
         ).fetchall()
 
     def _keys(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """The columns of each table's unique indexes, "" for what is computed."""
+        """Return the columns of each table's unique indexes, "" for a computed one."""
         rows = self._raw.execute(
             "SELECT t.name, l.name, coalesce(x.name, '') FROM main.sqlite_schema AS t, "
             'pragma_index_list(t.name) AS l, pragma_index_xinfo(l.name) AS x WHERE l."unique" '
@@ -356,7 +358,7 @@ class SqliteSession(Session):
         return {table: tuple(each.values()) for table, each in found.items()}
 
     def _own_references(self) -> dict[str, tuple[tuple[str, str, str], ...]]:
-        """Each table's foreign keys: its column, the other table, the column there."""
+        """Return each table's foreign keys as (its column, other table, column there)."""
         rows = self._raw.execute(
             'SELECT t.name, k."from", k."table", coalesce(k."to", (SELECT p.name FROM '
             'pragma_table_info(k."table") AS p WHERE p.pk = k.seq + 1)) '
@@ -370,7 +372,7 @@ class SqliteSession(Session):
         return found
 
     def _reached(self, target: str) -> set[str]:
-        """The tables whose rows change with those of `target`, by foreign keys."""
+        """Return the tables whose rows change with those of `target`, by foreign keys."""
         found, known = {target}, -1
         acting = [each for each in self._references() if not {each[3], each[4]} <= _INERT]
         while known != len(found):
@@ -379,8 +381,9 @@ class SqliteSession(Session):
         return found - {target}
 
     def _others(self) -> set[str]:
-        """The folded names of all that SQLite knows beside the tables of the catalog: its own
-        tables, those of modules, our temporary ones.
+        """Return the folded names of everything in SQLite beside the catalog's tables.
+
+        These are its own tables, those of modules, and the bot's temporary ones.
         """
         named = {name for _, name, *_ in self._raw.execute("PRAGMA table_list").fetchall()}
         named |= {name for (name,) in self._raw.execute("PRAGMA module_list").fetchall()}
@@ -388,7 +391,7 @@ class SqliteSession(Session):
 
     @contextmanager
     def _guarded(self, statement: Statement | None) -> Iterator[SqliteAuthorizer]:
-        """Whatever runs inside may only read, or change what the statement is about."""
+        """Set an authorizer inside the block: only reads, and the statement's change, may run."""
         others = self._others()
         guard = SqliteAuthorizer(self.catalog, others=others)
         if statement is not None:
@@ -415,7 +418,10 @@ class SqliteSession(Session):
 
 
 def _reason(error: Any, seconds: float) -> str:
-    """SQLite's own words. A secret is in none of them: nothing that reads one has begun."""
+    """Return a message for people about an SQLite error, mostly in SQLite's own words.
+
+    It holds no secret: nothing that reads one has begun.
+    """
     text = next(iter(str(error).splitlines()), "") or type(error).__name__
     if text == "interrupted":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"

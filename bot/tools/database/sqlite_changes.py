@@ -1,8 +1,8 @@
-"""What a change does to the rows of an SQLite database: triggers of our own write them down.
+"""Finds the rows that a change touches in SQLite, with temporary triggers that record them.
 
 SQLite itself says which tables a statement can reach, by foreign keys and by triggers. Each of them
-gets temporary triggers, which see every row that is added, changed or deleted, by whomever. What
-they wrote down has to account for every row that SQLite counted, or the change is refused.
+gets temporary triggers, which see every row that is added, changed or deleted, by any means. Their
+records have to account for every row that SQLite counted, or the change is refused.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from bot.tools.database.row_changes import (
 )
 from bot.tools.database.statement import Statement
 
-# The numbers that SQLite gives to the rows that are added. It only reads.
+# The row numbers that SQLite gives to added rows. This part only reads.
 
 
 def highest_numbers(
     raw: sqlite3.Connection, tables: Iterable[tuple[Relation, str]]
 ) -> Mapping[str, int]:
-    """The highest number that each table has given to a row, where SQLite gives the numbers.
+    """Return the highest row number given so far in each table where SQLite gives the numbers.
 
-    `tables`: each with the name by which its rows are told apart.
+    `tables`: each with the name of the column that identifies its rows.
     """
     counters: dict[str, int] = {}
     if raw.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
@@ -59,10 +59,10 @@ def highest_numbers(
 def with_number_placeholders(
     change: Change, highest: Mapping[str, int], given: frozenset[str]
 ) -> Change:
-    """Return the change with an AtRun for the numbers that SQLite gives to added rows.
+    """Return the change with ValueAtRun for the numbers that SQLite gives to added rows.
 
-    They go on from the highest one, which may be another by then. `given`: the columns that the
-    statement fills itself.
+    They follow the highest number, which may be another one at run time. `given`: the columns that
+    the statement fills itself.
     """
     tables = []
     for table in change.tables:
@@ -96,17 +96,15 @@ Guarded = Callable[[Statement], AbstractContextManager[Authorizer]]
 
 
 class LogAuthorizer:
-    """An authorizer around another: lets our triggers write to their logs, and notes which tables
-    are changed.
-    """
+    """Wraps an authorizer: lets the bot's triggers write their logs, and notes changed tables."""
 
     def __init__(self, inner: Authorizer, logs: Set[str]) -> None:
-        """`logs`: the temporary tables of our triggers."""
+        """`logs`: the temporary tables of the bot's triggers."""
         self._inner, self._logs = inner, logs
         self.tables: set[str] = set()
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
-        """SQLITE_OK or SQLITE_DENY."""
+        """Return SQLITE_OK or SQLITE_DENY for one step."""
         if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner is not None:
             # by a trigger of ours: the database's own reach no temporary table
             return sqlite3.SQLITE_OK if first in self._logs else sqlite3.SQLITE_DENY
@@ -117,7 +115,7 @@ class LogAuthorizer:
 
 @dataclass(frozen=True, slots=True)
 class WatchedTable:
-    """One table with triggers of ours."""
+    """One table with the bot's temporary triggers."""
 
     table: Relation
     number: int
@@ -129,7 +127,7 @@ class WatchedTable:
 
     @property
     def log(self) -> str:
-        """The temporary table that holds what the triggers saw."""
+        """The name of the temporary table in which the triggers record rows."""
         return f"countersign_rows_{self.number}"
 
 
@@ -140,11 +138,11 @@ def observe_change(
     statements: Sequence[Statement],
     most: int,
 ) -> tuple[Change, ...]:
-    """Run checked changes one after the other, all of it twice, the first time rolled back; which
-    rows each has touched.
+    """Run checked changes in order; return the rows that each touches.
 
-    `guarded`: in it only that statement may run. Raises ToolError where more than `most` rows would
-    be touched, and where they cannot be told.
+    All of them run twice, the first time rolled back. `guarded`: a context in which only that
+    statement may run. Raises ToolError where more than `most` rows would be touched, or where they
+    cannot be determined.
     """
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
@@ -190,7 +188,7 @@ def _tried(
     watched: list[WatchedTable],
     read: dict[int, int],
 ) -> Change:
-    """Run one statement; the rows that it has touched. `read`: see `_read`."""
+    """Run one statement and return the rows that it has touched. `read`: see `_read`."""
     assert statement.target is not None
     before = raw.total_changes
     logs = {each.log for each in watched}
@@ -208,7 +206,10 @@ def _run(
     text: str,
     logs: Set[str] = frozenset(),
 ) -> set[str]:
-    """Run the text as this statement may; the tables that it may change. `logs`: see Reach."""
+    """Run the text under the statement's guard; return the tables that it may change.
+
+    `logs`: see LogAuthorizer.
+    """
     with guarded(statement) as guard:
         reach = LogAuthorizer(guard, logs)
         raw.set_authorizer(reach)
@@ -219,7 +220,7 @@ def _run(
 def _watch(
     raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int
 ) -> list[WatchedTable]:
-    """Have triggers write down the rows of these tables, at most `most` of each.
+    """Create triggers that record the changed rows of these tables, at most `most` of each.
 
     Raises ToolError for a table whose rows cannot be watched.
     """
@@ -272,7 +273,7 @@ def _triggers(watched: WatchedTable, most: int) -> list[str]:
 
 @dataclass(slots=True)
 class _Traced:
-    """One row on its way through the statement."""
+    """One row's values before and after the statement, while its events are followed."""
 
     before: Row | None
     after: Row | None
@@ -285,10 +286,10 @@ def _read(
     counted: int,
     read: dict[int, int],
 ) -> Change:
-    """What the triggers have seen since it was last `read`, the table `target` first.
+    """Return the rows that the triggers recorded since the last `read`, the table `target` first.
 
-    `counted`: rows that SQLite says were changed since, our own notes included. Raises ToolError
-    where that is more than was seen, or where what was seen is no sequence of changes.
+    `counted`: how many rows SQLite says were changed since, the triggers' records included. Raises
+    ToolError where that is more than was recorded, or where the records are no sequence of changes.
     """
     seen, tables = 0, []
     for each in watched:
@@ -307,7 +308,7 @@ def _read(
 
 
 def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[RowChange, ...]:
-    """From each row's first event to its last."""
+    """Return each row's values before its first event and after its last."""
     alive: dict[Row, _Traced] = {}
     gone: dict[Row, _Traced] = {}  # and may come back, as REPLACE does it
     all_rows: list[_Traced] = []
@@ -336,7 +337,7 @@ def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[Ro
 
 
 def _moment(start: datetime) -> Moment:
-    """The time since `start` (UTC), as SQLite writes it down in UTC and in local time."""
+    """Return the Moment from `start` (UTC) until now, as SQLite writes it in UTC and local time."""
     end = datetime.now(UTC)  # noqa: TID251  # the same
     zone = end.astimezone().utcoffset() or timedelta()
     return moment_between(start, end, [zone])

@@ -1,7 +1,7 @@
-"""One SQL statement as a model wrote it: what kind it is, and what it is about. PURE.
+"""Parses one SQL statement that a model wrote, and refuses what the tools do not run. Pure.
 
-sqlglot tells the kind, so that a refusal comes early and in words that help. The database holds it
-to that (docs/decisions/0020): nothing here is the guard. The text runs as it was written.
+sqlglot finds the kind, so that a refusal comes early and in words that help. The database enforces
+the same (docs/decisions/0020): nothing here is the guard. The text runs as it was written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from bot.tools import ToolError
 from bot.tools.database.config import Dialect
 from bot.tools.invisible_characters import hidden_characters
 
-# The tokens of SQL as people can read it: no comments, no escapes, nothing invisible. PURE.
-
-# What is said of a statement that is refused, in words for a person and the model. PURE.
+# Why a statement is refused, in words for a person and the model. Pure.
 
 _SCHEMA = "it would change what the database is made of; only rows can be read and changed"
 _TRANSACTION = "every call runs in a transaction of its own; leave it out"
@@ -46,13 +44,13 @@ _BEGINS = {
 
 
 def refused_verb_sentence(word: str, wanted: str) -> str:
-    """Why no statement may begin with `word` (in lower case), and what is `wanted`."""
+    """Return why no statement may begin with `word` (lower case); `wanted`: what may be run."""
     why = _BEGINS.get(word, "")
     return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {wanted} is")
 
 
 def lexing_error_sentence(rest: str) -> str:
-    """Why a statement's text cannot go on with `rest`."""
+    """Return why the text of a statement may not continue with `rest`."""
     for start, why in (
         ("--", "comments are not allowed"),
         ("/*", "comments are not allowed"),
@@ -84,15 +82,15 @@ _TOKEN = re.compile(
 
 
 class StatementError(ToolError, ValueError):
-    """The statement is refused; nothing of it ran.
+    """Raised for a statement that is refused; nothing of it ran.
 
-    Also a ValueError, so that a type can refuse it.
+    Also a ValueError, so that a Pydantic type can raise it.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: its kind, its text, where it begins, how many parentheses it is in."""
+    """One token of SQL: its kind, its text, its position, and how many parentheses it is in."""
 
     kind: str
     text: str
@@ -101,14 +99,14 @@ class Token:
 
     @property
     def word(self) -> str:
-        """An unquoted word in lower case; "" for anything else."""
+        """An unquoted word in lower case; "" for any other token."""
         return self.text.lower() if self.kind == "word" else ""
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
-    """The tokens of `text`.
+    """Return the tokens of an SQL text, without white space.
 
-    Raises StatementError at what people could misread, or what is too long to be read.
+    Raises StatementError for what people could misread, and for a text that is too long.
     """
     if len(text) > MAX_LENGTH:
         raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
@@ -139,7 +137,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
 
 
 def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
-    """The tokens between the semicolons that stand outside all parentheses."""
+    """Yield the tokens between the semicolons that are outside all parentheses."""
     begin = 0
     for at, each in enumerate(tokens):
         if each.text == ";" and each.depth == 0:
@@ -149,13 +147,12 @@ def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
 
 
 def _at(piece: str, part: str) -> int:
-    """Where `part` begins, or the end."""
+    """Return where `part` begins in `piece`, or the length of `piece` if it is not there."""
     found = piece.find(part)
     return found if found >= 0 else len(piece)
 
 
-# Which of PostgreSQL's own functions a statement may reach. Constants, and questions about a
-# function.
+# Which of PostgreSQL's own functions a statement may reach.
 
 
 def _words(text: str) -> frozenset[str]:
@@ -182,17 +179,18 @@ _WITHIN = _words("pg_notify pg_advisory_xact_lock currval lastval")
 
 
 def has_outside_effect(name: str) -> bool:
-    """Whether a function of PostgreSQL, by its name in lower case, does what a transaction does not
-    hold, or tells of the server.
+    """Whether a PostgreSQL function acts outside its transaction, or reveals things of the server.
+
+    `name`: in lower case.
     """
     return name in _BEYOND_NAMES or (name.startswith(_BEYOND) and name not in _HARMLESS)
 
 
 def is_computation(name: str, *, volatile: bool, owners: bool) -> bool:
-    """Whether a function of the server's own, looked up there, may be called: it only computes.
+    """Whether a statement may call this function of PostgreSQL's own, since it only computes.
 
-    What the server calls volatile may do anything, but for those that are listed here. `owners`:
-    what calls it was made by the owner of the database, so it may tell of the server.
+    Functions that the server calls volatile may do anything, except those listed here. `owners`:
+    the caller was made by the database's owner, so it may reveal things of the server.
     """
     if owners:
         return (not volatile and name not in _BEYOND_NAMES) or name in _HARMLESS | _WITHIN
@@ -215,7 +213,7 @@ MAX_STATEMENTS = 10  # of one call
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a known kind; `text` is what runs."""
+    """A parsed statement of an allowed kind; `text` is what runs."""
 
     text: str
     dialect: Dialect
@@ -225,31 +223,31 @@ class Statement:
 
     @cached_property
     def change(self) -> exp.Expr | None:
-        """What of it changes rows: the whole, or what stands in a WITH; None for a query."""
+        """The part that changes rows: the statement, or one within a WITH; None for a query."""
         return self.tree if isinstance(self.tree, WRITES) else self.tree.find(*WRITES)
 
     @cached_property
     def target(self) -> exp.Table | None:
-        """The table a change is about; None for a query."""
+        """The table that a change is about; None for a query."""
         this = self.change.this if self.change is not None else None
         named = this.this if isinstance(this, exp.Schema) else this
         return named if isinstance(named, exp.Table) else None
 
     @cached_property
     def explains(self) -> str | None:
-        """What EXPLAIN is told ("(FORMAT JSON)", often ""); None where it is no EXPLAIN."""
+        """The options of an EXPLAIN ("(FORMAT JSON)", often ""); None if it is no EXPLAIN."""
         if self.tokens[0].word != "explain":
             return None
         return self.text[len("explain") : _explained(self.tokens).start].strip()
 
     @cached_property
     def body(self) -> str:
-        """The statement that runs or is explained."""
+        """The statement that runs; of an EXPLAIN, the one that it explains."""
         return self.text if self.explains is None else self.text[_explained(self.tokens).start :]
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What is written before a parenthesis, in lower case: the functions it calls among it."""
+        """The lower-case names before a parenthesis; all called functions are among them."""
         return frozenset(
             here.word or here.text[1:-1].replace('""', '"').lower()
             for here, after in pairwise(self.tokens)
@@ -259,7 +257,7 @@ class Statement:
 
 @lru_cache(maxsize=256)
 def parse_statement(text: str, dialect: Dialect, *, changes: bool) -> Statement:
-    """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query.
+    """Parse the one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query.
 
     Raises StatementError with the reason, for a person and the model. The text must not end in a
     semicolon.
@@ -285,9 +283,9 @@ def parse_statement(text: str, dialect: Dialect, *, changes: bool) -> Statement:
 
 
 def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
-    """The changes in `text`, one or several with semicolons between them.
+    """Parse the changes in `text`, one or several with semicolons between them.
 
-    Raises StatementError with the reason, which says of several at which one it is.
+    Raises StatementError with the reason and, of several, the number of the statement.
     """
     parts = list(split_statements(tokenize(text)))
     if len(parts) == 1:
@@ -305,7 +303,7 @@ def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
 
 
 def _explained(tokens: tuple[Token, ...]) -> Token:
-    """Where what an EXPLAIN explains begins."""
+    """Return the first token of the statement that an EXPLAIN explains."""
     for each in tokens[1:]:
         if each.depth == 0 and each.word in (*_CHANGES, "select", "values", "with"):
             return each
@@ -340,7 +338,7 @@ def _verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
 
 
 def _kind(statement: Statement, changes: bool) -> None:
-    """Refuse what this tool is not for, and what would change more than it says."""
+    """Raise StatementError for a kind that this tool does not run, or a change with no table."""
     verb, change = statement.verb, statement.change
     if statement.explains is not None and changes:
         raise StatementError("it is EXPLAIN; use the tool query for it")
@@ -361,7 +359,7 @@ def _kind(statement: Statement, changes: bool) -> None:
 
 
 def _beyond(statement: Statement) -> None:
-    """Refuse what a server would do beyond the statement and its transaction."""
+    """Raise StatementError for PostgreSQL functions and tables that reach into the server."""
     if statement.dialect != "postgres":
         return
     for name in sorted(statement.names):

@@ -1,5 +1,6 @@
-"""Arguments that a JSON Schema describes, as a model like that of any tool's: its fields, what is
-wrong with a value and where, and exactly what was given, no more.
+"""Makes a Pydantic argument model of a JSON Schema.
+
+The model has typed fields, reports errors with their place, and keeps exactly what was given.
 """
 
 from bot.tools.described.argument_models import arguments_of

@@ -1,6 +1,6 @@
-"""Makes the argument model of a schema: a field for each property, typed where that says enough.
+"""Makes the argument model of a JSON Schema: one field per property, typed as far as possible.
 
-What no field can say is a value of any JSON; the whole schema is held to in either case.
+What cannot be typed is a field for any JSON value; the whole schema is checked in either case.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from bot.tools.described.checking import (
 )
 from storage.digest import SAFE_INTEGER
 
-# What all argument models made of a schema have in common: what they take, and what they give
-# back. Exactly what was given is kept; nothing appears that was not.
+# The base class of all argument models made of a schema. A model dumps exactly the values that
+# it was given, and none that were not.
 
 MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, also an empty one
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectOutline:
-    """What one object of a schema holds."""
+    """The fields and schemas of one object in a JSON Schema."""
 
     schema: Schema  # as those who call the tool are given it
     form: Schema  # the same by the names of its fields, as forms read it
@@ -73,17 +73,17 @@ class DescribedArguments(BaseModel):
 
     @classmethod
     def outline(cls) -> ObjectOutline:
-        """Return what it holds."""
+        """Return the fields and schemas of this model."""
         return cls._outline
 
     @classmethod
     def takes_more(cls) -> bool:
-        """Return whether it takes values that its schema does not name."""
+        """Return whether the model accepts keys that its schema does not name."""
         return cls._outline.takes_more
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
-        """Return the schema that it was made of; with `by_alias=False` the one that forms read."""
+        """Return the schema this model was made from; with `by_alias=False`, the one for forms."""
         by_alias = args[0] if args else options.get("by_alias", True)
         return copy.deepcopy(cls._outline.schema if by_alias else cls._outline.form)
 
@@ -121,7 +121,7 @@ class DescribedArguments(BaseModel):
 
 
 def _objects(value: Any) -> int:
-    """How many objects there are in a JSON value."""
+    """Return how many objects a JSON value contains, itself included."""
     found, left = 0, [value]
     while left:
         each = left.pop()
@@ -134,7 +134,7 @@ def _objects(value: Any) -> int:
 
 
 def json_value(value: Any) -> Any:
-    """Return any JSON value with numbers that keep what they are on the way to the record and back.
+    """Return a JSON value with each number as it will be read back from the record.
 
     Raises PydanticCustomError for what JSON does not have.
     """
@@ -150,9 +150,9 @@ def json_value(value: Any) -> Any:
 
 
 def read_number(value: float) -> int | float:
-    """Return a number as it is read again from the record.
+    """Return a number as it will be read back from the record.
 
-    Raises PydanticCustomError where it would be another one.
+    Raises PydanticCustomError where its value would change.
     """
     if isinstance(value, int) and abs(value) > SAFE_INTEGER:
         value = _as_float(value)
@@ -162,7 +162,7 @@ def read_number(value: float) -> int | float:
 
 
 def _as_float(value: int) -> float:
-    """The same number as a float, or as the record writes one; not a number where there is none."""
+    """Return the equal float of a large integer; NaN if no float equals it."""
     try:
         found = float(value)
     except OverflowError:
@@ -171,13 +171,13 @@ def _as_float(value: int) -> float:
 
 
 def refuse_boolean(value: Any) -> Any:
-    """Refuse true and false where a number is meant."""
+    """Return the value; raise an error for true and false, which Python counts as numbers."""
     if isinstance(value, bool):
         raise PydanticKnownError("float_type")
     return value
 
 
-# What a schema says of one value: references followed, parts that all hold merged. Pure.
+# The schema of one value, with references resolved and `allOf` parts merged. Pure.
 
 _MOST_FOLLOWED = 200  # references and parts on the way to one value
 _DEEPEST = 20  # alternatives within one another
@@ -185,7 +185,7 @@ _NULL = {"type": "null"}
 
 
 def resolve_references(node: Any, root: Schema) -> Schema:
-    """Return the schema with what it refers to, and what holds besides, merged into it.
+    """Return a schema node with its references and `allOf` parts merged into it.
 
     Raises UnfitSchemaError for a reference that leads to itself.
     """
@@ -207,7 +207,7 @@ def _followed(node: Any, root: Schema, left: list[int]) -> Schema:
 
 
 def _merged(one: Schema, other: Schema) -> Schema:
-    """Both, the first before the second."""
+    """Return both schemas as one; where both have a keyword, the first one's counts."""
     made = {**other, **one}
     if "properties" in one and "properties" in other:
         made["properties"] = {**other["properties"], **one["properties"]}
@@ -217,7 +217,7 @@ def _merged(one: Schema, other: Schema) -> Schema:
 
 
 def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]:
-    """Return what a value has to be where it is not null, and whether it may be null.
+    """Return the schema of a value other than null, and whether null is allowed as well.
 
     Raises UnfitSchemaError for a reference that leads to itself.
     """
@@ -244,21 +244,19 @@ def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]
 
 
 def is_object(found: Schema) -> bool:
-    """Whether it is an object of named values."""
+    """Return whether the schema describes an object with named properties."""
     return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
 
 
 def takes_more(found: Schema) -> bool:
-    """Whether an object takes keys that are not named: where it says so, or names none."""
+    """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
     if "additionalProperties" in found:
         return found["additionalProperties"] is not False
     return "patternProperties" in found or "properties" not in found
 
 
 def form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
-    """Return what a form has to know of a value, null as one of its options where it may be left
-    out.
-    """
+    """Return the schema of a value as a form needs it; null is an option if it may be left out."""
     found, nullable = without_null(node, root)
     if isinstance(found.get("items"), dict):
         found = {**found, "items": resolve_references(found["items"], root)}
@@ -280,14 +278,14 @@ _LIST: Any = list  # the same, of types
 def arguments_of(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
     """Return the argument model of a JSON Schema of an object (2020-12, or an earlier draft).
 
-    `name` is that of the tool. What was validated is dumped as it was given: an optional value that
-    was not given is not there, and null stands for that where null itself is not allowed. Values
-    are held to the whole schema, and errors stand at their field. A key that the schema does not
-    name is refused, unless it says that there may be more or names none. The same schema and name
-    give the same model.
+    `name` is the tool's name. Values are dumped exactly as they were given: an optional value that
+    was left out stays out, and null counts as left out where null itself is not allowed. Values are
+    checked against the whole schema, and errors are reported at their field. A key that the schema
+    does not name is refused, unless the schema allows more keys or names none. The same schema and
+    name give the same model.
 
-    Raises UnfitSchemaError for a schema that is of no object, too large, refers to other
-    documents, or could take endless time to check.
+    Raises UnfitSchemaError for a schema that is of no object, too large, refers to other documents,
+    or could take endless time to check.
     """
     return _made(schema_text(schema), name)
 
@@ -303,7 +301,7 @@ def _made(text: str, name: str) -> type[BaseModel]:
 
 
 class _Maker:
-    """Makes the models of one schema, each object once."""
+    """Makes the models of one schema, one for each different object."""
 
     def __init__(self, whole: Schema, checker: Checker) -> None:
         self._whole, self._checker = whole, checker
@@ -311,7 +309,7 @@ class _Maker:
         self._left = MOST_INNER
 
     def model(self, found: Schema, said: Schema, name: str, depth: int) -> type[DescribedArguments]:
-        """`found` has properties; `said` is the same as it was written."""
+        """Return the model of an object; `found` is its schema merged, `said` as written."""
         properties, required = found["properties"], set(found.get("required", ()))
         names = _names(properties)
         fields: dict[str, Any] = {}
@@ -339,7 +337,7 @@ class _Maker:
         return made
 
     def _schema(self, top: Schema, free: bool) -> Schema:
-        """The whole schema, its properties at the top."""
+        """Return the whole schema with the object's properties at the top level."""
         required = {"required": top["required"]} if top.get("required") else {}
         shown = {"type": "object", "properties": top["properties"], **required}
         more = {} if free else {"additionalProperties": False}
@@ -379,7 +377,7 @@ class _Maker:
         return Json
 
     def _inner(self, found: Schema, name: str, depth: int) -> Any:
-        """The model of an object within; one that holds itself is JSON there."""
+        """Return the model of an inner object; any JSON for one that contains itself."""
         if self._left < 0:
             return Json
         text = json.dumps(found, sort_keys=True)
@@ -393,7 +391,7 @@ class _Maker:
 
 
 def _nothing() -> None:
-    """Stand for what is not given."""
+    """Return None, the default of a field that was not given."""
 
 
 def _alternatives(found: Schema) -> bool:
@@ -401,7 +399,7 @@ def _alternatives(found: Schema) -> bool:
 
 
 def _names(keys: Iterable[str]) -> dict[str, str]:
-    """A name for the field of each key: the key itself where it can be one."""
+    """Return a field name for each key: the key itself if it is a valid and free name."""
     wanted = list(keys)
     found: dict[str, str] = {}
     for key in wanted:

@@ -1,7 +1,6 @@
-"""JSON Schemas that others wrote: brought into one form, and values checked against them in bounded
-time.
+"""Normalises JSON Schemas that others wrote, and checks values against them in bounded time.
 
-No sentence of it holds a value: it may be a secret.
+No error message holds a value, since it may be a secret.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import jsonschema
 
 
-# A JSON Schema that others wrote, brought into one form (2020-12) and within bounds. Pure.
+# Converts a JSON Schema to draft 2020-12, and checks its size and depth. Pure.
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]
@@ -51,11 +50,11 @@ _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
 
 
 class UnfitSchemaError(ValueError):
-    """A schema that cannot be used for arguments; a sentence that says why."""
+    """Raised for a schema that cannot be used for arguments; the message says why."""
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
-    """Return the schema as JSON text, the order of its keys kept.
+    """Return the schema as JSON text, keeping the order of its keys.
 
     Raises UnfitSchemaError where it is no JSON object, or too large.
     """
@@ -72,7 +71,7 @@ def schema_text(schema: Mapping[str, Any]) -> str:
 
 
 def normalise_schema(text: str) -> Schema:
-    """Return the schema in the words of 2020-12, its references checked.
+    """Return the schema in the form of draft 2020-12, with its references checked.
 
     Raises UnfitSchemaError.
     """
@@ -89,13 +88,13 @@ def normalise_schema(text: str) -> Schema:
 
 
 def reference_steps(reference: str) -> Path:
-    """Return the steps from the top that a reference within the schema names."""
+    """Return a reference within the schema as the keys that lead to its target from the top."""
     steps = reference[1:].split("/")[1:]
     return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
 
 
 def schema_at(root: Schema, reference: str) -> Any:
-    """Return the schema that a checked reference leads to."""
+    """Return the part of the schema that a checked reference points to."""
     found: Any = root
     for step in reference_steps(reference):
         found = found[int(step)] if isinstance(found, list) else found[step]
@@ -103,7 +102,7 @@ def schema_at(root: Schema, reference: str) -> Any:
 
 
 def re2_pattern(text: str) -> Any:
-    """Return an expression of a schema, compiled, to search with in bounded time.
+    """Return a pattern from a schema, compiled with RE2, which searches in bounded time.
 
     Raises UnfitSchemaError.
     """
@@ -115,7 +114,7 @@ def re2_pattern(text: str) -> Any:
 
 
 class _Reader:
-    """Reads one schema and notes what stands where."""
+    """Reads one schema, and collects the paths of its parts and its references."""
 
     def __init__(self) -> None:
         self.places: set[Path] = set()
@@ -176,7 +175,7 @@ def _expressions(node: Schema) -> Iterator[str]:
 
 
 def _renamed(node: Schema) -> Schema:
-    """The schema with what earlier drafts wrote differently."""
+    """Return a schema node with the keywords of earlier drafts replaced by today's."""
     if isinstance(node.get("items"), list):
         node["prefixItems"] = node.pop("items")
         if "additionalItems" in node:
@@ -204,14 +203,14 @@ _ends: ContextVar[float] = ContextVar("when the processor's time is over")
 
 
 class TooMuchError(Exception):
-    """Checking a value would take too long."""
+    """Raised when checking a value would take too long."""
 
 
 class Checker:
-    """One schema, to hold values to."""
+    """Checks values against one schema."""
 
     def __init__(self, schema: Schema) -> None:
-        """`schema` is in normal form. Raises UnfitSchemaError where it is none."""
+        """Prepare a normalised `schema`; raises UnfitSchemaError where it is not valid."""
         import jsonschema
         from referencing import Registry
 
@@ -228,9 +227,9 @@ class Checker:
         self._left_for_nulls, self._seconds_for_nulls = [MOST_STEPS, MOST_WORK], MOST_SECONDS
 
     def takes_null(self, part: Any) -> bool:
-        """Whether a part of the schema takes null.
+        """Return whether a part of the schema accepts null.
 
-        Raises UnfitSchemaError where that takes too long to say.
+        Raises UnfitSchemaError where that takes too long to find out.
         """
         begun, left = thread_time(), self._left_for_nulls
         part = self._validator.evolve(schema=part)
@@ -241,14 +240,14 @@ class Checker:
         return not wrong
 
     def check(self, title: str, value: Any) -> None:
-        """Raise pydantic.ValidationError, each error at its place, where the value does not fit."""
+        """Raise pydantic.ValidationError, each error at its place, if the value does not fit."""
         if wrong := self._wrong(self._validator, value, [MOST_STEPS, MOST_WORK], patience.get()):
             raise ValidationError.from_exception_data(title, wrong)
 
     def _wrong(
         self, validator: Any, value: Any, left: list[int], seconds: float
     ) -> list[InitErrorDetails]:
-        """What is wrong with it; `left`: how much it may take, in steps and in work."""
+        """Return the errors of a value; `left`: the steps and the work that may still be spent."""
         token, ends = _left.set(left), _ends.set(thread_time() + seconds)
         try:
             errors = islice(validator.iter_errors(value), MOST_ERRORS)
@@ -263,7 +262,7 @@ class Checker:
 
 @cache
 def _kind() -> Any:
-    """The validator of 2020-12, with keywords that keep to bounded time."""
+    """Return a validator class for draft 2020-12 whose keywords take bounded time."""
     from jsonschema import Draft202012Validator, validators
 
     own: dict[str, Keyword] = {
@@ -308,7 +307,7 @@ def _bounded(keyword: Keyword) -> Keyword:
 
 
 def _work(much: int) -> None:
-    """Count what is done; raises TooMuchError where that is more than one value may take."""
+    """Count the work done; raise TooMuchError when a value has used up its work or time."""
     left = _left.get()
     left[1] -= much
     if left[1] < 0 or thread_time() > _ends.get():
@@ -364,7 +363,7 @@ def _refusal() -> Any:
 
 
 def _told(error: jsonschema.ValidationError) -> Iterator[InitErrorDetails]:
-    """What one of the library's errors says, as pydantic's."""
+    """Yield an error of the jsonschema library as errors in pydantic's form."""
     if error.context:
         from jsonschema.exceptions import best_match
 
@@ -443,7 +442,7 @@ def _error(loc: Loc, value: Any, kind: str, sentence: str) -> InitErrorDetails:
 
 @cache
 def _formats() -> Any:
-    """The formats that are held to; others say something to readers only."""
+    """Return a checker for the formats that are enforced; all other formats are ignored."""
     from jsonschema import FormatChecker
 
     checker = FormatChecker(formats=())

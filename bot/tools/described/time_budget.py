@@ -1,4 +1,4 @@
-"""How much of the processor's time a check of arguments may take. A leaf."""
+"""The processor time that a check of arguments may take. Imports nothing of the bot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ patience: ContextVar[float] = ContextVar("seconds of processor", default=MOST_SE
 
 @contextmanager
 def checked_before() -> Iterator[None]:
-    """Have more time for values that were checked once, and are on record."""
+    """Allow more time, inside the block, for values that were checked before and are on record."""
     token = patience.set(MOST_SECONDS_AGAIN)
     try:
         yield

@@ -1,11 +1,11 @@
-"""Agents of other frameworks whose work is kept while people decide: a module for each framework.
+"""Adapters for agent frameworks that keep their work while people decide, one module for each.
 
-Each imports its framework, and says which package that is where it is missing.
+Each imports its framework, and names the package to install if that is missing.
 """
 
 from __future__ import annotations
 
 
 def missing(package: str) -> ImportError:
-    """Return what is raised where a framework's package is not installed."""
+    """Return the ImportError to raise if a framework's package is not installed."""
     return ImportError(f"This needs another package: pip install '{package}'")

@@ -1,4 +1,4 @@
-"""BeeAI: a requirement that waits for people ends the agent's run, whose messages are kept.
+"""BeeAI adapter: the agent's run ends while people decide, and its messages are kept.
 
 agent = RequirementAgent(llm=…, tools=[tool(deploy)], requirements=[Approval(deploy)])
 """
@@ -47,7 +47,7 @@ BY_ROLE = {
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A run that has stopped because people decide still; `messages` is JSON to be kept."""
+    """A run that has stopped while people decide; `messages` is JSON for the caller to keep."""
 
     messages: list[dict[str, Any]]
 
@@ -55,10 +55,10 @@ class KeptRun:
 async def run_agent(
     agent: RequirementAgent, said: str | list[dict[str, Any]], *, run: str
 ) -> RequirementAgentOutput | KeptRun:
-    """Run an agent, or have it go on from the messages that it has stopped with.
+    """Run an agent, or continue a stopped run from its messages.
 
-    `said`: what it is to do, or those `KeptRun.messages`. `run`: what the work is called, the same
-    each time. The calls the model wanted then are not asked of the model again.
+    `said`: the task, or the `KeptRun.messages`. `run`: a name for the work, the same each time. The
+    model is not asked again for the calls it wanted before.
     """
     with asking(run=run), suspending(Suspension(run)):
         if isinstance(said, str):
@@ -74,7 +74,7 @@ async def run_agent(
 
 
 class Approval(Requirement[Any]):
-    """Has the calls of decorated functions approved by people before they run."""
+    """A requirement that has people approve the calls of decorated functions before they run."""
 
     name = "countersign"
 
@@ -83,7 +83,7 @@ class Approval(Requirement[Any]):
         self._functions = {each.__name__: each for each in functions}
 
     async def init(self, *, tools: list[AnyTool], ctx: RunContext) -> None:
-        """Stand before each tool that is one of the functions."""
+        """Watch for the start of each tool that is one of the functions."""
         await super().init(tools=tools, ctx=ctx)
         for each in tools:
             if each.name in self._functions:
@@ -100,12 +100,12 @@ class Approval(Requirement[Any]):
 
     @run_with_context
     async def run(self, state: Any, context: RunContext) -> list[Any]:
-        """Every tool is allowed: what people say of one call holds for it alone."""
+        """Return no rules: every tool is allowed, since people decide on single calls."""
         return []
 
 
 async def _watched(agent: RequirementAgent, said: Any) -> RequirementAgentOutput | KeptRun:
-    """Run it, and keep what it knew and what the model said last where it is stopped."""
+    """Run the agent; if people have not decided, return its messages as a KeptRun."""
     kept: dict[str, Any] = {}
     running = agent.run(said)
     running.on("start", lambda start, _: kept.update(state=start.state))
@@ -126,14 +126,14 @@ def _model_has_said(event: Any) -> bool:
 
 
 def _is_undecided(error: BaseException | None) -> bool:
-    """Whether this is what stopped the run, however it is wrapped."""
+    """Return whether an error is an Undecided, or wraps one."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(_is_undecided, error.exceptions))
     return isinstance(error, Undecided) or (error is not None and _is_undecided(error.__cause__))
 
 
 async def _result_of(agent: RequirementAgent, call: Any) -> ToolMessage | None:
-    """Run one call that waited; None where it does still."""
+    """Run one call that waited and return its message; None if people have not decided yet."""
     found = next(each for each in agent.meta.tools if each.name == call.tool_name)
     try:
         text = (await found.run(json.loads(call.args))).get_text_content()

@@ -1,4 +1,4 @@
-"""Haystack: a confirmation that waits for people ends the agent's run, whose messages are kept.
+"""Haystack adapter: the agent's run ends while people decide, and its messages are kept.
 
 agent = Agent(chat_generator=…, tools=[create_tool_from_function(deploy)], hooks=hooks(deploy))
 """
@@ -26,7 +26,7 @@ _KEPT = "countersign"  # in the run's own context
 
 
 def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
-    """Return the hooks of an agent whose tools are decorated functions."""
+    """Return the hooks for an agent whose tools are these decorated functions."""
     by_name = {each.__name__: each for each in functions}
     return {"before_tool": [_Confirmation(by_name)], "after_run": [_KeptCalls()]}
 
@@ -34,11 +34,11 @@ def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
 def run_agent(
     agent: Agent, messages: list[ChatMessage], *, run: str, **more: Any
 ) -> dict[str, Any]:
-    """Run an agent, or have it go on from the messages that it has stopped with.
+    """Run an agent, or continue a stopped run from its messages.
 
-    `run`: what the work is called, the same each time. What it returns is as `Agent.run` returns
-    it, and its `exit_reason` is WAITING where people decide still: keep its `messages`. The calls
-    the model wanted then are not asked of the model again.
+    `run`: a name for the work, the same each time. The result is that of `Agent.run`; its
+    `exit_reason` is WAITING if people have not decided yet: keep its `messages` then. The model is
+    not asked again for the calls it wanted before.
     """
     with asking(run=run), suspending(Suspension(run)):
         if messages and messages[-1].tool_calls:
@@ -50,7 +50,7 @@ def run_agent(
 
 
 class _Strategy:
-    """How Haystack confirms the calls of one function: by what people have decided."""
+    """A confirmation strategy that confirms the calls of one function as people have decided."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -64,13 +64,13 @@ class _Strategy:
         tool_call_id: str | None = None,
         confirmation_strategy_context: dict[str, Any] | None = None,
     ) -> ToolExecutionDecision:
-        """Return what they have decided; the function runs as they approved it, perhaps edited."""
+        """Return people's decision; the function runs with the arguments that they approved."""
         why = refusal_of(ask(self._function, tool_params))
         return ToolExecutionDecision(tool_name, why is None, tool_call_id, why, tool_params)
 
 
 class _Confirmation(ConfirmationHook):
-    """Asks for all calls of a turn, and ends the run while one of them is undecided."""
+    """A hook that asks for all calls of a turn, and ends the run while one of them is undecided."""
 
     def __init__(self, functions: dict[str, Callable[..., Any]]) -> None:
         super().__init__({name: _Strategy(each) for name, each in functions.items()})
@@ -89,7 +89,7 @@ class _Confirmation(ConfirmationHook):
 
 
 class _KeptCalls:
-    """Puts the calls that wait back at the end of the messages, for whoever keeps them."""
+    """A hook that puts undecided calls back at the end of the messages for the caller to keep."""
 
     def run(self, state: State) -> None:
         last = state.data["hook_context"].pop(_KEPT, None)
@@ -100,7 +100,7 @@ class _KeptCalls:
 
 @component
 class _SaidBefore:
-    """A model that first says what it had said before, and then whatever it says."""
+    """A model that first repeats an earlier reply, and then passes requests to the real model."""
 
     def __init__(self, said: ChatMessage, then: Any) -> None:
         self._said: ChatMessage | None = said

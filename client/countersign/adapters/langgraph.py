@@ -1,4 +1,4 @@
-"""LangGraph: a tool that waits for people interrupts its graph, whose checkpointer keeps it.
+"""LangGraph adapter: an undecided call interrupts its graph, which the checkpointer keeps.
 
 agent = create_agent(model, tools=[deploy], middleware=[Interrupting()], checkpointer=saver)
 """
@@ -24,14 +24,15 @@ NOT_DONE = "error"  # the status of an answer
 
 
 class Interrupting(AgentMiddleware):
-    """Has decorated functions interrupt the graph instead of waiting; other tools run as ever.
+    """Middleware that makes decorated functions interrupt the graph instead of waiting.
 
-    Its two methods also serve a `ToolNode` as `wrap_tool_call` and `awrap_tool_call`. What people
-    do not approve is an answer of the tool with the status "error", and the reason.
+    Other tools run as usual. The two methods also serve a `ToolNode` as `wrap_tool_call` and
+    `awrap_tool_call`. A call that people do not approve has an answer with the status "error" and
+    the reason.
     """
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Run one tool call, or interrupt; raises TypeError for a graph without a thread."""
+        """Run one tool call, or interrupt the graph; raises TypeError if it has no thread."""
         try:
             with suspending(_suspension(request)):
                 return handler(request)
@@ -39,7 +40,7 @@ class Interrupting(AgentMiddleware):
             return _answer(request, error)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Do as `wrap_tool_call` does."""
+        """Do as `wrap_tool_call` does, for async tools."""
         try:
             with suspending(_suspension(request)):
                 return await handler(request)
@@ -48,11 +49,11 @@ class Interrupting(AgentMiddleware):
 
 
 def going_on(snapshot: StateSnapshot, wanted: Any = None) -> Any:
-    """Return what the graph is to be invoked with: to look again, to go on, or with `wanted`.
+    """Return the input for the next invocation of the graph, according to its saved state.
 
-    `snapshot`: `graph.get_state(thread)`. Where it waits for people, it is to look again, which is
-    harmless: what nobody has decided yet interrupts it again. Where a process died over it, None
-    has it go on. `wanted` is what to begin with, where nothing is left to do.
+    `snapshot`: `graph.get_state(thread)`. If the graph waits for people: a command to check again,
+    which is harmless, since an undecided call interrupts again. If a process died at work: None, to
+    go on. If nothing is left to do: `wanted`, the input to begin with.
     """
     interrupts = snapshot.interrupts
     ours = [each.id for each in interrupts if isinstance(each.value, dict) and OURS in each.value]

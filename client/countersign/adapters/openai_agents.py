@@ -1,4 +1,4 @@
-"""OpenAI Agents: a tool that waits for people is an interruption, which a `RunState` keeps.
+"""OpenAI Agents adapter: an undecided call interrupts its run, which a `RunState` keeps.
 
 agent = Agent(name="Release", tools=[as_tool(deploy)])
 """
@@ -24,9 +24,9 @@ except ImportError as error:
 
 
 def as_tool(function: Callable[..., Any]) -> FunctionTool:
-    """Return a tool of a decorated function, each call of which interrupts the run.
+    """Return a tool for a decorated function; each call of the tool interrupts the run.
 
-    That the framework has it approved runs nothing by itself: people must have.
+    The framework's own approval runs nothing by itself: people must have approved the call.
     """
     made = function_tool(function, needs_approval=True, failure_error_function=_told)
     run_it = made.on_invoke_tool
@@ -39,10 +39,10 @@ def as_tool(function: Callable[..., Any]) -> FunctionTool:
 
 
 def going_on(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
-    """Ask for each call at which a run was interrupted, and tell its state what people decided.
+    """Ask about each call that interrupted a run, and enter people's decisions in its state.
 
-    `functions`: those of its tools. True where there is something to go on with; False: nothing is
-    decided yet. Raises NotAllowed, Unreachable, and TypeError outside of `asking(run=…)`.
+    `functions`: the decorated functions among its tools. Returns True if a call is decided, so that
+    the run can go on. Raises NotAllowed, Unreachable, and TypeError outside of `asking(run=…)`.
     """
     by_name = {each.__name__: each for each in functions}
     found = False

@@ -1,4 +1,4 @@
-"""Pydantic AI: a tool that waits for people ends the run with `DeferredToolRequests`.
+"""Pydantic AI adapter: an undecided call ends the run with `DeferredToolRequests`.
 
 agent = Agent(model, toolsets=[Deferring(FunctionToolset([deploy]))],
               output_type=[str, DeferredToolRequests])
@@ -31,15 +31,15 @@ OURS = "countersign"  # in what is kept of a call
 
 
 class Deferring(WrapperToolset[Any]):
-    """Tools of which decorated functions defer their calls instead of waiting.
+    """A toolset whose decorated functions defer their calls instead of waiting.
 
-    A call is known by the conversation, which the messages name, and its own id.
+    A call is identified by the conversation, which the messages name, and by its own id.
     """
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run one call, or defer it; what people do not approve has failed, with the reason."""
+        """Run one call, or defer it; raises ToolFailed with the reason if people decline it."""
         run = f"pydantic-ai {ctx.conversation_id}"
         try:
             with suspending(Suspension(run, ctx.tool_call_id or "", _defer)):
@@ -51,10 +51,11 @@ class Deferring(WrapperToolset[Any]):
 def going_on(
     requests: DeferredToolRequests, client: Countersign | None = None
 ) -> DeferredToolResults | None:
-    """Return what people have decided, for the next run; None where they decide still.
+    """Return people's decisions for the next run; None if one is still undecided.
 
-    `requests`: what the last run has ended with. `client`: by default one of the environment.
-    Raises NotAllowed and Unreachable. What was approved runs as people approved it, perhaps edited.
+    `requests`: the output of the last run. `client`: by default one with the settings of the
+    environment. Raises NotAllowed and Unreachable. An approved call runs with the approved
+    arguments, perhaps edited.
     """
     client = client or Countersign()
     found = DeferredToolResults()

@@ -1,1 +1,1 @@
-"""The command line: `countersign`, and the commands by which programs ask."""
+"""The command line `countersign`, with the commands by which programs ask for approval."""

@@ -26,7 +26,7 @@ from countersign.request import (
     trouble_of,
 )
 
-# Asks, waits until people have decided, and takes what they approved, for commands that ask.
+# Asking, waiting for the decision and claiming, for the commands that ask.
 
 AT_ONCE = 2.0  # seconds after which a card has its link
 BRIEF = 5.0  # seconds to take back what nobody waits for any more
@@ -34,7 +34,7 @@ BEFORE = "It was handed out before, and nobody has said how it went: it is not h
 
 
 def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
-    """Add for how long, in whose name, where, and what a call does to the world."""
+    """Add options for the time to wait, the kind of effect, the requester and the channel."""
     parser.add_argument(
         "--wait", default=wait, help=f"how long people have{note} (default: {wait})"
     )
@@ -49,7 +49,7 @@ def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = ""
 
 
 def time_to_wait(arguments: argparse.Namespace) -> int:
-    """Return the seconds of --wait; raises UsageError."""
+    """Return the seconds of --wait; raises UsageError if it is no duration."""
     found = seconds(arguments.wait)
     if not found:
         raise UsageError(f"{arguments.wait!r} is no duration: 90s, 30m, 4h, 2d")
@@ -58,7 +58,7 @@ def time_to_wait(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TakenRequest:
-    """What was handed out to this process, once."""
+    """An approved request that was handed out to this process, once."""
 
     request: Request  # with the arguments as people approved them
     claimant: str  # by which it says how it went
@@ -66,12 +66,12 @@ class TakenRequest:
 
     @property
     def receipt(self) -> str:
-        """What to say how it went with, in another process."""
+        """The text with which another process can report how the call went: ID:CLAIMANT."""
         return f"{self.request.id}:{self.claimant}"
 
 
 def read_receipt(text: str) -> tuple[str, str] | None:
-    """The request and the claimant of a receipt; None for anything else."""
+    """Return the request id and the claimant of a receipt; None for any other text."""
     request_id, _, claimant = text.strip().partition(":")
     return (request_id, claimant) if request_id and claimant else None
 
@@ -79,10 +79,10 @@ def read_receipt(text: str) -> tuple[str, str] | None:
 def wait_for_approval(
     client: Countersign, what: str | OwnAction, values: dict[str, Any], wait: int, **around: str
 ) -> Request:
-    """Return what people approved, with the arguments as they did; raises CountersignError.
+    """Ask, wait, and return the request with the approved arguments; raises CountersignError.
 
-    What Countersign runs itself has ended then. Who interrupts (Ctrl-C, SIGTERM) takes the request
-    back.
+    A tool that Countersign runs itself has ended by then. An interrupt (Ctrl-C, SIGTERM) cancels
+    the request.
     """
     end_on_sigterm()
     own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
@@ -115,32 +115,32 @@ def wait_for_approval(
 
 
 def end_on_sigterm() -> None:
-    """Have SIGTERM end this process as Ctrl-C does: so a runner ends a job that was cancelled."""
+    """Make SIGTERM end this process as Ctrl-C does; a CI runner sends it to a cancelled job."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
 
 
 def take(client: Countersign, request: Request) -> TakenRequest:
-    """Have an approved request handed out to this process; raises CountersignError."""
+    """Claim an approved request for this process; raises CountersignError."""
     claimant = new_claimant()
     handout = client.claim(request.id, claimant)
     return TakenRequest(replace(request, arguments=handout.arguments), claimant, handout.lease)
 
 
 def hand_on(client: Countersign, taken: TakenRequest, to_whom: str) -> None:
-    """Say in words that it was handed on to somebody who may say later how it went."""
+    """Report that the work was passed on, in the words `to_whom`; its outcome may follow later."""
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(taken.request.id, taken.claimant, succeeded=None, result=to_whom)
 
 
 def tell(sentence: str) -> None:
-    """Say how it goes on, beside the result."""
+    """Print a progress message to the standard error, apart from the result."""
     sys.stderr.write(f"{harmless(sentence)}\n")
     sys.stderr.flush()
 
 
 def _end(_signal: int, _frame: object) -> NoReturn:
-    """End as on Ctrl-C; a further signal does not disturb how it ends."""
+    """Raise KeyboardInterrupt as Ctrl-C does, and ignore SIGTERM from then on."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -149,14 +149,14 @@ SUCCEEDED, FAILED = "succeeded", "failed"
 
 
 def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add of what it is said, and what."""
+    """Add the receipt, the outcome and its description."""
     parser.add_argument("receipt", help="what `countersign ask` has printed as receipt")
     parser.add_argument("how", choices=[SUCCEEDED, FAILED])
     parser.add_argument("--result", default="", help="in words, for the card and the record")
 
 
 def run_outcome(arguments: argparse.Namespace) -> int:
-    """Say it; returns the exit code."""
+    """Report to Countersign how a call went; returns the exit code."""
     receipt = read_receipt(arguments.receipt)
     if receipt is None:
         raise UsageError("a receipt is what `countersign ask` has printed, ID:…")

@@ -45,8 +45,8 @@ from countersign.request import (
 )
 from countersign.schema import schema_of_values
 
-# Which places of a command would be read as code: by a shell, an interpreter or a program that
-# hands its words on to one. Pure.
+# Which placeholders of a command would be read as code: by a shell, an interpreter or a program
+# that passes its words to one. Pure.
 
 PLACE = re.compile(r"\{(\w+)\}")
 
@@ -109,20 +109,20 @@ _SETS = re.compile(r"[A-Za-z_]\w*=")
 
 
 def read_as_code(words: Sequence[str]) -> Iterator[str]:
-    """Yield those words with a place whose value would be read as code, or might be."""
+    """Yield each word with a placeholder whose value would, or might, be read as code."""
     for number, word in enumerate(words):
         if PLACE.search(word) and (re.search(r"\s", word) or _is_code(words, number)):
             yield word
 
 
 def program(word: str) -> str:
-    """Return which program a word names: without its folder, its version and .exe."""
+    """Return the program that a word names, without its folder, its version and .exe."""
     plain = os.path.basename(word.replace("\\", "/")).lower().removesuffix(".exe")
     return plain if plain in READ_ALL else re.sub(r"[-.\d]+$", "", plain)
 
 
 def _is_code(words: Sequence[str], place: int) -> bool:
-    """Whether a program before this place reads it as code."""
+    """Return whether a program named earlier in the command reads the word at `place` as code."""
     names = {_name_of_script(words, at) for at in range(place)}
     return any(
         _reads(program(words[at]), words[at + 1 : place + 1])
@@ -132,8 +132,9 @@ def _is_code(words: Sequence[str], place: int) -> bool:
 
 
 def _name_of_script(words: Sequence[str], shell: int) -> int | None:
-    """Where the name stands that a shell's script from the command line is given as $0: it starts
-    nothing.
+    """Return the index of the word that a shell's inline script gets as $0; None if there is none.
+
+    That word starts no program.
     """
     if program(words[shell]) not in SHELLS:
         return None
@@ -145,7 +146,10 @@ def _name_of_script(words: Sequence[str], shell: int) -> int | None:
 
 
 def _reads(name: str, given: Sequence[str]) -> bool:
-    """Whether a program reads the last of the words given to it as code; the last has a place."""
+    """Return whether a program reads the last of the words given to it as code.
+
+    That word has the placeholder.
+    """
     if name in READ_ALL:
         return True
     if name in SHELLS or name in PYTHONS:
@@ -163,9 +167,9 @@ def _reads(name: str, given: Sequence[str]) -> bool:
 
 
 def _is_behind_script(before: Sequence[str], values: re.Pattern[str]) -> bool:
-    """Whether an interpreter has its script, from these words: all behind that is the script's.
+    """Return whether an interpreter has its script in these words, so that no later word is code.
 
-    `values`: its options that have one, which is no script by itself.
+    `values`: the interpreter's options that take a value, which is no script by itself.
     """
     is_value = has_code = False
     for each in before:
@@ -181,7 +185,7 @@ def _is_behind_script(before: Sequence[str], values: re.Pattern[str]) -> bool:
 
 
 def _is_command(name: str, given: Sequence[str]) -> bool:
-    """Whether the last of the words given to a launcher may say what it starts."""
+    """Return whether the last of the words given to a launcher may name the command it starts."""
     before, word = given[:-1], given[-1]
     shell = TO_A_SHELL.get(name)
     if shell and any(map(shell.fullmatch, given)):
@@ -200,7 +204,7 @@ ALL = "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command f
 
 @dataclass(frozen=True, slots=True)
 class JobCommand:
-    """A command with places for values: {name}."""
+    """A command with a placeholder {name} for each approved value."""
 
     words: tuple[str, ...]
     is_unsafe: bool = False  # who wrote it answers for what a value does in it
@@ -209,7 +213,7 @@ class JobCommand:
         return shlex.join(self.words)
 
     def insist(self, names: Collection[str]) -> None:
-        """Raise UsageError where it cannot be run with values of these names."""
+        """Raise UsageError if the command cannot be run with values of these names."""
         if not self.words:
             raise UsageError("behind -- stands the command that is to be run")
         for place in PLACE.findall(" ".join(self.words)):
@@ -229,14 +233,14 @@ class JobCommand:
             raise UsageError(f"there is no command {first}")
 
     def filled(self, values: Mapping[str, Any]) -> list[str]:
-        """The words with the values in their places; KeyError for one that is not there."""
+        """Return the words with the values filled in; raises KeyError for a missing value."""
         return [PLACE.sub(lambda found: _text(values[found.group(1)]), each) for each in self.words]
 
 
 def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
-    """Run it to its end, and return its exit code; -15 where signal 15 ended it.
+    """Run a command to its end, and return its exit code; -15 if signal 15 ended it.
 
-    Raises OSError and ValueError where it cannot be started.
+    Raises OSError and ValueError if the command cannot be started.
     """
     environment = {**os.environ, ALL: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
@@ -246,7 +250,7 @@ def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
 
 @contextmanager
 def _passed_on_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Have SIGTERM end the command, and not the wait for it; Ctrl-C reaches both by itself."""
+    """Pass SIGTERM on to the command instead of ending the wait; Ctrl-C reaches both by itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -271,7 +275,7 @@ DONE_BEFORE = "It was done before, and is not done again."
 
 
 class Exit(IntEnum):
-    """What the exit code says."""
+    """The exit codes of `countersign ask`."""
 
     APPROVED = 0
     DECLINED = 1  # rejected, refused by policy, or cancelled
@@ -281,7 +285,7 @@ class Exit(IntEnum):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is asked, of whom it comes, and for how long."""
+    """Add what to ask for, who asks, and how long to wait."""
     parser.add_argument("name", help="what is to be done: letters, digits and underscores")
     parser.add_argument(
         "values",
@@ -317,7 +321,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, wait, and print what was decided as JSON, or run the command that stands behind it.
+    """Ask, wait, and print the decision as JSON, or run the command that was given behind `--`.
 
     Returns the exit code, one of `Exit`.
     """
@@ -344,7 +348,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _command(
     arguments: argparse.Namespace, what: str | OwnAction, values: dict[str, Any]
 ) -> JobCommand | None:
-    """The command that is to be run; raises UsageError for one that cannot be."""
+    """Return the command behind `--`, None if there is none; raises UsageError if unusable."""
     if arguments.behind is None:
         if arguments.unsafe_template:
             raise UsageError("--unsafe-template goes with a command behind --")
@@ -357,7 +361,7 @@ def _command(
 
 
 def _pass_on(client: Countersign, request: Request) -> None:
-    """Print it; what is for the job to do is handed out to it with that."""
+    """Print the request; if the job itself does the work, claim it first and add the receipt."""
     if not request.handed_over:
         _print(request)
         return
@@ -367,7 +371,7 @@ def _pass_on(client: Countersign, request: Request) -> None:
 
 
 def _run(client: Countersign, request: Request, command: JobCommand) -> Exit:
-    """Run the command as it was approved, and report how it went."""
+    """Claim and run the approved command, and report how it went."""
     if request.status is RequestStatus.SUCCEEDED:
         tell(DONE_BEFORE)
         return Exit.APPROVED
@@ -388,7 +392,7 @@ def _run(client: Countersign, request: Request, command: JobCommand) -> Exit:
 
 
 def _ran(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
-    """The command's exit code, and how it ended in words; None where it could not be started."""
+    """Run the command; return its exit code, None if it did not start, and its end in words."""
     try:
         words = command.filled(values)
     except KeyError as error:
@@ -402,7 +406,7 @@ def _ran(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
 
 
 def _read(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
-    """What was typed; raises UsageError."""
+    """Return what is asked for and its values, as they were typed; raises UsageError."""
     values = dict(_value(*each) for each in assignments(arguments.values).items())
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:

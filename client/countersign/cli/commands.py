@@ -1,6 +1,4 @@
-"""The command line: which commands are installed, the one that was typed is run, and an error of it
-becomes a sentence.
-"""
+"""The command line: finds the installed commands, runs the typed one, and words its errors."""
 
 from __future__ import annotations
 
@@ -27,20 +25,20 @@ GROUP = "countersign.commands"
 
 
 class Command(Protocol):
-    """What the module of a command holds."""
+    """The interface of a command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
-        """Add the options that come behind the command's name."""
+        """Add the command's own options."""
         ...
 
     def run(self, arguments: argparse.Namespace, /) -> int:
-        """Do what the command is for; returns the exit code."""
+        """Run the command; returns the exit code."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFunctions:
-    """One of several commands that stand in one module, which names it: see `CommandEntry`."""
+    """The functions of one command, for a module that holds several; see `CommandEntry`."""
 
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
@@ -48,7 +46,7 @@ class CommandFunctions:
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """One command in the table."""
+    """One command of the command table: its module, help text and exit codes."""
 
     module: str  # or "module:NAME", where it holds several, each a `CommandFunctions`
     help: str
@@ -59,19 +57,19 @@ class CommandEntry:
     broken: int | None = None
 
     def load(self) -> Command:
-        """Import the command's module."""
+        """Import the command's module and return the command."""
         module, _, name = self.module.partition(":")
         found = importlib.import_module(module)
         return cast(Command, getattr(found, name) if name else found)
 
 
 class CommandGroup(Protocol):
-    """What the module of an entry point holds: commands, and what to say of them."""
+    """The interface of a module behind an entry point, by which a distribution adds commands."""
 
     COMMANDS: Mapping[str, CommandEntry]
 
     def complaint(self, error: Exception, /) -> str | None:
-        """Return what to say of an error that ended a command; None where it is a fault."""
+        """Return a sentence for an error that ended a command; None if the error is a bug."""
         ...
 
     def described(self) -> str:
@@ -105,7 +103,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 
 @cache
 def installed() -> tuple[CommandGroup, ...]:
-    """Return the groups of commands that other distributions have brought."""
+    """Return the groups of commands that other distributions have added."""
     return tuple(each.load() for each in entry_points(group=GROUP))
 
 
@@ -119,17 +117,17 @@ def all_commands() -> dict[str, CommandEntry]:
 
 
 def complaint(error: Exception) -> str | None:
-    """Return what to say of an error that ended a command; None where it is a fault."""
+    """Return a sentence for an error that ended a command; None if the error is a bug."""
     return next(filter(None, (group.complaint(error) for group in installed())), None)
 
 
 def described() -> str:
-    """Return which version this is: the bot's, where it is installed."""
+    """Return the version: the bot's if the bot is installed, else the client's."""
     return next((group.described() for group in installed()), VERSION)
 
 
 class _Version(argparse.Action):
-    """Says the version and the commit, which is looked for only then."""
+    """Prints the version and the commit; the commit is looked up only then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
@@ -169,7 +167,7 @@ NOT_READ = 141  # of one whose output nobody reads to its end
 
 @dataclass(frozen=True, slots=True)
 class TypedCommand:
-    """What was typed: all words, which command they name, and the commands there are."""
+    """A typed command line: its words, the command they name, and the commands there are."""
 
     words: list[str]
     name: str  # "" where no command is named
@@ -177,17 +175,17 @@ class TypedCommand:
 
     @property
     def entry(self) -> CommandEntry | None:
-        """The command that is named."""
+        """The command that is named; None if there is none."""
         return self.commands.get(self.name)
 
     @property
     def misused(self) -> int:
-        """The exit code where it was typed in a way that makes no sense."""
+        """The exit code for a command line that makes no sense."""
         return self.entry.misused if self.entry else MISUSED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in `argv` (sys.argv without the name, when None); returns the exit code."""
+    """Run the command in `argv`, by default sys.argv without its first; returns the exit code."""
     typed = _read(list(sys.argv[1:] if argv is None else argv))
     broken = typed.entry.broken if typed.entry else None
     return _open(typed) if broken is None else _closed(typed, broken)
@@ -202,7 +200,10 @@ def _read(words: list[str]) -> TypedCommand:
 
 
 def _closed(typed: TypedCommand, broken: int) -> int:
-    """Run a command whose caller takes all but one exit code for a yes: whatever happens, that."""
+    """Run a command, and return the exit code `broken` if an error or a signal cuts it short.
+
+    Its caller takes every other exit code for a yes.
+    """
     try:
         if threading.current_thread() is threading.main_thread():
             for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -220,7 +221,7 @@ def _closed(typed: TypedCommand, broken: int) -> int:
 
 
 def _open(typed: TypedCommand) -> int:
-    """Run any other command, or end with the usage."""
+    """Run any other command, or end with the usage; known errors are printed as sentences."""
     serves = typed.entry is not None and typed.entry.serves
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     sys.path.append(os.getcwd())
@@ -241,7 +242,7 @@ def _open(typed: TypedCommand) -> int:
 
 
 def _run(typed: TypedCommand) -> int:
-    """Run the command as it was typed, or end with the usage."""
+    """Load and run the typed command, or end with the usage if it was mistyped."""
     entry, words = typed.entry, typed.words
     with uncollected():
         loaded = {typed.name: entry.load()} if entry else {}
@@ -267,7 +268,7 @@ def _run(typed: TypedCommand) -> int:
 
 
 def _end_once(_signal: int, _frame: object) -> NoReturn:
-    """End on a signal as on Ctrl-C, and let no further one disturb how it ends."""
+    """Raise KeyboardInterrupt on a signal as on Ctrl-C, and ignore all further signals."""
     for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What is typed and printed: results go to the standard output, problems to the standard error."""
+"""Input and output of commands: results on the standard output, problems on the standard error."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ _ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # what a terminal may act u
 
 
 class UsageError(Exception):
-    """The options were typed in a way that makes no sense; shown with the usage, exit code 2."""
+    """Raised for options that make no sense; shown with the usage.
+
+    The exit code is the `misused` of the command's entry, 2 unless it says otherwise.
+    """
 
 
 def say(line: str) -> None:
-    """Print a line of the result at once, also into a pipe."""
+    """Print a line of the result and flush, so that a pipe gets it at once."""
     print(line, flush=True)
 
 
 def complain(problem: object) -> int:
-    """Print a problem to the standard error; returns the exit code of a failure, 1."""
+    """Print a problem to the standard error and return 1, the exit code of a failure."""
     print(problem, file=sys.stderr)
     return 1
 
 
 def harmless(text: str) -> str:
-    """Return what others wrote so that no terminal acts upon it: controls are written out.
+    """Return text from others with control characters written out, harmless to a terminal.
 
     Tabs, line ends and emoji stay as they are.
     """
@@ -39,7 +42,7 @@ def harmless(text: str) -> str:
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:
-    """Return what was typed as name=value; raises UsageError for anything else, or a name twice."""
+    """Return name=value words as a dict; raises UsageError for another word or a repeated name."""
     found: dict[str, str] = {}
     for each in words:
         name, is_one, value = each.partition("=")
@@ -56,7 +59,7 @@ def _acts(char: str) -> bool:
 def complain_of_missing(
     what: str, error: ModuleNotFoundError, needs: Collection[str], install: str
 ) -> int:
-    """Say how to install what `what` needs; raises `error` where none of `needs` is missing."""
+    """Print how to install what `what` needs; re-raise `error` if none of `needs` is missing."""
     if error.name not in needs:
         raise error
     return complain(f"The {what} needs {error.name}: pip install '{install}'")

@@ -42,16 +42,16 @@ TOLD_OF_RESPONSE = ("status", "backgroundTaskId")
 
 
 class OutOfTimeError(Exception):
-    """The hook's own time is nearly over."""
+    """Raised when the hook's own time is nearly over."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add for how long, and how it is asked."""
+    """Add how long to wait, and the circumstances of the request."""
     add_circumstances(parser, "9m", "; less than the hook's own timeout, 10m")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read what Claude Code is about to do, or has done, and answer; returns the exit code."""
+    """Read a Claude Code hook's input from stdin and print the answer; returns the exit code."""
     wait = time_to_wait(arguments)
     if sys.stdout is None:  # closed: nobody would read a no
         return BLOCKED
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _told(said: Mapping[str, Any]) -> int:
-    """Say how the use of a tool went; nothing depends on it but the record."""
+    """Report how the use of a tool went, for the record only; returns the exit code."""
     response = said.get("tool_response")
     kept = response if isinstance(response, dict) else {}
     short = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
@@ -95,7 +95,7 @@ def _told(said: Mapping[str, Any]) -> int:
 
 
 def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What Claude Code is answered once people have decided; raises CountersignError."""
+    """Return the answer for Claude Code once people have decided; raises CountersignError."""
     end_on_sigterm()
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
@@ -119,9 +119,7 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
 
 
 def _checked(found: dict[str, Any], event: str) -> dict[str, Any]:
-    """Return an answer that Claude Code understands at this hook; raises Unreachable for any
-    other.
-    """
+    """Return `found` if it is a valid answer at this hook; raises Unreachable if it is not."""
     said = found[ANSWER] if isinstance(found[ANSWER], dict) else {}
     decision = said.get("decision")
     if event == BEFORE:
@@ -135,7 +133,7 @@ def _checked(found: dict[str, Any], event: str) -> dict[str, Any]:
 
 @contextmanager
 def _within(limit: float) -> Iterator[None]:
-    """Raise OutOfTimeError where it takes longer: who waits for a hook takes silence for a yes."""
+    """Raise OutOfTimeError if the block takes longer; Claude Code takes a late hook for a yes."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals come to the main thread alone
         return

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve at stdin and stdout until the host goes away."""
+    """Run the proxy on stdin and stdout until the host goes away."""
     if len(arguments.name) > MOST_NAME:
         raise UsageError(f"--name has {MOST_NAME} characters at most")
     if arguments.hold <= 0:
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _behind(arguments: argparse.Namespace) -> Address:
-    """Where the server behind is; raises UsageError."""
+    """Return the address of the server behind the proxy; raises UsageError."""
     from countersign.cli.proxy_process import remote_address
     from countersign.mcp_client.connection import CommandAddress
 

@@ -1,8 +1,7 @@
-"""How a process begins, and how one that serves ends: at the first signal, once, within fifteen
-seconds.
+"""How a process starts, and how a serving one ends: at the first signal, within fifteen seconds.
 
-Every later signal is ignored, for what it cut short might never end. Whatever still hangs is left:
-what was acknowledged is in the database, which a sudden death does not hurt.
+Every later signal is ignored, since the clean-up that it interrupts might never end. Threads that
+still hang are left: acknowledged work is in the database, which a sudden end does not damage.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-# How a command that stays begins: imports without looking for garbage, of which they make none,
-# and one store of memory for all threads.
+# The start of a command that serves: imports without garbage collection, since they leave no
+# garbage, and memory that all threads share.
 
 ARENAS = -8  # what glibc's mallopt calls M_ARENA_MAX
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Import inside without garbage collection; what is there afterwards is never looked at again.
+    """Import in this block without garbage collection, and exempt all objects made so far from it.
 
     Saves a quarter of the processor time of a start: modules are many objects that stay.
     """
@@ -39,10 +38,10 @@ def uncollected() -> Iterator[None]:
 
 
 def share_memory() -> None:
-    """Have threads take memory from the same two places, before there are any threads.
+    """Limit glibc to two memory arenas for all threads; call this before any thread starts.
 
-    By itself glibc makes eight for each processor, which keep what bursts have left in them: a
-    dozen megabytes with fifty threads. Where there is another C library, nothing is said to it.
+    By default glibc makes eight for each processor, and each keeps memory from past bursts: a dozen
+    megabytes with fifty threads. Does nothing with another C library.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(ARENAS, 2)
@@ -59,7 +58,7 @@ ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
 def obey_signals() -> None:
-    """End on SIGTERM as on Ctrl-C, and on the first of them only."""
+    """Install handlers that end the process on the first SIGTERM or Ctrl-C and ignore others."""
     heard = {each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN}
     for each in heard:  # a shell has what it starts in the background ignore Ctrl-C
         signal.signal(each, _end)
@@ -72,14 +71,14 @@ def obey_signals() -> None:
 
 
 def _time_from_signal(told: int, heard: set[signal.Signals]) -> None:
-    """Count the time from the moment of the first signal that ends it."""
+    """Wait for the first signal that ends the process, and start the time limit then."""
     while not heard & set(os.read(told, 1)):
         pass
     _time()
 
 
 def _time() -> None:
-    """From now on the process has so many seconds, and no more."""
+    """Start the time limit in which the process has to end; a second call does nothing."""
     if _timed.is_set():
         return
     _timed.set()
@@ -91,7 +90,7 @@ def _time() -> None:
 
 
 def begin() -> bool:
-    """From now on signals are ignored, and the process ends in time; whether it is the first say.
+    """Start to end: ignore signals and set the time limit; return whether this is the first call.
 
     May be called from any thread, and from a signal's handler.
     """
@@ -103,8 +102,9 @@ def begin() -> bool:
 
 
 def leave(code: int) -> int:
-    """End the process with that exit code where it was stopping, without a wait for threads that
-    hang; else return the code.
+    """End the process with this exit code if it was stopping; else return the code.
+
+    Threads that hang are not waited for.
     """
     if not _begun.is_set():
         return code
@@ -118,7 +118,7 @@ def _end(_signal: int, _frame: object) -> None:
 
 
 def _give_up() -> NoReturn:
-    """Say what hangs, as far as that can be said, and end."""
+    """Log which threads hang, as far as that is possible, and end the process."""
     try:
         still = ", ".join(sorted({each.name for each in threading.enumerate()} - {"watchdog"}))
         log.error("not stopped within %g seconds, and ended: %s hang", LONGEST, still)

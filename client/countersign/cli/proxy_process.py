@@ -33,10 +33,10 @@ SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 def remote_address(url: str, headers: Iterable[str], environ: Mapping[str, str]) -> UrlAddress:
-    """Return where the server is; raises UsageError.
+    """Return the address of a remote server, with headers and login; raises UsageError.
 
-    `headers` are as they are typed, "Name: value", where "$NAME" stands for a variable. Without one
-    that says who asks, the server may have somebody log in.
+    `headers` are as typed, "Name: value", where "$NAME" stands for a variable. Without an
+    Authorization header the server may ask somebody to log in.
     """
     if not _URL.fullmatch(url):
         raise UsageError("--url takes an address that begins with https:// or http://")
@@ -49,7 +49,7 @@ def remote_address(url: str, headers: Iterable[str], environ: Mapping[str, str])
 
 
 def show(address: str) -> None:
-    """Show somebody where to log in: on the standard error, and in a browser where there is one."""
+    """Print where to log in to the standard error, and open it in a browser if there is one."""
     sys.stderr.write(f"To log in at the server behind, open {harmless(address)}\n")
     sys.stderr.flush()
     if sys.platform == "linux" and not any(os.environ.get(each) for each in SCREENS):
@@ -74,7 +74,7 @@ def _header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    """Where logins are kept."""
+    """Return the folder in which logins are kept."""
     said = environ.get("XDG_STATE_HOME") or ""
     state = Path(said) if Path(said).is_absolute() else Path.home() / ".local" / "state"
     return state / "countersign" / "logins"
@@ -90,10 +90,10 @@ def serve_until_told(
     people: PeopleTools,
     **options: Any,
 ) -> NoReturn:
-    """Serve at stdin and stdout until the host goes away or a signal comes; ends the process then.
+    """Serve on stdin and stdout until the host goes away or a signal comes, then end the process.
 
-    `made` makes the connection to the server behind. Raises NotReachedError where that cannot be
-    reached at the start.
+    `made` makes the connection to the server behind. Raises NotReachedError if that server cannot
+    be reached at the start.
     """
     sdk = logging.getLogger("mcp")  # it logs tracebacks of what a server says
     sdk.addHandler(logging.NullHandler())
@@ -120,8 +120,9 @@ def serve_until_told(
 
 
 async def _end_when_told(behind: ServerConnection) -> None:
-    """End the server behind and this process, whatever is under way: people are asked about a call
-    that was made and not reported.
+    """End the server behind and this process at a signal, even during a call.
+
+    People are asked about a call that was made and not reported.
     """
     with open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:

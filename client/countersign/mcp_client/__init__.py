@@ -1,3 +1,4 @@
-"""The connection to an MCP server, for the bot's own servers and for the proxy; imports nothing of
-the bot but its version.
+"""The connection to an MCP server, for the bot's own servers and for the proxy.
+
+Imports nothing of the bot.
 """

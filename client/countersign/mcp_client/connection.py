@@ -1,5 +1,6 @@
-"""The connection to one MCP server, at an address or by a command: begun with the first use, begun
-anew after its end with growing pauses; and what came of a call, as far as it is known.
+"""The connection to one MCP server, at a URL or started as a command, and the outcome of its calls.
+
+Opened on first use, and opened again after it ends, with growing pauses.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ MOST_MOVES = 5  # from one address to the next, that are remembered
 
 
 class CallsOnce(httpx2.Auth):
-    """One connection's."""
+    """HTTP authentication of one connection that never sends a tool call twice or redirects it."""
 
     def __init__(self, login: ServerLogin | None) -> None:
-        """`login`: by which the server is told who asks."""
+        """`login`: the login with which requests are sent; None for none."""
         self._login = login
         self._leading: WeakKeyDictionary[httpx2.Request, httpx2.URL] = WeakKeyDictionary()
         self._moved: dict[httpx2.URL, httpx2.URL] = {}  # as redirects of other requests have shown
@@ -76,7 +77,7 @@ class CallsOnce(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send one request."""
+        """Send one request, with the token of the login if there is one."""
         if (came_from := self._leading.pop(request, None)) is not None:
             self._moved[came_from] = request.url  # the SDK has followed it
         is_call = call_id(request) is not None
@@ -97,13 +98,13 @@ class CallsOnce(httpx2.Auth):
                     return
 
     def _place(self, url: httpx2.URL) -> httpx2.URL:
-        """Where requests to an address end up."""
+        """Return the address to which earlier requests to `url` were redirected in the end."""
         for _ in range(MOST_MOVES):
             url = self._moved.get(url, url)
         return url
 
     def _note(self, response: httpx2.Response, is_call: bool) -> None:
-        """Have no call be redirected, and remember where others are."""
+        """Drop the redirect of a tool call, and remember where other requests are redirected."""
         if is_call:
             response.next_request = None
         elif response.next_request is not None:
@@ -112,7 +113,7 @@ class CallsOnce(httpx2.Auth):
 
 @dataclass(frozen=True, slots=True)
 class CommandAddress:
-    """A program that speaks over its standard input and output."""
+    """A server that is started as a command and speaks over its standard input and output."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -121,7 +122,7 @@ class CommandAddress:
 
 @dataclass(frozen=True, slots=True)
 class UrlAddress:
-    """An address that is spoken to over streamable HTTP."""
+    """A server that is reached at a URL over streamable HTTP."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -135,7 +136,7 @@ Address = CommandAddress | UrlAddress
 
 @asynccontextmanager
 async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, None]:
-    """Connect, and yield the two streams; what goes over them is noted in `wire`."""
+    """Connect and yield the two message streams; their traffic is noted in `wire`."""
     if isinstance(address, UrlAddress):
         # as it is, for what the server answers is read along
         headers = {"Accept-Encoding": "identity", **address.headers}
@@ -165,11 +166,11 @@ MOST_PAGES, MOST_TOOLS = 50, 1_000  # of one server
 
 
 class EndlessListError(Exception):
-    """A server's list of tools comes to no end, or is longer than can be used."""
+    """Raised when a server's list of tools does not end, or is too long to be used."""
 
 
 class OpenSession:
-    """A connection that is being opened, is open, or is over; never opened a second time."""
+    """One connection that is being opened, open or over; it is never opened a second time."""
 
     def __init__(
         self,
@@ -178,10 +179,10 @@ class OpenSession:
         changed: Callable[[], None],
         elicit: ElicitationFnT | None,
     ) -> None:
-        """Begin to open it; `changed` is called when the server says that its tools have.
+        """Start to open it; `changed` is called when the server says that its tools have changed.
 
-        `patience`: seconds in which it has to be open. `elicit` is asked what the server wants to
-        know of people; None: it may ask nobody.
+        `patience`: seconds in which it has to be open. `elicit` handles the server's questions to
+        people; None: it may ask nobody.
         """
         self._address, self._patience = address, patience
         self._changed, self._elicit = changed, elicit
@@ -195,7 +196,7 @@ class OpenSession:
         self._task.add_done_callback(self._ended)
 
     async def opened(self) -> Client | None:
-        """Wait until it is open; None where it is over, or took too long and was given up."""
+        """Return the client once the connection is open; None if it is over, or took too long."""
         with anyio.move_on_after(self._patience):
             await self._ready.wait()
         if not self._ready.is_set():
@@ -205,13 +206,13 @@ class OpenSession:
         return None if self.is_over else self._client
 
     def abandon(self) -> None:
-        """End it; what it still has to do goes on by itself."""
+        """End the connection without waiting until it is closed."""
         self._closing.set()
         if not self._ready.is_set():
             self._scope.cancel()
 
     async def close(self) -> None:
-        """End it, and wait until it has."""
+        """End the connection, and wait until it is closed."""
         self.abandon()
         await asyncio.wait([self._task])
 
@@ -235,7 +236,7 @@ class OpenSession:
                 group.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes from a server that tells them only to those who ask."""
+        """Call `changed` for tool changes at a server that announces them only on request."""
         try:
             async with client.listen(tools_list_changed=True) as events:
                 async for _ in events:
@@ -257,11 +258,11 @@ class OpenSession:
 
 
 async def _as_it_is(_name: str, _result: Any) -> None:
-    """Take a result as it comes."""
+    """Accept any result, in place of the SDK's check."""
 
 
 async def list_tools(client: Client) -> list[Tool]:
-    """Ask a server what tools it has now.
+    """Return all tools that a server has now.
 
     Raises EndlessListError, and what the connection raises.
     """
@@ -279,7 +280,7 @@ async def list_tools(client: Client) -> list[Tool]:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a connection failed, in a few words; of several reasons the first."""
+    """Return in a few words why a connection failed; of a group of errors the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):
@@ -290,7 +291,7 @@ def reason(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
 
-# Whether a result is what its tool promises; a remark, for the result was given all the same.
+# Checks a result against its tool's output schema; a mismatch is only remarked on.
 
 MOST_REMARK = 300  # characters
 
@@ -306,9 +307,7 @@ _Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
 
 
 def broken_promise(result: CallToolResult, schema: Mapping[str, Any] | None) -> str:
-    """Return in which way a result does not fit its tool's output schema; "" where it does, or that
-    cannot be told.
-    """
+    """Return how a result breaks its tool's output schema; "" if it fits or cannot be checked."""
     if schema is None:
         return ""
     if result.structured_content is None:
@@ -329,11 +328,11 @@ NO_REASON = "The server says that it failed, and not why."
 
 
 class NotReachedError(Exception):
-    """The server cannot be reached now, or does not say what tools it has; says why."""
+    """Raised when a server cannot be reached or does not list its tools; the message says why."""
 
 
 class ServerConnection:
-    """One server, for all calls of its tools; used on one loop."""
+    """The connection to one server, for all calls of its tools; used on one event loop."""
 
     def __init__(
         self,
@@ -344,11 +343,11 @@ class ServerConnection:
         put_off: Callable[[str], None] = lambda _why: None,
         elicit: ElicitationFnT | None = None,
     ) -> None:
-        """Nothing is begun yet. `open_within`: seconds.
+        """Store the address; nothing is opened yet. `open_within`: seconds that opening may take.
 
-        `changed` is called when the server says that its tools have; `put_off`, with the reason,
-        when it cannot be reached and the next try waits; `elicit` is asked what the server wants to
-        know of people.
+        `changed` is called when the server says that its tools have changed; `put_off`, with the
+        reason, when it cannot be reached and the next try waits; `elicit` handles its questions to
+        people.
         """
         self._address, self._open_within = address, open_within
         self._login = address.login if isinstance(address, UrlAddress) else None
@@ -358,11 +357,11 @@ class ServerConnection:
         self._opening = asyncio.Lock()
 
     async def tools(self) -> list[Tool]:
-        """Return what tools the server has now. Raises NotReachedError."""
+        """Return the tools that the server has now. Raises NotReachedError."""
         return (await self._listed())[2]
 
     async def opened(self) -> Client:
-        """Return the open connection. Raises NotReachedError."""
+        """Return the client of the connection, opened if needed. Raises NotReachedError."""
         return (await self._open())[1]
 
     async def call(
@@ -373,11 +372,11 @@ class ServerConnection:
         within: Callable[[], AbstractContextManager[object]],
         progress: ProgressFnT | None = None,
     ) -> CallOutcome:
-        """Call a tool once, and return what came of it.
+        """Call a tool once, and return the outcome.
 
-        `check` is handed the tools that there are right before, and raises whatever keeps the call
-        from being made: that is raised here as well, and nothing else. `within` bounds the time,
-        by TimeoutError. A call that is given up is cancelled at the server.
+        `check` gets the server's current tools right before the call, and raises an exception to
+        prevent it: that one is raised here as well, and no other. `within` bounds the time, by
+        TimeoutError. A call that is given up is cancelled at the server.
         """
         try:
             session, client, tools = await self._listed()
@@ -400,8 +399,9 @@ class ServerConnection:
         return GaveResult(result, broken_promise(result, promised))
 
     async def logged_in(self) -> bool:
-        """Wait until a person who is asked to log in at the server has; False where nobody is asked
-        to. Raises NotReachedError where they did not.
+        """Wait until a person has logged in at the server; return False if no login is wanted.
+
+        Raises NotReachedError if nobody logged in.
         """
         if self._login is None or not self._login.wanted:
             return False
@@ -410,7 +410,7 @@ class ServerConnection:
         return True
 
     async def close(self) -> None:
-        """End it, and wait until it has."""
+        """Stop a login that is under way, end the connection, and wait until it is closed."""
         if self._login is not None:
             await self._login.close()
         session, self._session = self._session, None
@@ -418,7 +418,7 @@ class ServerConnection:
             await session.close()
 
     async def _listed(self) -> tuple[OpenSession, Client, list[Tool]]:
-        """The open connection, and what tools there are; one that died is begun anew, once."""
+        """Return the open connection and its tools; reopen a connection that died, once."""
         why = ""
         for _ in range(2):
             session, client = await self._open()
@@ -435,7 +435,7 @@ class ServerConnection:
         raise await self._not_reached(why)
 
     def _lost(self, session: OpenSession, error: Exception) -> str:
-        """Give up a connection that does not answer; returns why."""
+        """Abandon a connection that does not answer, and return the reason."""
         if self._session is session:
             self._session = None
         session.abandon()
@@ -460,7 +460,7 @@ class ServerConnection:
         raise await self._not_reached(why)
 
     async def _not_reached(self, why: str) -> NotReachedError:
-        """Have the next try wait, for longer each time; but not for a person who is to log in."""
+        """Return the error, and delay the next try, longer each time, unless a login is wanted."""
         if self._login is not None:
             await self._login.shown()
             if self._login.wanted:
@@ -472,12 +472,12 @@ class ServerConnection:
 
 
 def _with_status(why: str, status: int) -> str:
-    """Why a server was not reached, with what HTTP says of it."""
+    """Return why a server was not reached, with the HTTP status if there is one."""
     return f"{why}, HTTP {status}" if status else why
 
 
 def _outcome_of(error: Exception, call: SentCall) -> CallOutcome:
-    """What an error means: the server's own answer, a call that never left, or nobody knows."""
+    """Return the outcome that an error means: failed at the server, never sent, or unknown."""
     if isinstance(error, MCPError) and call.failed_with(error.code, error.message):
         return Failed(error.message, error.code)
     if not call.sent:

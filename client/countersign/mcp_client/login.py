@@ -1,7 +1,7 @@
-"""Somebody's login at a server over HTTP, by OAuth; the SDK speaks it.
+"""A person's OAuth login at an MCP server over HTTP; the SDK implements the protocol.
 
-A request goes out with the token there is, renewed where it has aged. Nobody is asked amid a
-request: where the server wants a login, the request ends with that, and a person is asked beside.
+A request is sent with the current token, renewed if it has expired. Nobody is asked during a
+request: if the server wants a login, the request fails, and a person is asked separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcp.shared.auth import (
 )
 from pydantic import BaseModel, ValidationError
 
-# The file that keeps somebody's login at one server: its tokens, and what they were given for.
+# The file with a person's login at one server: the tokens, and the client they were issued to.
 
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
@@ -52,14 +52,15 @@ class KeptLogin(BaseModel):
 
 @dataclass(slots=True)
 class LoginFile:
-    """One file; several processes may have it open, and the newest login counts."""
+    """The file of one login; several processes may use it, and the newest login counts."""
 
     path: Path
     _seen: tuple[int, int] = (0, 0)
 
     def changed(self) -> KeptLogin | None:
-        """Return what it holds, where that is not what this process has read or written last; None
-        also for no file, and for one that cannot be read.
+        """Return the login if the file has changed since this process last read or wrote it.
+
+        None if it has not, and for a file that is missing or unreadable.
         """
         try:
             stat = self.path.stat()
@@ -72,7 +73,7 @@ class LoginFile:
             return None
 
     def keep(self, login: KeptLogin) -> None:
-        """Replace what it holds; raises OSError."""
+        """Replace the file's login; raises OSError."""
         self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
@@ -88,12 +89,12 @@ class LoginFile:
 
 
 def login_path(folder: Path, url: str) -> Path:
-    """Return where in a folder the login at this address is kept."""
+    """Return the path in `folder` at which the login for a URL is kept."""
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
 
 def expiry(tokens: OAuthToken) -> float | None:
-    """Return until when the access token is good that was given just now; None: nobody said."""
+    """Return the Unix time at which tokens issued just now expire; None if they do not say."""
     return None if tokens.expires_in is None else time.time() + tokens.expires_in  # noqa: TID251  # a login outlives the process
 
 
@@ -101,7 +102,7 @@ def _as_json(login: KeptLogin) -> Any:
     return login.model_dump(mode="json", exclude_none=True)
 
 
-# Where somebody's browser is sent after a login: an address of this machine alone.
+# Where a browser is sent after a login: an address that only this machine can reach.
 
 LOCAL, PATH = "127.0.0.1", "/callback"
 LINE = 16_384  # bytes of a request that are read
@@ -112,12 +113,12 @@ NOT_HERE = "There is nothing here."
 
 
 class NotLoggedInError(Exception):
-    """Nobody has logged in; says why."""
+    """Raised when nobody has logged in; the message says why."""
 
 
 @dataclass(slots=True)
 class Redirect:
-    """The address, and what came there."""
+    """The local address to which a browser returns after a login, and the result of the login."""
 
     url: str
     state: str = ""  # without it nothing is believed
@@ -126,11 +127,11 @@ class Redirect:
     )
 
     async def answer(self) -> AuthorizationCodeResult:
-        """Wait for it. Raises NotLoggedInError where the person was refused, or refused."""
+        """Wait for the result of the login. Raises NotLoggedInError if the login was refused."""
         return await self._answer
 
     async def heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of a browser's."""
+        """Answer one request of a browser."""
         try:
             async with asyncio.timeout(READ):
                 line = await reader.readuntil(b"\n")
@@ -145,7 +146,7 @@ class Redirect:
             writer.close()
 
     def _taken(self, line: str) -> tuple[str, str]:
-        """Take what a request line says; returns the status and what the person reads."""
+        """Take the login's result from a request line; return an HTTP status and the page text."""
         method, _, rest = line.partition(" ")
         asked = urlsplit(rest.partition(" ")[0])
         said = {name: each[-1] for name, each in parse_qs(asked.query).items()}
@@ -165,7 +166,7 @@ class Redirect:
 
 @asynccontextmanager
 async def await_redirect() -> AsyncIterator[Redirect]:
-    """Listen at a port that is free, until the block ends; raises OSError where none is."""
+    """Listen on a free port of this machine during the block; raises OSError if there is none."""
     redirect = Redirect("")
     server = await asyncio.start_server(redirect.heard, LOCAL, 0, limit=LINE)
     redirect.url = f"http://{LOCAL}:{server.sockets[0].getsockname()[1]}{PATH}"
@@ -193,10 +194,10 @@ log = logging.getLogger("countersign.servers")
 
 
 class ServerLogin:
-    """One server's; for one event loop."""
+    """The login at one server; for one event loop."""
 
     def __init__(self, url: str, file: LoginFile, asked: Callable[[str], None]) -> None:
-        """`asked` is handed the address at which a person logs in, and shows it to them."""
+        """Prepare the login at `url`; `asked` shows a person the address at which to log in."""
         self._url, self._file, self._asked = url, file, asked
         nowhere = OAuthClientMetadata(redirect_uris=None, client_name=NAME)
         self._sdk = OAuthClientProvider(url, nowhere, _Renewed(self))
@@ -206,17 +207,17 @@ class ServerLogin:
 
     @property
     def tokens(self) -> OAuthToken | None:
-        """What there is now."""
+        """The current tokens; None if there are none."""
         return self._sdk.context.current_tokens
 
     @property
     def client(self) -> OAuthClientInformationFull | None:
-        """As what this is known to the server that gives tokens."""
+        """The client registration at the server that issues the tokens; None if there is none."""
         return self._sdk.context.client_info
 
     @property
     def wanted(self) -> str:
-        """Why the server is not spoken to, while somebody has to log in; else ""."""
+        """Why the server cannot be used without a (new) login; "" if none is needed."""
         if self._task is not None and not self._task.done():
             return f"somebody has to log in there, at {self._address or self._url}"
         if self._not_renewed:
@@ -224,7 +225,7 @@ class ServerLogin:
         return f"nobody has logged in there ({self._failed})" if self._failed else ""
 
     async def shown(self) -> None:
-        """Wait until it is known where to log in, if anybody has to."""
+        """Wait until the address of a login that is under way is known, or the login has ended."""
         if self._task is not None:
             knows = asyncio.ensure_future(self._known.wait())
             try:
@@ -233,14 +234,14 @@ class ServerLogin:
                 knows.cancel()
 
     async def done(self) -> bool:
-        """Wait until a person who is asked to log in has; False where nobody is, or did."""
+        """Wait for the end of the login; return whether it succeeded, False if none was begun."""
         if self._task is None:
             return False
         await asyncio.wait([self._task])
         return not self._failed
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop a login that is under way."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -248,8 +249,10 @@ class ServerLogin:
     async def flow(
         self, request: httpx2.Request, is_call: bool
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with the token; one that the server does not take once more, with a newer
-        token, unless it `is_call`: that is sent once.
+        """Send a request with the token; if the server answers 401, send it again with a newer one.
+
+        A tool call (`is_call`) is sent only once. If the answer is still 401, a person is asked to
+        log in.
         """
         used = await self._with_token(request)
         response = yield request
@@ -268,9 +271,10 @@ class ServerLogin:
             self._ask(request)
 
     async def _with_token(self, request: httpx2.Request) -> str:
-        """Put the token into a request that is about to be sent, and return it; "" for none.
+        """Put the current token, renewed if needed, into a request; return the token, "" for none.
 
-        The SDK's flow holds a lock while it sends; it is left before that, for a call may be long.
+        The SDK's flow holds a lock while it sends; it is left before that, since a call may take
+        long.
         """
         self._reread()
         self._not_renewed = ""
@@ -286,7 +290,7 @@ class ServerLogin:
         return request.headers.get("authorization", "").removeprefix("Bearer ")
 
     async def _renewed(self, wish: httpx2.Request) -> httpx2.Response | None:
-        """What is answered to a wish for a newer token; None where that says nothing of it."""
+        """Send a request for a newer token; return the answer, None if it decides nothing."""
         try:
             with fail_after(RENEW_SECONDS):
                 async with httpx2.AsyncClient() as http:
@@ -300,7 +304,7 @@ class ServerLogin:
         return answer
 
     def _reread(self) -> None:
-        """Go by the file where it has changed: another process may have renewed it."""
+        """Take over the login from the file if another process has changed the file."""
         kept, context = self._file.changed(), self._sdk.context
         if kept is None:
             return
@@ -309,7 +313,7 @@ class ServerLogin:
         context.oauth_metadata, context.protected_resource_metadata = kept.server, kept.resource
 
     def keep(self, tokens: OAuthToken, provider: OAuthClientProvider | None = None) -> None:
-        """Write tokens down that were given just now."""
+        """Save tokens that were issued just now; a failure is only logged."""
         context = (provider or self._sdk).context
         if context.client_info is None:
             return
@@ -326,7 +330,7 @@ class ServerLogin:
             log.warning("the login at %s could not be kept: %s", self._url, error)
 
     def _ask(self, request: httpx2.Request) -> None:
-        """Have a person log in, unless one is asked already; what was refused is tried then."""
+        """Start a login with the refused request, unless one is under way or it is no POST."""
         if request.method != "POST" or (self._task is not None and not self._task.done()):
             return
         self._address, self._failed = "", ""
@@ -382,7 +386,7 @@ class ServerLogin:
 
 
 class _New:
-    """A login from the beginning: nothing is known of earlier ones."""
+    """The SDK's token storage for a login from scratch, which knows of no earlier login."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -397,11 +401,11 @@ class _New:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It is in the provider's context, too."""
+        """Store nothing: the provider's context has the registration, too."""
 
 
 class _Renewed:
-    """What there is stands in the context; what is new is kept in the file."""
+    """The SDK's token storage for renewals: reads the current login, and saves new tokens."""
 
     def __init__(self, login: ServerLogin) -> None:
         self._login = login
@@ -416,4 +420,4 @@ class _Renewed:
         return self._login.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It was registered at the login."""
+        """Store nothing: the client was registered at the login."""

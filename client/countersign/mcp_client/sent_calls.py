@@ -1,7 +1,7 @@
-"""What of a call really went over the wire, what the server itself answered, and what came of it.
+"""What of a tool call really went over the wire, the server's own answer, and the outcome.
 
-The SDK makes up JSON-RPC errors of its own where an answer is missing or cannot be read, with
-codes that servers use as well. So what the server said is noted here, where it arrives.
+The SDK makes up JSON-RPC errors of its own if an answer is missing or unreadable, with codes that
+servers use as well. So the server's own messages are noted here as they arrive.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-# What can come of a call of a server's tool. Only the server's own answer says that it failed.
+# The outcomes of a tool call. Only the server's own answer makes a call a failure.
 
 MOST_HEARD = 2_000  # characters of an answer that cannot be read
 
 
 @dataclass(frozen=True, slots=True)
 class GaveResult:
-    """The server gave a result; `remark`: in which way it is not what the server promised."""
+    """The server gave a result; `remark` says how it breaks the tool's promise, if it does."""
 
     result: CallToolResult
     remark: str = ""
@@ -41,7 +41,7 @@ class GaveResult:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The server itself says that it failed: by a result that says so, or a JSON-RPC error."""
+    """The server itself reported a failure, as a result or as a JSON-RPC error."""
 
     message: str
     code: int | None = None  # of the JSON-RPC error
@@ -50,7 +50,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The call was sent, and no answer of the server says what came of it."""
+    """The call was sent, and no answer from the server says how it ended."""
 
     why: str
     heard: str = ""  # what the server did say, cut to a length
@@ -68,12 +68,12 @@ CallOutcome = GaveResult | Failed | Unknown | NotStarted
 
 
 def words_of(result: CallToolResult) -> str:
-    """Return the texts of a result, a line each."""
+    """Return the text parts of a result, one after the other on lines of their own."""
     return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
 
 
 def heard(answer: Any) -> str:
-    """Return an answer that cannot be read, as it came, cut to a length."""
+    """Return an unreadable answer as text, cut to 2,000 characters; "" for None."""
     if answer is None:
         return ""
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
@@ -87,7 +87,10 @@ GARBLED = -32700  # JSON-RPC's code for what cannot be read
 
 @dataclass(slots=True)
 class SentCall:
-    """One call, and what is known of it; a new round of it begins anew."""
+    """What is known of one call: whether it was sent, and the server's answer.
+
+    Sending the call once more resets all of that.
+    """
 
     sent: bool = False
     status: int = 0  # of HTTP, where it is no success
@@ -95,7 +98,7 @@ class SentCall:
     answer: Any = None  # the server's own, before it was read
 
     def failed_with(self, code: int, message: str) -> bool:
-        """Whether the server itself said this."""
+        """Return whether the server itself sent this error."""
         found = self.error
         return found is not None and (found.code, found.message) == (code, message)
 
@@ -105,13 +108,13 @@ CURRENT_CALL: ContextVar[SentCall | None] = ContextVar("current_call", default=N
 
 @dataclass(slots=True)
 class ServerWire:
-    """What went over one connection, by request."""
+    """Notes on the traffic of one connection, by request id."""
 
     status: int = 0  # of HTTP, of the last answer that was no call's, where it is no success
     _calls: dict[str, SentCall] = field(default_factory=dict)
 
     def sending(self, item: SessionMessage) -> None:
-        """Note that this is about to be sent; before it is."""
+        """Note a message right before it is sent."""
         message, call = item.message, CURRENT_CALL.get()
         is_call = isinstance(message, JSONRPCRequest) and message.method == "tools/call"
         if call is not None and isinstance(message, JSONRPCRequest) and is_call:
@@ -119,7 +122,7 @@ class ServerWire:
             self._calls[str(message.id)] = call
 
     def answered_with(self, status: int, posted: RequestId | None) -> None:
-        """Note the status of an answer over HTTP; `posted`: the call that it answers."""
+        """Note the HTTP status of an answer; `posted`: the id of the call it answers, else None."""
         status = status if status >= FIRST_BAD else 0
         if posted is None:
             self.status = status
@@ -127,7 +130,7 @@ class ServerWire:
             call.status = status
 
     def forget(self, call: SentCall) -> None:
-        """Note nothing more of a call."""
+        """Stop taking notes on a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
 
     def error(self, request: RequestId | None, error: ErrorData) -> None:
@@ -141,7 +144,7 @@ class ServerWire:
             call.answer = answer
 
     def read(self, text: str, posted: RequestId | None = None) -> None:
-        """Note what stands in a message; `posted`: the request that this answers over HTTP."""
+        """Note the answer in a JSON message; `posted`: the id of the HTTP request it answers."""
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
@@ -156,8 +159,9 @@ class ServerWire:
             self.answer(request, message.get("result", message))
 
     def garbled(self, error: Exception) -> SessionMessage | Exception:
-        """Return an error of our own for the request that an unreadable message answers, so that
-        nobody waits for it; the message itself where it answers none.
+        """Return a JSON-RPC error for the request that an unreadable message answers, else `error`.
+
+        So nobody waits for an answer that cannot be read.
         """
         texts = [each.get("input") for each in _errors(error)]
         for each in texts:
@@ -174,18 +178,18 @@ def _errors(error: Exception) -> list[Any]:
 
 
 class WatchedWrite:
-    """The stream to a server, with what goes out noted."""
+    """The stream to a server, which notes outgoing messages."""
 
     def __init__(self, stream: Any, wire: ServerWire) -> None:
         self._stream, self._wire = stream, wire
 
     async def send(self, item: SessionMessage) -> None:
-        """Send it, noted before."""
+        """Note the message, then send it."""
         self._wire.sending(item)
         await self._stream.send(item)
 
     async def aclose(self) -> None:
-        """Close it."""
+        """Close the stream."""
         await self._stream.aclose()
 
     async def __aenter__(self) -> WatchedWrite:
@@ -197,17 +201,17 @@ class WatchedWrite:
 
 
 class WatchedRead:
-    """The stream from a server that is a process, with its answers noted."""
+    """The stream from a server process, which notes the server's answers."""
 
     def __init__(self, stream: Any, wire: ServerWire) -> None:
         self._stream, self._wire = stream, wire
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return what comes next."""
+        """Return the next message, noted."""
         return self._noted(await self._stream.receive())
 
     async def aclose(self) -> None:
-        """Close it."""
+        """Close the stream."""
         await self._stream.aclose()
 
     def __aiter__(self) -> WatchedRead:
@@ -236,13 +240,13 @@ class WatchedRead:
 
 @asynccontextmanager
 async def watched(streams: Any, wire: ServerWire, *, reads: bool) -> AsyncIterator[Any]:
-    """Hand on a transport's streams, watched; `reads`: also the one from the server."""
+    """Yield a transport's streams with notes taken; `reads`: also on the stream from the server."""
     async with streams as (read, write):
         yield (WatchedRead(read, wire) if reads else read), WatchedWrite(write, wire)
 
 
 class _WatchedBody(httpx2.AsyncByteStream):
-    """The body of an answer over HTTP, read along."""
+    """The body of an HTTP answer, noted while the SDK reads it."""
 
     def __init__(
         self, stream: Any, wire: ServerWire, posted: RequestId | None, events: bool
@@ -282,7 +286,7 @@ class _WatchedBody(httpx2.AsyncByteStream):
 
 
 async def watch_answer(wire: ServerWire, response: httpx2.Response) -> None:
-    """Read an answer over HTTP along; a hook of the HTTP client."""
+    """Note an HTTP answer's status, and its body as it is read; a hook of the HTTP client."""
     if response.request.method != "POST":
         return _watch_body(wire, response, None)
     posted = call_id(response.request)
@@ -293,7 +297,7 @@ async def watch_answer(wire: ServerWire, response: httpx2.Response) -> None:
 
 
 def call_id(request: httpx2.Request) -> RequestId | None:
-    """Return the id of the call that a request is; None where it is none."""
+    """Return the JSON-RPC id if an HTTP request is a tool call; None if it is not."""
     if request.method != "POST":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Variables of the environment in what is written of a server: `$NAME`."""
+"""Environment variables in the settings of a server, written as `$NAME`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
 
 
 def with_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
-    """Return a text with each "$NAME" replaced; "$$" stands for a dollar sign.
+    """Return text with each "$NAME" replaced by that variable; "$$" becomes a dollar sign.
 
-    Variables that are not set are added to `missing`.
+    Names of variables that are not set are added to `missing`.
     """
 
     def one(found: re.Match[str]) -> str:

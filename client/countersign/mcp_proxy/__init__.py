@@ -1,1 +1,1 @@
-"""Stands between an MCP host and a server: a tool runs once people have approved it."""
+"""A proxy between an MCP host and a server: a tool call runs once people have approved it."""

@@ -1,4 +1,4 @@
-"""Calls of MCP tools that are held until people decide, and the two tools that only ask people."""
+"""MCP tool calls that are held until people decide, and the two tools that only ask people."""
 
 from __future__ import annotations
 
@@ -27,37 +27,41 @@ if TYPE_CHECKING:
     from countersign.request import OwnAction, Request
 
 
-# Holds a call until people have approved it, then has it run once, with what they approved.
+# Holds a call until people have approved it, then runs it once with the approved arguments.
 
-# How a host waits for people: it is told that it does, and after a while to come back.
+# How a host waits for people: it gets progress messages, and after a while is told to call again.
 
 LOOK = 10.0  # seconds that one look at a request waits; so often the host hears that it waits
 Told = Callable[[str], Awaitable[None]]
 
 
 class StillWaitsError(Exception):
-    """It has come to no end yet; the sentence says how to come back."""
+    """Raised when a request is still open after the hold time; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a host waits at one address, and what it is told."""
+    """How long a host's call is held while people decide, and where progress messages go."""
 
     countersign: Countersign
     hold: float  # seconds until it is told to come back
     told: Told
 
     async def decided(self, request: Request) -> Request:
-        """Return it once nobody has to decide any more. Raises StillWaitsError."""
+        """Return the request once people have decided.
+
+        Raises StillWaitsError after `hold` seconds.
+        """
         look = self.countersign.look
         still = "People have not decided yet{link}. Nothing was done."
         says = "waits for people to approve it"
         return await self._until(request, lambda found: found.is_decided, look, says, still)
 
     async def ended(self, request: Request, says: str, still: str) -> Request:
-        """Return it once nothing more will come of it. Raises StillWaitsError.
+        """Return the request once it has ended.
 
-        `says` is told meanwhile, `still` at last.
+        `says`: the progress message for the host meanwhile; `still`: what the error says. Raises
+        StillWaitsError after `hold` seconds.
         """
         look = self.countersign.ended
         return await self._until(request, lambda found: found.has_ended, look, says, still)
@@ -85,11 +89,11 @@ class Patience:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return what this comes to on a thread, which nobody waits for who gives up."""
+    """Run `work` on a thread and return its result; a cancelled caller does not wait for it."""
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-# What hosts wish for: the same call again, while it is open, is the same wish, and asked once.
+# Calls that hosts have made: the same call, made again while it is open, is asked only once.
 
 MOST_KNOWN = 500  # of one key and server
 KEPT = 600.0  # seconds that an end waits for a host which had given up
@@ -97,7 +101,7 @@ KEPT = 600.0  # seconds that an end waits for a host which had given up
 
 @dataclass(slots=True)
 class HostWish:
-    """One call that hosts have made, until one of them was given its result."""
+    """One tool call that hosts have made, kept until one of them was given the result."""
 
     run: str  # under which it is asked
     request_id: str = ""
@@ -110,16 +114,16 @@ class HostWish:
 
 
 class Wishes:
-    """Those of one server and one key; for one event loop."""
+    """The calls that hosts have made of one server with one key; for one event loop."""
 
     def __init__(self, countersign: Countersign, around: Mapping[str, str], server: str) -> None:
-        """`around`: requester, channel, reason of all; `server`: what else makes them the same."""
+        """`around`: requester, channel, reason of all requests; `server`: tells servers apart."""
         self._countersign = countersign
         self._of = [server, dict(around)]
         self._known: OrderedDict[str, HostWish] = OrderedDict()
 
     def of(self, what: str | OwnAction, arguments: Mapping[str, Any]) -> HostWish:
-        """Return the wish for this call."""
+        """Return the wish for this call, a new one if there is none."""
         asked = what if isinstance(what, str) else what.written()
         name = json.dumps([*self._of, asked, arguments], sort_keys=True)
         run = f"mcp {hashlib.sha256(name.encode()).hexdigest()}"
@@ -129,7 +133,10 @@ class Wishes:
         return found
 
     def _tidy(self, newest: HostWish) -> None:
-        """Forget the oldest for which no host waits: what they have asked is found again."""
+        """Forget the oldest wishes above the limit for which no host waits.
+
+        The request of a forgotten wish is found again while it is open.
+        """
         left = len(self._known) - MOST_KNOWN
         for each in [*self._known.values()] if left > 0 else ():
             if left > 0 and not each.hosts and each is not newest:
@@ -138,8 +145,10 @@ class Wishes:
 
     @contextmanager
     def answered(self, wish: HostWish) -> Iterator[None]:
-        """Have the same call be another wish once this block has answered a host, with a result or
-        with why there is none; not where it waits still, or the host has given up.
+        """Forget the wish once this block ends with a result or an error for the host.
+
+        The same call is a new wish then. The wish is kept on StillWaitsError, and if the host has
+        given up.
         """
         wish.hosts += 1
         try:
@@ -158,10 +167,10 @@ class Wishes:
             del self._known[wish.run]
 
     async def request(self, wish: HostWish, ask: Callable[[], Request]) -> Request:
-        """Return the request there is for it, as it stands; where there is none, `ask` for it.
+        """Return the wish's request in its current state; call `ask` for one if there is none.
 
-        One that ended is told to a host that had given up, for a while. `ask` finds one that an
-        earlier life of this process has made, and that is open still.
+        A request that has ended is still returned if a host waited for it in the last 600 seconds.
+        `ask` also finds an open request that an earlier life of this process has made.
         """
         async with wish.asking:  # of the same call twice at once, one asks
             found: Request | None = None
@@ -177,11 +186,11 @@ class Wishes:
 
 
 class NotRunError(CountersignError):
-    """What was approved was not run after all; says why."""
+    """Raised when an approved call was not run after all; the message says why."""
 
 
 class LostError(CountersignError):
-    """It was begun, and nobody knows how it ended; the sentence is for the host."""
+    """Raised when a call was begun and nobody knows how it ended; the message is for the host."""
 
 
 log = logging.getLogger("countersign.proxy")
@@ -191,7 +200,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HeldOutcome(Generic[T]):
-    """What came of a call that was made, by the word of whoever was asked to do it."""
+    """The outcome of a call that was made, according to the code that ran it."""
 
     result: T  # for the host
     worked: bool
@@ -199,14 +208,15 @@ class HeldOutcome(Generic[T]):
 
 
 class HeldCalls:
-    """One per proxy; for one event loop."""
+    """Holds the tool calls of one proxy until people have decided; for one event loop."""
 
     def __init__(
         self, countersign: Countersign, around: dict[str, str], hold: float, server: str = ""
     ) -> None:
-        """`around`: requester, channel, reason of all; `hold`: seconds until a caller is told.
+        """`around`: requester, channel, reason of all; `hold`: seconds until a host must return.
 
-        `server`: the one behind, in a text that is the same in each life of this process.
+        `server`: the server behind the proxy, as text that is the same in each life of this
+        process.
         """
         self._countersign = countersign
         self._around = around
@@ -220,12 +230,11 @@ class HeldCalls:
         run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]],
         told: Told,
     ) -> T:
-        """Ask, wait, and run it with the arguments that were approved; returns the result for the
-        host. `told` tells the host meanwhile.
+        """Ask, wait, run the call with the approved arguments, and return the result for the host.
 
-        `run` raises NotRunError where it has done nothing, and LostError where nobody knows how it
-        ended; whatever else it raises is taken for the latter. Raises StillWaitsError and
-        CountersignError: then nothing has run, but with LostError.
+        `told` gets progress messages for the host. `run` raises NotRunError if it did nothing, and
+        LostError if nobody knows how the call ended; any other exception counts as LostError.
+        Raises StillWaitsError and CountersignError; unless that is a LostError, nothing has run.
         """
         wish = self.wishes.of(action, arguments)
         ask = partial(
@@ -247,7 +256,7 @@ class HeldCalls:
     async def _taken(
         self, request: Request, run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]]
     ) -> T:
-        """Claim what was approved, run it and report; all of it, also where the host gives up."""
+        """Claim an approved call, run it and report, to the end even if the host gives up."""
         if trouble := trouble_of(request):
             raise trouble
         claimant = new_claimant()
@@ -289,7 +298,7 @@ class HeldCalls:
 async def _ended(
     run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]], arguments: dict[str, Any]
 ) -> HeldOutcome[T] | NotRunError | LostError:
-    """Run it, and return how it ended; what nobody has foreseen leaves that open."""
+    """Run the call and return its outcome; an unforeseen exception becomes a LostError."""
     try:
         return await run(arguments)
     except (NotRunError, LostError) as error:
@@ -350,7 +359,7 @@ _DETAILS = {
 
 
 class PeopleTools:
-    """Answers calls of these two tools."""
+    """The proxy's own tools `ask_person` and `request_approval`."""
 
     def __init__(
         self,
@@ -359,14 +368,17 @@ class PeopleTools:
         around: Mapping[str, str],
         hold: float,
     ) -> None:
-        """`around`: requester, channel, reason of all; `hold`: seconds until a host is told."""
+        """`around`: requester, channel, reason of all; `hold`: seconds until a host must return."""
         self._countersign = countersign
         self._held_calls = held_calls
         self._around = dict(around)
         self._hold = hold
 
     async def call(self, name: str, given: Mapping[str, Any], told: Told) -> CallToolResult:
-        """Ask, and return what people say. Raises StillWaitsError and CountersignError."""
+        """Call one of these tools and return people's answer.
+
+        Raises StillWaitsError and CountersignError.
+        """
         tool = next(each for each in TOOLS if each.name == name)
         if wrong := best_match(Draft202012Validator(tool.input_schema).iter_errors(dict(given))):
             raise NotAllowed(f"{name} does not take that: {wrong.message}")

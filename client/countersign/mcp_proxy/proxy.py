@@ -1,4 +1,4 @@
-"""The proxy itself: a server to the host, a client of the server behind it."""
+"""The MCP proxy: a server to the host, and a client of the server behind it."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _PLAIN = ("string", "integer", "number", "boolean")
 
 
 def server_name(prefix: str, own: str) -> str:
-    """Return what people call a server that was given no name: its prefix, else its `own` name."""
+    """Return what people call a server without a given name: its prefix, else its `own` name."""
     said = prefix.replace("_", " ").strip() or own
     return " ".join(said.split())[:_MOST_SERVER]
 
 
 def action_of(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnAction:
-    """Return what people are asked about a call of this tool of a server.
+    """Return the action that people are asked to approve for a call of this tool.
 
-    `trusted`: the server's own hints count; otherwise all that it does is destructive.
+    `trusted`: the server's own hints count; otherwise every call counts as destructive.
     """
     schema = dict(tool.input_schema)
     hinted = tool.annotations.title if tool.annotations else None
@@ -64,7 +64,7 @@ def action_of(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnActi
 
 
 def _does(tool: Tool, *, trusted: bool) -> Does | None:
-    """What it says that it does; None where it does not say, or is not trusted to."""
+    """Return the kind of effect that a tool's hints state; None without hints to rely on."""
     hints = tool.annotations
     if hints is None:
         return None
@@ -76,8 +76,9 @@ def _does(tool: Tool, *, trusted: bool) -> Does | None:
 
 
 def _effect(what: str, schema: dict[str, Any]) -> str:
-    """Return what is called where, with the first plain values that a call cannot leave out, each
-    named.
+    """Return `what` with up to three required arguments of simple types, each labelled.
+
+    Passwords and write-only values are left out.
     """
     fields, required = schema.get("properties", {}), schema.get("required", [])
     shown = [
@@ -94,13 +95,13 @@ def _effect(what: str, schema: dict[str, Any]) -> str:
 
 
 def _label(name: str, field: dict[str, Any]) -> str:
-    """Return what a value is called in a sentence: "boxes"."""
+    """Return the label of an argument in a sentence, from its title or name: "boxes", say."""
     title = field.get("title")
     words = title if isinstance(title, str) and title.strip() else in_words(name)
     return " ".join(words.lower().replace("{", "(").replace("}", ")").split())[:_MOST_LABEL]
 
 
-# What a server says of itself, without what a terminal or a model would act upon unseen.
+# A server's texts, without characters that a terminal or a model would act upon unseen.
 
 _JOINER = "\u200d"  # between the parts of one emoji
 _ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -108,14 +109,14 @@ _WORDS = ("title", "description", "$comment")  # of a schema; all else of it is 
 
 
 def cleaned(text: str) -> str:
-    """Return a text with control characters written out; tabs, line ends and emoji stay."""
+    """Return text with control characters written out as ⟨U+…⟩; tabs, line ends and emoji stay."""
     if text.isprintable():
         return text
     return "".join(f"⟨U+{ord(each):04X}⟩" if _acts(each) else each for each in text)
 
 
 def cleaned_tool(tool: Tool) -> Tool:
-    """Return a tool with its words cleaned; its name and the values of its schema stay."""
+    """Return a tool with its texts cleaned; its name and the values of its schema stay."""
     hints = tool.annotations
     return tool.model_copy(
         update={
@@ -162,7 +163,7 @@ Context = ServerRequestContext[Any]
 
 
 class Proxy:
-    """One server behind it, one host before it."""
+    """The proxy between one host and the one server behind it."""
 
     def __init__(
         self,
@@ -176,10 +177,11 @@ class Proxy:
         trusted: bool = False,
         timeout: float = CALL_SECONDS,
     ) -> None:
-        """`name`: what people call the server; `instructions`: its own, for the host.
+        """`name`: what people call the server; `instructions`: the server's own, for the host.
 
-        `prefix` stands before its tools' names where people are asked; `timeout`: seconds that a
-        call which was sent may take, from its last sign of life.
+        `prefix`: put before tool names where people are asked; `trusted`: whether the server's
+        hints count; `timeout`: seconds that a call which was sent may take, from its last sign of
+        life.
         """
         self._name = name
         self._instructions = None if instructions is None else cleaned(instructions)
@@ -191,7 +193,7 @@ class Proxy:
         self._timeout = timeout
 
     def server(self) -> Server[Any]:
-        """Return what the host talks to: the same tools, each held until it is approved."""
+        """Return the MCP server for the host: the same tools, with calls held until approved."""
         return Server(
             "countersign",
             version=VERSION,
@@ -203,8 +205,10 @@ class Proxy:
     async def _list(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """All of them on one page. A host is promised no form of results: one that is not what the
-        server promised reaches it all the same.
+        """Return all tools on one page, without output schemas.
+
+        A host is promised no form of results, so that it gets even a result that breaks the
+        server's promise.
         """
         try:
             listed = await self._behind.tools()
@@ -250,8 +254,9 @@ class Proxy:
     async def _ran(
         self, tool: types.Tool, arguments: dict[str, Any], tell: Told
     ) -> HeldOutcome[types.CallToolResult]:
-        """Make the call, and return what is known of it. Raises NotRunError where it was not made,
-        LostError where nobody knows.
+        """Call the tool and return the outcome.
+
+        Raises NotRunError if the call was not made, LostError if nobody knows how it ended.
         """
         scope, until = CancelScope(), math.inf
 
@@ -293,7 +298,7 @@ class Proxy:
 
 
 def _seen(tool: types.Tool) -> tuple[Any, ...]:
-    """Return what a tool is by its server's words: people approved a call of this."""
+    """Return the parts of a tool's definition that must not change between approval and call."""
     return tool.name, tool.title, tool.description, tool.input_schema, tool.annotations
 
 
@@ -303,9 +308,7 @@ def _said(sentence: str) -> types.CallToolResult:
 
 
 def _with(remark: str, result: types.CallToolResult) -> types.CallToolResult:
-    """Return a result as a host takes it in any case: with all of it as text, where it is not what
-    was promised.
-    """
+    """Return a result with `remark` added as text, and its values as text if it has no text."""
     if not remark:
         return result
     more = [DONE.format(remark=cleaned(remark))]
@@ -316,7 +319,7 @@ def _with(remark: str, result: types.CallToolResult) -> types.CallToolResult:
 
 
 def _reported(result: types.CallToolResult) -> Any:
-    """Return what of a result is reported."""
+    """Return the part of a result that is reported: its values, else its text, cut to a length."""
     if result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
         if len(text) <= MOST_REPORTED:
@@ -337,8 +340,9 @@ async def open_proxy(
     prefix: str = "",
     **options: Any,
 ) -> AsyncIterator[Server[Any]]:
-    """Connect to the server behind, and yield the one that a host talks to; `options` are those of
-    a Proxy. Raises NotReachedError.
+    """Connect to the server behind, and yield the MCP server for the host.
+
+    `options` are those of a Proxy. Raises NotReachedError.
     """
     try:
         client = await _opened(behind)
@@ -355,7 +359,7 @@ async def open_proxy(
 
 
 async def _opened(behind: ServerConnection) -> Client:
-    """Open the connection, and wait for a person who has to log in for that."""
+    """Return the open connection; if the server wants a login, wait for the person to log in."""
     try:
         return await behind.opened()
     except NotReachedError:
@@ -367,9 +371,9 @@ async def _opened(behind: ServerConnection) -> Client:
 async def serve(
     behind: ServerConnection, held_calls: HeldCalls, people: PeopleTools, **options: Any
 ) -> None:
-    """Be the server that a host has started, until it goes away; `options` are those of `proxied`.
+    """Serve the host on stdin and stdout until it goes away; `options` are those of `open_proxy`.
 
-    Raises NotReachedError where the server behind cannot be reached at the start.
+    Raises NotReachedError if the server behind cannot be reached at the start.
     """
     async with (
         open_proxy(behind, held_calls, people, **options) as server,
