@@ -1,4 +1,4 @@
-"""The record: tables, the two state machines, and the one door through which a status changes.
+"""The record: tables, state machines, all queries, and the one module that changes a status.
 
 Knows no Slack, no OpenAI and no scheduler; `bot` imports `storage`, never the other way round.
 """

@@ -1,6 +1,7 @@
-"""The audit's rows as lines of the log, for the operator; written once they are committed.
+"""Writes the audit's rows as lines of the operator's log, once they are committed.
 
-A line says whose, what and by whom. It holds no arguments and no words of a tool.
+A line says which run and call, what happened and who did it. It holds no arguments and no text of a
+tool.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
 
 
 class AuditLine(NamedTuple):
-    """A row that was appended to the audit, as far as who watches may need it."""
+    """An appended audit row, reduced to what the log and other observers need."""
 
     seq: int
     event: str
@@ -37,7 +38,7 @@ IN_WORDS = frozenset({"bot.started"})  # rows that have a line of their own in t
 
 
 def log_audit_lines(appended: Iterable[AuditLine]) -> None:
-    """Write a line for each row; its fields are beside it, for a log in JSON."""
+    """Log one line for each row, with its fields attached for a log in JSON."""
     if not log.isEnabledFor(logging.INFO):
         return
     for row in appended:
@@ -50,7 +51,7 @@ def log_audit_lines(appended: Iterable[AuditLine]) -> None:
 
 
 def _told(row: AuditLine) -> dict[str, Any]:
-    """What of a row's data is told."""
+    """Return the part of a row's data that is logged."""
     return {
         name: row.data[name]
         for name in _TOLD
@@ -73,12 +74,12 @@ def _line(row: AuditLine, data: Mapping[str, Any]) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """A value as it may stand in a line: as it is, or as JSON where it is more than a word."""
+    """Return a value for a log line: unchanged if it is one word, else as JSON."""
     if isinstance(value, str) and WORD.fullmatch(value):
         return str(value)
     return json.dumps(value)
 
 
 def _is_told_in_words(name: str, value: Any) -> bool:
-    """Whether this is a reason in words, which may be a tool's and hold what it was given."""
+    """Return whether this is a reason in free text, which could hold a tool's arguments."""
     return name in ("why", "refused") and not WORD.fullmatch(str(value))

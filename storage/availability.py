@@ -1,6 +1,6 @@
-"""Patience with the database: a lock, a full disk or a fault passes, and what is known is kept.
+"""Retries while the database is temporarily unavailable: locked, disk full, server down.
 
-Whoever holds a fact that exists nowhere else tries until it is stored.
+Code that holds a result stored nowhere else retries until it is stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether it is the database that could not, and may another time: never a bug."""
+    """Return whether the error is a temporary fault of the database and not a bug."""
     if not isinstance(error, DBAPIError):
         return False
     orig: Any = error.orig
@@ -45,7 +45,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _passes_there(error: Any) -> bool:
-    """Whether PostgreSQL could not; without a word of the server's, the connection to it broke."""
+    """Return whether a PostgreSQL error is temporary, including a broken connection."""
     state = getattr(error, "sqlstate", None)
     if state is None:
         return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
@@ -53,20 +53,20 @@ def _passes_there(error: Any) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's own words; a database's without the statement and its values."""
+    """Return an error's text; for a database error without the statement and its values."""
     return str(getattr(error, "orig", None) or error)
 
 
 def pause_after(failures: int) -> float:
-    """Return the seconds to wait after so many tries (1, 2, …) that failed one after the other."""
+    """Return the seconds to wait after this number (1, 2, …) of failed tries in a row."""
     return min(LONGEST, FIRST * float(2 ** min(failures - 1, 20)))
 
 
 def until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T:
-    """Call `write`, which begins anew each time, until the database can; return what it does.
+    """Call `write` until the database accepts it, and return its result.
 
-    Raises at once what no patience helps against, and the database's last error soon after `ended`
-    is set. `what` is for the log.
+    `write` starts from the beginning each time. Raises other errors at once, and the database's
+    last error soon after `ended` is set. `what` is for the log.
     """
     failures = 0
     while True:

@@ -1,4 +1,4 @@
-"""What DATABASE_URL says: which kind of database it is, and where."""
+"""The interface that every kind of database implements, and the choice of one by DATABASE_URL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from storage.chain import Chain
 from storage.trail import HeadFile
 from storage.transaction import Trace, Transaction
 
-# What a kind of database does for the store: SQLite's file in `storage.sqlite`,
-# PostgreSQL's in `storage.postgres`.
+# The interface of a database: `storage.sqlite` and `storage.postgres` implement it.
 
 
 class Backend(Protocol):
@@ -28,94 +27,100 @@ class Backend(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """SQLAlchemy's, for migrations."""
+        """Return the SQLAlchemy engine that migrations use."""
         ...
 
     @property
     def held(self) -> bool:
-        """Whether this process alone may write it."""
+        """Whether only this process may write to the database."""
         ...
 
     @property
     def name(self) -> str:
-        """What it is called for people, without a password."""
+        """Return the database's name for messages to people, without a password."""
         ...
 
     def open(self, *, exclusive: bool) -> None:
-        """See that it is ours to use, and hold it where only one process may.
+        """Check that this process may use the database, and lock it where only one process may.
 
-        Raises AlreadyRunningError, SchemaError, and the driver's error where it cannot be reached.
+        Raises AlreadyRunningError, SchemaError, and the driver's error if the database cannot be
+        reached.
         """
         ...
 
     def load_key(self) -> bytes:
-        """The key that is kept beside it; KeyFileError where there is none."""
+        """Return the key stored beside the database; KeyFileError if there is none."""
         ...
 
     def prepare(self) -> None:
-        """Make it, where it is not there; before its schema is looked at."""
+        """Create the database if it does not exist; called before its schema is checked."""
         ...
 
     def migrating(self) -> AbstractContextManager[None]:
-        """Hold off others who would change the schema."""
+        """Keep other processes from changing the schema while this one migrates."""
         ...
 
     def lacks_table(self, error: Exception) -> bool:
-        """Whether that is what the error says."""
+        """Return whether the error means that a table does not exist."""
         ...
 
     def copy_before(self, revision: str) -> None:
-        """Keep what is there, where that is the database's to do: a migration comes."""
+        """Copy the database file before a migration, if this backend keeps such copies."""
         ...
 
     def append_only(self) -> list[str]:
-        """DDL that makes the append-only tables refuse update and delete, but for a purge."""
+        """Return DDL that makes the append-only tables refuse update and delete.
+
+        Only a purge is let through.
+        """
         ...
 
     def not_append_only(self) -> list[str]:
-        """DDL that takes that away, for the time of a migration."""
+        """Return the DDL that lifts the append-only protection during a migration."""
         ...
 
     def settle(self) -> None:
-        """Do what is to be done once the schema stands."""
+        """Finish opening the database once its schema is up to date."""
         ...
 
     def head_note(self, chain: Chain) -> HeadFile | None:
-        """Where it is noted how far the audit has come; None: nowhere."""
+        """Return the file that notes the audit's newest row; None if this backend keeps none."""
         ...
 
     def begin(
         self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
     ) -> Transaction:
-        """Begin a transaction, to be used in a `with`."""
+        """Return a new transaction, to be used in a `with`."""
         ...
 
     def sync(self) -> None:
-        """Return once all that was committed is on the disk."""
+        """Return once everything committed so far is on the disk."""
         ...
 
     def give_back(self, tx: Transaction, spare: float) -> bool:
-        """Give some of what lies free back to the disk, in this transaction, but for that part of
-        the whole; whether more is left.
+        """Return some free pages to the disk within this transaction; True if there are more.
+
+        `spare`: the share of the whole database that may stay free.
         """
         ...
 
     def write_back(self) -> None:
-        """Have nothing stand in a log any more, as far as nobody reads it just now."""
+        """Move the write-ahead log into the database, except what readers still need."""
         ...
 
     def rewrite(self) -> str:
-        """Write all of it anew without what lies free, which takes as long as it takes; why it was
-        not, for people, and "" where it was.
+        """Rewrite the whole database without its free space, however long that takes.
+
+        Returns "" when done, else the reason why not, for people.
         """
         ...
 
     def disconnect(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the connections that are not in use."""
         ...
 
     def close(self) -> None:
-        """Give back what is held, the connections among it."""
+        """Release the lock and close the connections."""
         ...
 
 
@@ -126,15 +131,15 @@ SUPPORTED = (
 
 
 def is_shared(url: str) -> bool:
-    """Whether several processes may write the database at this address."""
+    """Return whether several processes may write to the database at this address."""
     return url.startswith("postgres")
 
 
 def local_path(url: str) -> Path:
-    """After which path what lies beside the record on this machine is named.
+    """Return the path after which the files beside the database on this machine are named.
 
-    For SQLite the file itself. A server's record has no place here, so its address gives a name in
-    the folder that the system keeps for this account's sockets, else in the working folder;
+    For SQLite it is the database file. For a server it is a name made from the address, in the
+    folder that the system keeps for this account's sockets, else in the working folder;
     `countersign.wire` finds it the same way.
     """
     if is_shared(url):
@@ -147,12 +152,12 @@ LONGEST_SOCKET_PATH = 100  # bytes, below what systems allow
 
 
 def socket_path(record: Path) -> Path:
-    """Where the bot on this record is asked by programs and commands of its account."""
+    """Return the path of the socket where programs and commands of this account ask the bot."""
     return record.with_name(record.name + ".socket")
 
 
 def server_address(address: str) -> str:
-    """The address of a PostgreSQL database as SQLAlchemy has it; ValueError for any other."""
+    """Return a PostgreSQL address in SQLAlchemy's form; ValueError for any other address."""
     scheme, _, rest = address.partition("://")
     if scheme not in ("postgres", "postgresql", "postgresql+psycopg") or not rest:
         raise ValueError("it is no address of PostgreSQL: postgresql://user:password@host/database")
@@ -163,9 +168,9 @@ def server_address(address: str) -> str:
 
 
 def backend_of(url: str) -> Backend:
-    """The database at an SQLAlchemy URL; ValueError for one that cannot hold the record.
+    """Return the backend for an SQLAlchemy URL; ValueError if it cannot hold the record.
 
-    Found by name: nobody loads the driver of the other kind.
+    Each backend is imported on demand, so the other kind's driver is not loaded.
     """
     try:
         parsed = make_url(url)

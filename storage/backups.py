@@ -1,4 +1,4 @@
-"""A record goes into another database with all that waits in it: all of it, or nothing."""
+"""Backups, restores and moves of a whole database: each is complete or does not happen."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from storage.sqlite_connections import WAIT, is_foreign
 from storage.store import ReadOnly, Store, unfit_reason, version
 from storage.transaction import Transaction
 
-# A backup is looked at, and put in the place of a record.
+# Restoring: a backup is checked, and replaces the database.
 
 # A copy of the whole record in one SQLite file, from either kind of database, while the bot
 # works.
 
-# Files that are whole or not there: made in a folder of their own, and put in place at once.
+# Files that are complete or absent: written in a temporary folder, then renamed.
 
 
 def _mark(path: Path) -> str:
@@ -42,7 +42,7 @@ def _mark(path: Path) -> str:
 
 @contextmanager
 def working_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` that only its owner enters, for the time of the `with`."""
+    """Yield a temporary folder beside `path` that only its owner can enter; then delete it."""
     folder = Path(tempfile.mkdtemp(prefix=_mark(path), dir=path.parent))
     try:
         yield folder
@@ -51,13 +51,13 @@ def working_folder(path: Path) -> Iterator[Path]:
 
 
 def clear_working_folder(path: Path) -> None:
-    """Take away what processes left behind that were killed at it; nobody may be at it now."""
+    """Delete the working folders of killed processes; none may be in use now."""
     for folder in path.parent.glob(f"{_mark(path)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def flatten_log(database: Path) -> str:
-    """Put all of an SQLite database into one file, on the disk; what is wrong with it, or ""."""
+    """Move an SQLite database's log into its file, synced to disk; return a fault found, or ""."""
     with closing(sqlite3.connect(database, isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode=DELETE")
         (found,) = raw.execute("PRAGMA integrity_check(1)").fetchone()
@@ -69,7 +69,7 @@ def flatten_log(database: Path) -> str:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Return once this file, or the names in this folder, are on the disk."""
+    """Return once this file, or the file names in this folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -78,7 +78,7 @@ def sync_to_disk(path: Path) -> None:
 
 
 def publish(new: Path, path: Path) -> None:
-    """Give the file `new` the name `path`; FileExistsError where something has it already."""
+    """Put the file `new` in place under the name `path`; FileExistsError if `path` exists."""
     try:
         os.link(new, path)
     except FileExistsError:
@@ -91,9 +91,9 @@ def publish(new: Path, path: Path) -> None:
 
 
 def keep_aside(path: Path, aside: Path) -> None:
-    """Give the file at `path` the name `aside` as well; FileExistsError where something has it.
+    """Give the file at `path` the second name `aside`; FileExistsError if `aside` exists.
 
-    What is put at `path` afterwards takes its place at once: there is no moment without a file.
+    A file renamed to `path` afterwards replaces it at once: there is no moment without a file.
     """
     try:
         os.link(path, aside)
@@ -108,12 +108,12 @@ NAME = "record.db"  # in its workshop
 
 
 class BackupError(Exception):
-    """Nothing was backed up, or nothing put back: a sentence that says why."""
+    """Raised when a backup or restore did not happen; its message is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A file that holds a record, and what was found when all of it was read again."""
+    """A backup file, with the result of checking all of its rows."""
 
     path: Path
     counts: Mapping[str, int]  # rows, by table
@@ -122,7 +122,7 @@ class Backup:
 
 
 def open_store_in(folder: Path, key: bytes) -> Store:
-    """The database that is made in this folder; BackupError where its name cannot be said."""
+    """Return the store for the database in this folder; BackupError if its path fits no URL."""
     url = f"sqlite:///{folder / NAME}"
     if make_url(url).database != str(folder / NAME):
         raise BackupError(f"{folder.parent} holds a ? or a %: choose another folder")
@@ -132,10 +132,10 @@ def open_store_in(folder: Path, key: bytes) -> Store:
 def make_backup(
     source: Store, path: Path, key: bytes, *, at: datetime, version: str, with_key: bool = False
 ) -> Backup:
-    """Write all of `source` as it stands at one moment into a new file at `path`.
+    """Write a consistent snapshot of `source` to a new file at `path`.
 
-    `source` is only read, and not held up. The file is whole or not there. `with_key`: the key is
-    in it. Raises BackupError.
+    `source` is only read, and not held up. The file is complete or not there. `with_key`: store the
+    key in it. Raises BackupError.
     """
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
@@ -157,7 +157,7 @@ def make_backup(
 def _written(
     source: Store, folder: Path, key: bytes, row: CopyNote
 ) -> tuple[Mapping[str, int], Examination]:
-    """Write the record into the folder, read it again, and return what was found."""
+    """Copy the record into the folder, check the copy, and return the result."""
     made, chain = open_store_in(folder, key), Chain(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
@@ -179,7 +179,7 @@ def _written(
 
 
 def error_sentence(error: Exception) -> str:
-    """What an error of the system or of a database says, for people."""
+    """Return the text of a system or database error, for people."""
     if isinstance(error, DBAPIError):
         return str(error.orig).strip()
     if isinstance(error, OSError) and error.strerror:
@@ -193,7 +193,7 @@ UNDATED = "it is a copy of a database"
 
 @dataclass(frozen=True, slots=True)
 class OpenedBackup:
-    """A copy of a backup that is looked at: sound as a file, ours, and no newer than we are."""
+    """A working copy of a backup: an intact Countersign file, not newer than this build."""
 
     file: Path  # the backup as it was named
     folder: Path  # where the copy is
@@ -202,15 +202,15 @@ class OpenedBackup:
 
     @property
     def database(self) -> Path:
-        """The copy."""
+        """Return the path of the working copy."""
         return self.folder / NAME
 
     def ready(self, key: bytes, now: datetime, *, lost: bool = False) -> Backup:
-        """Make the copy fit to be started on, under this key; all of it is read.
+        """Check and upgrade the working copy so that the bot can start on it with this key.
 
-        `lost`: its own key is, so nobody can tell whether something was changed. Raises BackupError
-        where something was since it was written, and SchemaError where its schema cannot be brought
-        up to date.
+        `lost`: the backup's own key is lost, so changes to it cannot be detected. Raises
+        BackupError if something was changed since it was written, and SchemaError if its schema
+        cannot be brought up to date.
         """
         store, chain = open_store_in(self.folder, key), Chain(key)
         with closing(store.open(exclusive=False)):
@@ -229,7 +229,7 @@ class OpenedBackup:
         return Backup(self.file, there, found, self.database.stat().st_size)
 
     def _examined(self, tx: Transaction, chain: Chain, row: CopyNote | None) -> Examination:
-        """What is wrong with it: its rows among themselves, and with what it says it has."""
+        """Return what is wrong with the copy: in its rows, and compared with its own note."""
         if row is None or not row.seal:
             found = examine(tx, chain, trail.head(tx))
             found.remarks.append(f"{UNDATED}, so rows that are missing at its end cannot be told")
@@ -248,9 +248,10 @@ class OpenedBackup:
 
 @contextmanager
 def taken(file: Path, beside: Path) -> Iterator[OpenedBackup]:
-    """Take a copy of the backup in `file` into a folder `beside` that path, until the `with` ends.
+    """Yield a working copy of the backup in `file`, in a folder `beside` that path.
 
-    Raises BackupError for what is no backup of ours, damaged or newer, and OSError.
+    Raises BackupError for a file that is not a Countersign backup, is damaged or newer, and
+    OSError.
     """
     if not file.is_file():
         raise BackupError(f"there is no file {file}")
@@ -269,7 +270,7 @@ def taken(file: Path, beside: Path) -> Iterator[OpenedBackup]:
 
 
 def _copied_from(copy: Path, file: Path) -> tuple[str, bytes]:
-    """The id of the key that it is sealed with, and the key where it is in it."""
+    """Return the id of the key that sealed the backup, and the key itself if stored in it."""
     if is_foreign(copy):
         raise BackupError(f"{file} is the database of another application")
     with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
@@ -290,10 +291,11 @@ def _copied_from(copy: Path, file: Path) -> tuple[str, bytes]:
 
 
 def put_back(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
-    """Put the copy, made `ready`, in the place of the database at `path`, which nobody else uses.
+    """Replace the database at `path`, which nobody else uses, with the copy made `ready`.
 
-    Returns where that one is kept now; None where there was none. Whenever this is cut short, there
-    is the one or the other. Raises BackupError while somebody reads the old one.
+    Returns the path to which the old database was moved; None if there was none. If this is
+    interrupted, one of the two is in place. Raises BackupError while another program reads the old
+    one.
     """
     aside = path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%S.%fZ}")
     if there := path.exists():
@@ -308,14 +310,14 @@ def put_back(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
 
 
 def _switch_to_log(path: Path) -> None:
-    """Have it written by way of a log already, so that the next start need not switch it."""
+    """Switch the file to write-ahead mode, so that the next start does not have to."""
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute("PRAGMA journal_mode=WAL")
 
 
 def _quieten(path: Path) -> None:
-    """Have all of a database in one file; one that is damaged is kept with what lies beside it."""
+    """Move a database's log into its file; a damaged database is left with its log beside it."""
     try:
         with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as raw:
             raw.execute("PRAGMA journal_mode=DELETE")
@@ -336,7 +338,7 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class RecordMove:
-    """What is in the other database now."""
+    """The result of copying a record into another database."""
 
     counts: Mapping[str, int]  # rows, by table
     found: Examination
@@ -347,8 +349,8 @@ class RecordMove:
 def move_record(source: Store, target: Store, at: datetime) -> RecordMove:
     """Copy all of `source`, which this process alone holds, into the empty `target`.
 
-    From before the first row is there, `source` says of itself that it was left for a copy: who
-    starts on it all the same has what was open asked again. Raises BackupError.
+    Before the first row is copied, `source` is marked as left for a copy: a bot started on it all
+    the same asks people again about open calls. Raises BackupError.
     """
     refuse_other_process(target)
     before = _leave(source, target.database.name, at)
@@ -368,10 +370,10 @@ def move_record(source: Store, target: Store, at: datetime) -> RecordMove:
 def replace_record(
     source: Store, target: Store, known: list[str] | None, at: datetime
 ) -> RecordMove:
-    """Put all of `source`, whose problems are `known`, in the place of what is in `target`.
+    """Replace the contents of `target` with all of `source`, whose problems are `known`.
 
-    `known` None: nobody can tell them. What was there is kept in a schema of its own. Raises
-    BackupError.
+    `known` is None if they cannot be determined. The old contents are kept in a schema of their
+    own. Raises BackupError.
     """
     refuse_other_process(target)
     with source.read() as tx, target.write() as into:
@@ -392,7 +394,7 @@ def replace_record(
 
 
 def refuse_other_process(target: Store) -> None:
-    """Raise BackupError while another process of ours works with that database."""
+    """Raise BackupError while another Countersign process works with that database."""
     until = time.monotonic() + PATIENCE
     while True:
         with target.read() as tx:
@@ -406,7 +408,7 @@ def refuse_other_process(target: Store) -> None:
 
 
 def _leave(source: Store, name: str, at: datetime) -> CopyNote | None:
-    """Have the record say that it was left; returns what it said of itself before."""
+    """Mark the record as left for a copy; return its earlier copy note, or None."""
     error_sentence = (
         f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
     )
@@ -419,7 +421,7 @@ def _leave(source: Store, name: str, at: datetime) -> CopyNote | None:
 def _moved(
     tx: Transaction, into: Transaction, known: list[str], at: datetime, before: CopyNote | None
 ) -> RecordMove:
-    """Copy in these two transactions, and read on the other side what has arrived."""
+    """Copy the rows between these two transactions, and check what has arrived."""
     head, there = trail.head(tx), counts(into)
     if any(there.values()):
         if head.seq and trail.head_at(into, head.seq) == head:
@@ -434,7 +436,7 @@ def _moved(
 
 
 def _as_it_was(into: Transaction, head: Head, known: list[str]) -> Examination:
-    """What is found there; BackupError for a problem that is not `known` of where it came from."""
+    """Check the copied rows; BackupError for a problem that the source did not have (`known`)."""
     found = examine(into, into.chain, head)
     if odd := [each for each in found.problems if each not in known]:
         raise BackupError("\n  ".join(["it did not arrive as it was:", *odd]))
@@ -442,7 +444,7 @@ def _as_it_was(into: Transaction, head: Head, known: list[str]) -> Examination:
 
 
 def _keep(into: Transaction, at: datetime) -> str:
-    """Keep a copy of each table in a schema of their own; returns its name."""
+    """Copy each table into a new schema; return the schema's name."""
     schema = f"countersign_before_restore_{at:%Y%m%dt%H%M%Sz}"
     into.exec_driver_sql(f"CREATE SCHEMA {schema}")
     for table in record_tables():

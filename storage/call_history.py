@@ -1,7 +1,4 @@
-"""The history of calls: what was proposed, decided and counted at a moment that is past.
-
-Reads only.
-"""
+"""Read-only history of calls: what was proposed, decided and counted up to a past moment."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from storage.spending import AT_WORK, OPEN, CountedCall, attempts
 from storage.states import CallStatus, MessageKind, MessageStatus, Verb
 from storage.transaction import Transaction, first, rows
 
-# Everything that a call has been, and what its request's thread was told. Reads only.
+# All revisions and votes of a call, and the messages in its request's thread. Reads only.
 
 _CALL: Any = bindparam("call_")
 _REVISIONS = select(Revision).where(col(Revision.call_id) == _CALL).order_by(col(Revision.number))
@@ -39,22 +36,22 @@ _SAID = (
 
 
 def revisions(tx: Transaction, call_id: str) -> list[Revision]:
-    """Every revision of a call, oldest first."""
+    """Return every revision of a call, oldest first."""
     return rows(tx, Revision, _REVISIONS, call_=call_id)
 
 
 def every_vote(tx: Transaction, call_id: str) -> list[Vote]:
-    """Every vote on any revision of a call, oldest first."""
+    """Return every vote on any revision of a call, oldest first."""
     return rows(tx, Vote, _VOTES, call_=call_id)
 
 
 def thread_messages(tx: Transaction, root_id: str) -> list[Message]:
-    """What a request's thread was told in words, whole: answers and lines, in order."""
+    """Return the answers and notices posted in a request's thread, in order."""
     return rows(tx, Message, _SAID, root_=root_id)
 
 
 def is_declined(tx: Transaction, call: Call) -> bool:
-    """Whether it is a question that who was asked could not answer."""
+    """Return whether the call is a question that the person asked could not answer."""
     return call.status is CallStatus.ANSWERED and bool(tx.scalar(_DECLINED, {"call_": call.id}))
 
 
@@ -101,9 +98,7 @@ _ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """A call of one requester with one tool, and the arguments it had, with the moments from which
-    it had them.
-    """
+    """A past call of one tool, with its arguments and the time each version of them was made."""
 
     id: str
     plan_id: str
@@ -116,12 +111,12 @@ class ProposedCall:
 
 
 def since(tx: Transaction, moment: datetime) -> list[Call]:
-    """The calls proposed since then, in order."""
+    """Return the calls proposed since then, in order."""
     return rows(tx, Call, _SINCE, since_=moment)
 
 
 def gates_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
-    """Gates (JSON) of the calls proposed since then, with who asked and how often."""
+    """Return (gate as JSON, requester, number of calls) of the calls proposed since then."""
     return [
         (gate, requester, count)
         for gate, requester, count in tx.execute(_ASKED, {"since_": moment})
@@ -129,15 +124,13 @@ def gates_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]
 
 
 def arguments(tx: Transaction, call: Call) -> str | None:
-    """The call's arguments as they stand (canonical JSON); None where it was refused before it had
-    any.
-    """
+    """Return the call's current arguments (canonical JSON); None if it was refused without any."""
     found: str | None = tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
     return found
 
 
 def proposed_arguments(tx: Transaction, call: Call) -> str | None:
-    """The arguments in the model's own words, from the transcript; None where there are none."""
+    """Return the arguments as the model wrote them, from the transcript; None if there are none."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
         item = json.loads(text)
         if item.get("type") == "function_call" and item.get("call_id") == call.provider_id:
@@ -148,8 +141,9 @@ def proposed_arguments(tx: Transaction, call: Call) -> str | None:
 def calls_of_tool(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> list[ProposedCall]:
-    """All that this person's requests (None: anyone's) asked of this tool and was not refused, in
-    order.
+    """Return the calls of this tool that were not refused, in order.
+
+    `requester`: whose requests; None: anyone's.
     """
     found: dict[str, ProposedCall] = {}
     tried = defaultdict[str, tuple[CountedCall, ...]](tuple)
@@ -173,9 +167,7 @@ def calls_of_tool(
 
 
 def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[CountedCall]:
-    """What counted towards a sum when `call` was proposed, as `spending.counted` would have
-    said then.
-    """
+    """Yield what counted towards a sum when `call` was proposed, as `spending.counted` did then."""
     now = call.created_at
     for each in history:
         yield from (one for one in each.attempts if one.at is not None and one.at <= now)
@@ -190,7 +182,7 @@ def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[Coun
             yield CountedCall(each.ended_at or each.created_at, had[-1])
 
 
-# What was proposed before, which the next call is held against: of its request, of its program.
+# Earlier calls with which a new call is compared: of its request, of its program.
 
 _TOOL = col(Call.tool).concat("")  # alone, SQLite would look through all calls of the tool
 _GATE_OF_REJECTED = (
@@ -227,9 +219,9 @@ _LATELY = (
 
 
 def same_calls_before(tx: Transaction, root_id: str, tool: str, arguments: str) -> list[Call]:
-    """The request's calls of this tool with these canonical arguments, in order; none refused.
+    """Return the request's calls of this tool with these canonical arguments, in order.
 
-    Also those of its sub-agents.
+    Sub-agents' calls are included, refused ones are not.
     """
     return rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
 
@@ -237,21 +229,22 @@ def same_calls_before(tx: Transaction, root_id: str, tool: str, arguments: str) 
 def last_call_of_program(
     tx: Transaction, client: str, tool: str, arguments: str, since: datetime
 ) -> Call | None:
-    """The last call of this tool that this program asked with these canonical arguments.
+    """Return this program's newest started call of this tool with these arguments; or None.
 
-    As it asked, or as people edited it; asked after `since`, and begun.
+    The arguments are compared in their first and current revisions. Only requests made after
+    `since` count.
     """
     values = {"client_": client, "tool_": tool, "arguments_": arguments, "since_": since}
     return first(tx, Call, _LATELY, **values)
 
 
 def gate_of_rejected(tx: Transaction, root_id: str) -> str | None:
-    """The gate (JSON) of the call that people rejected last in this request; None for none."""
+    """Return the gate (JSON) of the call rejected last in this request; None if there is none."""
     found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": root_id})
     return found
 
 
-# What people were asked about over a time, and what they said: for reports. Reads only.
+# The calls that people had to decide in a period, and their votes: for reports. Reads only.
 
 _TEAM: Any = bindparam("team_")
 # questions are asked too, and decide nothing: no policy put them to approvers
@@ -294,9 +287,9 @@ _VOTES_GIVEN = (
 
 @dataclass(frozen=True, slots=True)
 class DraftedRevision:
-    """One revision of a call: by whom, and since when it was shown.
+    """One revision of a call: its author, and when it was made.
 
-    By one of `storage.calls.WRITERS`, or a person by id.
+    The author is one of `storage.calls.WRITERS`, or a person's id.
     """
 
     author: str
@@ -315,7 +308,7 @@ class ReportedVote:
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """One call that people were asked about, as it stands."""
+    """One call that people were asked about, with its revisions and votes."""
 
     id: str
     tool: str
@@ -327,7 +320,7 @@ class AskedCall:
 
 
 def asked_calls(tx: Transaction, team: str, since: datetime, until: datetime) -> list[AskedCall]:
-    """The calls of a workspace that were proposed in [since, until) and put to people, in order."""
+    """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
     drafts: defaultdict[str, dict[int, DraftedRevision]] = defaultdict(dict)
     for call, number, author, at in tx.execute(_DRAFTS, given):

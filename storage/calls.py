@@ -1,6 +1,6 @@
 """Queries over plans, calls, their revisions and votes.
 
-Reads, and appends; a status is moved only by `moves`.
+It reads and appends rows; a status is changed only by `moves`.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ WRITERS = frozenset({AGENT, FORM})
 
 @dataclass(frozen=True, slots=True)
 class ShownRevision:
-    """A call with the revision that is shown now."""
+    """A call together with its current revision."""
 
     call: Call
     revision: Revision
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as JSON values."""
+        """Return the revision's arguments, parsed from JSON."""
         loaded: dict[str, Any] = json.loads(self.revision.arguments)
         return loaded
 
@@ -101,78 +101,82 @@ class ApprovedCall(ShownRevision):
 
 @dataclass(frozen=True, slots=True)
 class Involvement:
-    """What people have done with a call so far."""
+    """Who edited a call, and the votes on its newest revision."""
 
     editors: frozenset[str]  # of any revision
     votes: tuple[Vote, ...]  # on the newest, oldest first
 
 
 def get(tx: Transaction, call_id: str) -> Call | None:
-    """The call, or None."""
+    """Return the call with that id, or None."""
     return first(tx, Call, _GET, id_=call_id)
 
 
 def plan(tx: Transaction, plan_id: str) -> Plan | None:
-    """The plan, or None."""
+    """Return the plan with that id, or None."""
     return first(tx, Plan, _GET_PLAN, id_=plan_id)
 
 
 class RevisedCall(Protocol):
-    """A call at a revision, as a row or as a card shows it."""
+    """The id and revision of a call, as a database row or a card holds them."""
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """Return the call's id."""
         ...
 
     @property
     def revision(self) -> int:
-        """The revision of its arguments."""
+        """Return the number of the revision of the call's arguments."""
         ...
 
 
 def card_revision(waiting: Iterable[RevisedCall]) -> int:
-    """What the buttons for a whole card carry: a number made of the calls that wait on it, each at
-    its revision. A decision on another card of the plan leaves it as it is.
+    """Return the number that the whole-card buttons carry, a hash of the waiting calls' revisions.
+
+    A decision on another card of the plan does not change it.
     """
     said = ",".join(sorted(f"{each.id}:{each.revision}" for each in waiting))
     return int.from_bytes(sha256(said.encode()).digest()[:6])
 
 
 def of_plan(tx: Transaction, plan_id: str) -> list[Call]:
-    """A plan's calls in the model's order."""
+    """Return a plan's calls in the model's order."""
     return rows(tx, Call, _OF_PLAN, id_=plan_id)
 
 
 def open_plan(tx: Transaction, run_id: str) -> Plan | None:
-    """The run's plan whose outputs the model has not been told, if there is one."""
+    """Return the run's newest plan whose outputs the model has not received yet; None if none."""
     return first(tx, Plan, _OPEN_PLAN, id_=run_id)
 
 
 def open_calls(tx: Transaction, run_id: str) -> list[Call]:
-    """The calls of that plan in the model's order; none where there is no such plan."""
+    """Return the calls of the run's newest open plan in the model's order; [] if none."""
     return rows(tx, Call, _OPEN_CALLS, id_=run_id)
 
 
 def open_plans(tx: Transaction, run_id: str) -> list[Plan]:
-    """All of them, the newest first: two while the model looks something up beside the rest."""
+    """Return all open plans of the run, newest first.
+
+    There are two while the model looks something up during a side turn.
+    """
     return rows(tx, Plan, _OPEN_PLANS, id_=run_id)
 
 
 def revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
-    """One revision of a call, or None."""
+    """Return one revision of a call, or None."""
     return first(tx, Revision, _REVISION, id_=call_id, number_=number)
 
 
 def shown(tx: Transaction, call_id: str) -> ShownRevision | None:
-    """The call with its current revision; None when either is missing."""
+    """Return the call with its current revision; None if either is missing."""
     call = get(tx, call_id)
     current = call and revision(tx, call_id, call.revision)
     return ShownRevision(call, current) if call and current else None
 
 
 def approved(tx: Transaction, call: Call) -> ApprovedCall | None:
-    """The call, as it was read, with all that its approval stands on; None without a revision."""
+    """Return the call with its current revision, votes and editors; None if it has no revision."""
     revisions = rows(tx, Revision, _REVISIONS, id_=call.id)
     current = next((each for each in revisions if each.number == call.revision), None)
     if current is None:
@@ -182,17 +186,17 @@ def approved(tx: Transaction, call: Call) -> ApprovedCall | None:
 
 
 def editors(tx: Transaction, call_id: str) -> frozenset[str]:
-    """Everybody who edited this call."""
+    """Return the people who edited this call."""
     return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
 
 
 def involvement(tx: Transaction, call: Call) -> Involvement:
-    """What people have done with this call, as it was read."""
+    """Return who edited this call and who voted on its current revision."""
     return Involvement(editors(tx, call.id), tuple(votes(tx, call.id, call.revision)))
 
 
 def votes(tx: Transaction, call_id: str, number: int) -> list[Vote]:
-    """The votes on one revision, oldest first."""
+    """Return the votes on one revision, oldest first."""
     return rows(tx, Vote, _VOTES, id_=call_id, number_=number)
 
 
@@ -207,7 +211,7 @@ def add_revision(tx: Transaction, row: Revision) -> None:
 
 
 def revise(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
-    """Make `row` the call's newest revision, with what its new card says of it (`columns`)."""
+    """Make `row` the call's newest revision, and update `columns` with what its new card shows."""
     add_revision(tx, row)
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
     new = update(Call).where(*where).values(revision=row.number, digest=row.digest, **columns)
@@ -220,19 +224,19 @@ def add_plan(tx: Transaction, row: Plan) -> None:
 
 
 def mark_plan_answered(tx: Transaction, plan_id: str) -> None:
-    """The outputs of all of the plan's calls are in the transcript."""
+    """Record that the outputs of all calls of the plan are in the transcript."""
     tx.execute(_ANSWERED, {"id_": plan_id})
 
 
 def waits(call: Call) -> bool:
-    """Whether people still have a say: pending, or unknown with its deadline not given up."""
+    """Return whether people can still decide: pending, or unknown and not given up."""
     return call.status is CallStatus.PENDING or (
         call.status is CallStatus.UNKNOWN and call.deadline is not None
     )
 
 
 def is_with_program(call: Call) -> bool:
-    """Whether it is for the program that asked: to be claimed, or claimed and not reported yet."""
+    """Return whether the asking program has yet to claim the call or to report its outcome."""
     if not call.action:
         return False
     return call.status is CallStatus.RUNNING or (
@@ -241,61 +245,61 @@ def is_with_program(call: Call) -> bool:
 
 
 def is_handed_on_by_program(call: Call) -> bool:
-    """Whether the program that claimed it has handed it on, and nobody has said how it went."""
+    """Return whether the claiming program passed the call on and its outcome is unreported."""
     unsaid = call.status is CallStatus.UNKNOWN and call.deadline is None
     return bool(call.action) and unsaid and call.held_until is None
 
 
 def holds_up(call: Call) -> bool:
-    """Whether its run has to wait for it: for people, for a sub-agent, or for a program."""
+    """Return whether the run has to wait for this call: for people, a sub-agent or a program."""
     return waits(call) or call.status is CallStatus.ENTRUSTED or is_with_program(call)
 
 
 def may_run(call: Call) -> bool:
-    """Whether it has been approved, and is not for a program that has not claimed it yet."""
+    """Return whether the call is approved and does not have to be claimed by a program first."""
     return call.status is CallStatus.APPROVED and not is_with_program(call)
 
 
 def takes_precedence(call: Call) -> bool:
-    """Whether people have approved it, now or before, so that it goes ahead of what asks them."""
+    """Return whether people approved the call, also by a grant, so that it runs first."""
     is_approved = call.status is CallStatus.APPROVED
     return is_approved and (call.decided_at is not None or bool(call.grant_id))
 
 
 def run_waits(tx: Transaction, run_id: str) -> bool:
-    """Whether a call of the run waits for people, or for a sub-agent."""
+    """Return whether a call of the run waits for people, a sub-agent or a program."""
     plans = open_plans(tx, run_id)
     return any(holds_up(call) for plan in plans for call in of_plan(tx, plan.id))
 
 
 def is_settled(call: Call) -> bool:
-    """Whether the model can be told how it ended."""
+    """Return whether the call has a final outcome that the model can be given."""
     return call.status in CALL_FINAL or (
         call.status is CallStatus.UNKNOWN and call.deadline is None
     )
 
 
 def after(tx: Transaction, call: Call) -> list[Call]:
-    """The calls of the same run that were proposed after this one, in order."""
+    """Return the calls of the same run that were proposed after this one, in order."""
     found = of_run(tx, call.run_id)
     return found[[each.id for each in found].index(call.id) + 1 :]
 
 
 def of_run(tx: Transaction, run_id: str) -> list[Call]:
-    """All calls of a run, in the order in which they were proposed."""
+    """Return all calls of a run, in the order in which they were proposed."""
     return rows(tx, Call, _IN_ORDER, id_=run_id)
 
 
 def of_request(tx: Transaction, root_id: str) -> list[Call]:
-    """All calls of a request, also of its sub-agents, in the order in which they were proposed."""
+    """Return all calls of a request, including its sub-agents' calls, in the order of proposal."""
     return rows(tx, Call, _OF_REQUEST, id_=root_id)
 
 
 def open_by_key(tx: Transaction) -> dict[str, int]:
-    """How many pending and approved calls there are under each key id."""
+    """Return the number of pending and approved calls for each signing key id."""
     return {str(row[0]): int(row[1]) for row in tx.execute(_OPEN_BY_KEY)}
 
 
 def open_under(tx: Transaction, key: str) -> list[Call]:
-    """The pending and approved calls under this key id."""
+    """Return the pending and approved calls whose digest was made with this key id."""
     return rows(tx, Call, _OPEN_UNDER, id_=key)

@@ -1,8 +1,8 @@
-"""The audit's chain: how a row is sealed.
+"""The audit's hash chain: how a row is sealed.
 
-The seal of a row covers the seal of the one before it and is made with a key, so nobody without
-the key can change, add or swap rows. Pure; that none is missing at the end is told by the head
-file (`storage.trail`).
+The seal of a row covers the seal of the one before it and is made with a key, so nobody without the
+key can change, add or swap rows. This module does no I/O; missing rows at the end are detected with
+the head file (`storage.trail`).
 """
 
 from __future__ import annotations
@@ -20,53 +20,53 @@ FIRST = "0" * 64  # what comes before the first row
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How far the chain has come: its last row, and that row's seal."""
+    """The newest row of the chain: its number and its seal."""
 
     seq: int = 0
     hash: str = FIRST
 
 
 def key_id(key: bytes) -> str:
-    """Eight hex digits by which a key is told from others; they tell nothing of it."""
+    """Return eight hex digits that identify a key without revealing anything of it."""
     return hashlib.sha256(b"countersign key id\0" + key).hexdigest()[:8]
 
 
 class SigningKey(bytes):
-    """The key in use, and older ones: nothing new is made with those, and what they made holds."""
+    """The key in use with older keys, which only verify what they signed."""
 
     older: tuple[bytes, ...]
 
     def __new__(cls, *keys: bytes) -> SigningKey:
-        """Take the one in use, and the others behind it."""
+        """Take the key in use first, then the older ones."""
         made = super().__new__(cls, keys[0])
         made.older = tuple(keys[1:])
         return made
 
     def __reduce__(self) -> tuple[type[SigningKey], tuple[bytes, ...]]:
-        """Take the older ones along."""
+        """Pickle the older keys as well."""
         return SigningKey, (bytes(self), *self.older)
 
 
 def all_keys(key: bytes) -> tuple[bytes, ...]:
-    """The key, and the older ones that are beside it."""
+    """Return the key in use, followed by its older keys."""
     return (key, *key.older) if isinstance(key, SigningKey) else (key,)
 
 
 def key_with_id(key: bytes, wanted: str) -> bytes:
-    """The one of these with that id; the one in use where none has it."""
+    """Return the key with that id, or the one in use if none has it."""
     return next((each for each in all_keys(key) if key_id(each) == wanted), key)
 
 
 def key_ids(key: bytes) -> set[str]:
-    """The ids of all that are accepted."""
+    """Return the ids of all accepted keys."""
     return {key_id(each) for each in all_keys(key)}
 
 
 class Chain:
-    """What one store's audit is sealed with."""
+    """The sealing key of one store's audit."""
 
     def __init__(self, key: bytes, under: Under = dict) -> None:
-        """`key`: behind the fingerprints; `under`: what holds at each decision (policy, model)."""
+        """Derive the audit's key from `key`; `under` returns the policy and model in force now."""
         own = hmac.digest(key, b"countersign audit", "sha256")  # for nothing but this
         # copied for each seal: making one from a key takes three times as long as a seal
         self._begun = hmac.new(own, digestmod=hashlib.sha256)
@@ -76,7 +76,7 @@ class Chain:
         self._older = {each.key_id: each for each in older}
 
     def of(self, wanted: str) -> Chain | None:
-        """What seals by the key of that id; None where that key is not there."""
+        """Return the chain for the key with that id; None if the key is not known."""
         return self if wanted == self.key_id else self._older.get(wanted)
 
     def seal(
@@ -89,7 +89,7 @@ class Chain:
         event: str,
         data: str,
     ) -> Head:
-        """The head once this row has been appended to `before`."""
+        """Return the new head after this row is appended to `before`."""
         seq = before.seq + 1
         return Head(
             seq,
@@ -97,7 +97,7 @@ class Chain:
         )
 
     def sign(self, *parts: str | int) -> str:
-        """HMAC-SHA256 (hex) of these parts under the audit's key."""
+        """Return the HMAC-SHA256 (hex) of these parts under the audit's key."""
         seal = self._begun.copy()
         seal.update(json.dumps(parts).encode())
         return seal.hexdigest()

@@ -1,6 +1,6 @@
-"""The mode of each channel, and what follows when a channel gets another id or is shared.
+"""Channel modes, and the changes needed when a channel gets another id or is shared.
 
-The newest switch of a mode counts, with when and by whom.
+The newest switch of a channel's mode counts; each is stored with its time and person.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
 
 
 def newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
-    """The channel's newest switch; None where nobody has switched."""
+    """Return the channel's newest mode switch; None if there is none."""
     return first(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
 
 
 def current_mode(tx: Transaction, team: str, channel: str) -> Mode:
-    """The channel's mode; ASK where nobody has switched."""
+    """Return the channel's mode; ASK if it was never switched."""
     found = newest_mode_switch(tx, team, channel)
     return found.mode if found else Mode.ASK
 
 
 def modes_of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
-    """The modes a run keeps to: that of its channel, of those where it was asked, and of all.
+    """Return the modes a run has to obey: of its channel, of where it was asked, and of everywhere.
 
-    The first two differ where it was asked in a shared channel and goes on in private, or asked
-    with a form or by a program where it could not begin. What is born of it, and later requests in
-    its thread, keep to the same. ASK is always among them, for what nobody
-    has switched.
+    The first two differ if it was asked in a shared channel and goes on in private, or was asked
+    with a form or by a program where it could not begin. Its sub-agents' runs, and later requests
+    in its thread, obey the same modes. ASK is always among them, for channels that were never
+    switched.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
     return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))
@@ -82,7 +82,7 @@ def modes_of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
 def switch_mode(
     tx: Transaction, team: str, channel: str, mode: Mode, person: str, *, at: datetime
 ) -> None:
-    """Switch the channel, with its audit row."""
+    """Store a switch of the channel's mode, with its audit row."""
     before = current_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
     tx.execute(insert_into(ModeSwitch), values(row))
@@ -91,17 +91,17 @@ def switch_mode(
 
 
 def carry_over_mode(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> None:
-    """Let a channel that has another id keep its mode."""
+    """Give a channel's new id the mode of its old id."""
     mode = current_mode(tx, team, old)
     if mode is not current_mode(tx, team, new):
         switch_mode(tx, team, new, mode, "system", at=at)
 
 
 def follow_channel(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> int:
-    """Give all that is in the channel its new id; return how many requests there are in it.
+    """Change all rows of a channel to its new id; return the number of requests in it.
 
-    A run whose worker is at a model turn is handed back, for what that worker writes would go to
-    the old id. What the arguments of calls name stays as it was voted on.
+    A run whose worker is at a model turn is handed back, because that worker would write to the old
+    id. The arguments of calls are left as they were voted on.
     """
     here = (col(Run.team) == team, col(Run.channel) == old)
     found = rows(tx, Run, select(Run).where(*here))
@@ -127,10 +127,11 @@ def follow_channel(tx: Transaction, team: str, old: str, new: str, *, at: dateti
 
 
 def leave_channel(tx: Transaction, run: Run, *, at: datetime) -> bool:
-    """Take an open request out of its channel: it has no thread until a message begins one with
-    its requester, and no worker takes it before. Its cards there show nothing of it any more.
+    """Move an open request out of its channel: it has no thread until a new one is begun.
 
-    False where one of its calls runs: whoever runs it would say there what came of it.
+    The new thread begins with a message to its requester; no worker takes the request before that.
+    Its cards in the channel stop showing its calls. False if one of its calls is running: its
+    worker would post the result in the channel.
     """
     found = sub_agents.open_runs_of_request(tx, run.id)
     if any(_runs_a_call(tx, each) for each in found):
@@ -154,7 +155,7 @@ def leave_channel(tx: Transaction, run: Run, *, at: datetime) -> bool:
 
 
 def _runs_a_call(tx: Transaction, run: Run) -> bool:
-    """Whether a call is under way, of which nobody would know by handing the run back."""
+    """Return whether a call of the run is RUNNING; its result would be lost on handing back."""
     plans = calls.open_plans(tx, run.id)
     found = (call for plan in plans for call in calls.of_plan(tx, plan.id))
     return any(call.status is CallStatus.RUNNING for call in found)

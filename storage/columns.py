@@ -1,4 +1,4 @@
-"""What the tables' columns and rows are made of: times, closed sets, texts, and quick rows."""
+"""Column types and the base class of the tables' rows: times, enums, texts, fast construction."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], int | None]:
-        """To microseconds; ValueError for a naive datetime."""
+        """Return the conversion to microseconds; it raises ValueError for a naive datetime."""
         return _microseconds
 
     def result_processor(
         self, dialect: Dialect, coltype: object
     ) -> Callable[[int | None], datetime | None]:
-        """From microseconds."""
+        """Return the conversion from microseconds."""
         return _moment
 
 
@@ -64,14 +64,14 @@ class Status(TypeDecorator[StrEnum]):
         self.enum = enum
 
     def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
-        """To the value; ValueError for anything outside the enum."""
+        """Return the conversion to the stored value; ValueError for a value outside the enum."""
         known: dict[str, str] = {each: each.value for each in self.enum}  # each equals its value
         return lambda value: None if value is None else known.get(value) or str(self.enum(value))
 
     def result_processor(
         self, dialect: Dialect, coltype: object
     ) -> Callable[[str | None], StrEnum | None]:
-        """From the value."""
+        """Return the conversion from the stored value to the enum."""
         known = {each.value: each for each in self.enum}
         return lambda value: None if value is None else known.get(value) or self.enum(value)
 
@@ -89,12 +89,15 @@ def time(*, nullable: bool = False, index: bool = False) -> Any:
 
 
 def index_condition(condition: str) -> dict[str, Any]:
-    """What has an index hold only rows of which the condition is true."""
+    """Return the index options that limit an index to rows for which the condition is true."""
     return {"sqlite_where": sql(condition), "postgresql_where": sql(condition)}
 
 
 class _OfClass:
-    """A column as its table's class has it. What a row holds is in the row, and is read there."""
+    """A descriptor that gives the column on the class; on a row it raises AttributeError.
+
+    A row holds all of its values itself, so they are found there first.
+    """
 
     __slots__ = ("_column",)
 
@@ -137,7 +140,7 @@ class Row(SQLModel, metaclass=_Tables):
     model_config = {"defer_build": True}  # nobody asks the validators, which take time to make
 
     def __init__(self, **given: Any) -> None:
-        """The columns that are `given`, the others by their defaults; TypeError for any other."""
+        """Set the `given` columns, others to their defaults; TypeError for unknown columns."""
         constant, made = _defaults(type(self))
         columns = {**constant, **{name: make() for name, make in made if name not in given}}
         columns.update(given)
@@ -147,7 +150,7 @@ class Row(SQLModel, metaclass=_Tables):
         self.__dict__.update(columns)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a column; nothing watches rows that are detached. ValueError for any other."""
+        """Set a column without SQLAlchemy's tracking; ValueError for an unknown column."""
         if name in self.__dict__:
             self.__dict__[name] = value
         else:
@@ -156,7 +159,7 @@ class Row(SQLModel, metaclass=_Tables):
 
 @cache
 def _defaults(model: type[Row]) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """What columns hold that are not given: as they are, and made anew for each row."""
+    """Return a row's constant default values, and the factories of those made for each row."""
     configure_mappers()  # a column cannot be read before
     fields = model.model_fields.items()
     made = ((name, field.default_factory) for name, field in fields if field.default_factory)
@@ -169,7 +172,7 @@ def _defaults(model: type[Row]) -> tuple[dict[str, Any], tuple[tuple[str, Callab
 
 
 def values(row: SQLModel) -> dict[str, Any]:
-    """The columns of an instance for a Core insert, without an unset autoincrement key."""
+    """Return a row's columns as a dict for a Core insert, without an unset autoincrement key."""
     held = row.__dict__
     found = {name: held[name] for name in _columns(type(row))}
     if found.get("seq", 0) is None:
@@ -178,7 +181,7 @@ def values(row: SQLModel) -> dict[str, Any]:
 
 
 def altered_row(row: R, **columns: Any) -> R:
-    """The row with these columns as they have become; `row` stays as it was read."""
+    """Return a copy of the row with these columns changed; `row` itself is unchanged."""
     return type(row)(**{**values(row), **columns})
 
 

@@ -1,4 +1,4 @@
-"""What people decide about a call that waits, each in the caller's transaction: votes and edits.
+"""Votes, edits and other decisions of people on a call, each in the caller's transaction.
 
 Whether a person may decide is settled before (bot.policy.authority); whether the decision still
 counts is settled here, by compare-and-swap on status, revision and deadline. The loser gets a typed
@@ -22,52 +22,52 @@ from storage.models import Call, Plan, Revision, Vote
 from storage.states import Balance, CallStatus, Resolution, Surface, Verb
 from storage.transaction import Transaction
 
-# What a decision meets: it counts, somebody was first, or it is stale, late or void.
+# The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRevision:
-    """It can be decided: the call waits, and this is its newest revision."""
+    """The call can be decided: it is pending, and the revision is its newest."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedDecision:
-    """It counts."""
+    """The decision was applied; `call` is its state afterwards."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDecided:
-    """Somebody, or the clock, was first; `call` as it stands now."""
+    """Another person or the deadline decided the call first; `call` is its current state."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class StaleRevision:
-    """The button belongs to an older revision."""
+    """The button belongs to an older revision of the call."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class MissedDeadline:
-    """It was stored at or after the deadline."""
+    """The decision was stored at or after the call's deadline."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCall:
-    """There is no such call."""
+    """No call has that id."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedVote:
-    """This person has voted on this revision before, or somebody else for them."""
+    """This person, or a delegate for them, has voted on this revision before."""
 
     call: Call
     verb: Verb
@@ -79,7 +79,7 @@ Outcome = AppliedDecision | RepeatedVote | Closed
 
 
 class Outputs(Protocol):
-    """What the model is told of calls that end here; `bot.agent.outputs` has the words."""
+    """The texts that the model gets for calls that end here; `bot.agent.outputs` implements it."""
 
     def rejected(self, votes: Sequence[tuple[str, str]]) -> str: ...
     def expired(self) -> str: ...
@@ -95,21 +95,21 @@ class Outputs(Protocol):
 
 
 class VoteTally(Protocol):
-    """How far votes have come, in the words of whoever knows the gate."""
+    """The state of the votes on a call, computed by code that knows the gate."""
 
     @property
     def outcome(self) -> Balance:
-        """What they come to."""
+        """Return the result of the votes so far."""
         ...
 
     @property
     def stage(self) -> int:
-        """The stage that is open, or the first of them, from 0."""
+        """Return the number of the open stage, or of the first open one, from 0."""
         ...
 
     @property
     def open(self) -> tuple[int, ...]:
-        """The stages in one of which an approval counts now."""
+        """Return the stages in which an approval counts now."""
         ...
 
 
@@ -119,7 +119,7 @@ TallyVotes = Callable[[list[Vote]], VoteTally]
 def check_decidable(
     tx: Transaction, call_id: str, revision: int, at: datetime
 ) -> OpenRevision | Closed:
-    """Return what a decision on this revision, stored at `at`, would meet."""
+    """Return whether this revision can be decided at `at`, or the outcome that prevents it."""
     call = calls.get(tx, call_id)
     if call is None:
         return MissingCall()
@@ -153,12 +153,13 @@ def vote(
     surface: Surface = Surface.SLACK,
     giver: str = "",
 ) -> Outcome:
-    """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
+    """Record a vote on one revision, as of the moment `at` when the click was stored.
 
-    `stage`: the one in which this person may vote, `also`: others where that may count; stale where
-    none of them is open by now. Who has approved may still reject. The call moves when `weigh` says
-    that the votes have decided it; `words` tell the model. `counts_as` and `surface` are for the
-    audit. `giver`: by whose right, if not theirs; the two count as one.
+    `verb`: APPROVE or REJECT. `stage`: the one in which this person may vote, `also`: others where
+    the vote may count; an approval meets StaleRevision if none of them is open by now. A person who
+    has approved may still reject. The call changes its status when `weigh` says that the votes have
+    decided it; `words` gives the model's text. `counts_as` and `surface` are for the audit.
+    `giver`: the delegator whose right the person uses; the two count as one.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
@@ -189,7 +190,7 @@ def vote(
 
 
 def _said(before: Sequence[Vote], verb: Verb, person: str, giver: str) -> Vote | None:
-    """The vote beside which this one would not count: of this person, or of the two as one."""
+    """Return the earlier vote (own, giver's or delegate's) that keeps this one from counting."""
     own = [each for each in before if each.person == person or each.counts_for == (giver or person)]
     another = bool(giver) and any(each.person != person for each in own)
     over = verb == Verb.APPROVE or Verb.REJECT in {each.verb for each in own}
@@ -205,7 +206,7 @@ def _moved_by_votes(
     words: Outputs,
     why: Mapping[str, str],
 ) -> Call:
-    """Write down what the last of these votes has brought about; return the call as it is then."""
+    """Record the effect of the last of these votes; return the call as it is afterwards."""
     last = votes[-1]
     details = {
         "tool": call.tool,
@@ -250,10 +251,10 @@ def edit(
     secret: Collection[ValuePath] = (),
     **shown: str | None,
 ) -> Outcome:
-    """Make the next revision: earlier votes count no longer and every older button is dead.
+    """Store an edit as the next revision: earlier votes stop counting, older buttons stop working.
 
-    `secret`: values that the audit keeps by digest. `shown`: what the card says of it: preview,
-    preview_in_thread, preview_rows, expects.
+    `secret`: values that the audit keeps as digests only. `shown`: columns for the new card:
+    preview, preview_in_thread, preview_rows, expects.
     """
     found = check_decidable(tx, call_id, revision, at)
     if not isinstance(found, OpenRevision):
@@ -299,10 +300,11 @@ def ask_again(
     next_at: datetime | None = None,
     **shown: Any,
 ) -> bool:
-    """Make a new revision of the same arguments, for which people are asked anew.
+    """Make a new revision with the same arguments, so that people are asked again.
 
-    APPROVED, or RUNNING where nothing was done, goes back to PENDING; what waits goes on waiting,
-    and its older buttons are dead. `shown`: what the new card stands on: gate, previews, expects.
+    APPROVED, or RUNNING where nothing was done, goes back to PENDING; a pending call stays pending,
+    and its older buttons stop working. `shown`: columns for the new card: gate, previews, expects.
+    False if the call has no revision or has changed meanwhile.
     """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:
@@ -340,17 +342,16 @@ def ask_again(
 
 
 def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
-    """The pending calls of a plan among the ids `only` (those on the card that was clicked), in
-    order.
-    """
+    """Return the plan's pending calls with ids in `only` (the clicked card's calls), in order."""
     return [
         call for call in calls.of_plan(tx, plan.id) if call.id in only and call.status is C.PENDING
     ]
 
 
 def pending_calls_on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Call]:
-    """The pending calls on the card with that number in the outbox; none when other calls wait
-    there, or other revisions of them, than when the card had that revision.
+    """Return the pending calls on a card, given its number in the outbox.
+
+    Empty if the pending calls or their revisions no longer match the card's `revision`.
     """
     plan = calls.plan(tx, plan_id)
     if plan is None:
@@ -359,7 +360,7 @@ def pending_calls_on_card(tx: Transaction, plan_id: str, revision: int, card: in
     return waiting if calls.card_revision(waiting) == revision else []
 
 
-# What people say of a call of which nobody knows how it ended, in the caller's transaction.
+# Resolving calls whose outcome is UNKNOWN, in the caller's transaction.
 
 
 def resolve(
@@ -375,11 +376,12 @@ def resolve(
     counts_as: str = "",
     giver: str = "",
 ) -> Outcome:
-    """Write down how an UNKNOWN call ended, as a person says, or have it run again.
+    """Record what a person says became of an UNKNOWN call, or approve running it again.
 
-    What only its requester calls not done, or has run again, counts as an attempt all the same.
-    To have it run again is a vote of its own, on a new revision of the same arguments; `digest`
-    is that revision's. `counts_as`: why this person may; `giver`: by whose right, if not theirs.
+    If the requester says that it was not done, or has it run again, it still counts as an attempt
+    for spending limits. Running it again is a vote of its own, on a new revision of the same
+    arguments; `digest` is that revision's. `counts_as`: why this person may; `giver`: the delegator
+    whose right the person uses.
     """
     targets = {
         Resolution.DONE: C.SUCCEEDED,
@@ -415,7 +417,7 @@ def resolve(
 
 
 def _vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
-    """To run it again: a vote on the revision to come."""
+    """Return the approving vote for the revision with which the call runs again."""
     return Vote(
         call_id=call.id,
         revision=call.revision + 1,
@@ -428,7 +430,7 @@ def _vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vot
 
 
 def _renew(tx: Transaction, call: Call, vote: Vote) -> None:
-    """Make the revision that the vote is for, of the arguments there are, and store the vote."""
+    """Store the revision that the vote is for, with the current arguments, and the vote itself."""
     current = calls.revision(tx, call.id, call.revision)
     revision = Revision(
         call_id=call.id,

@@ -1,6 +1,6 @@
-"""Delegations: who decides for whom, until when. Who may give one is settled elsewhere.
+"""Delegations: who decides for whom, and until when. Permission to give one is checked elsewhere.
 
-A row is never taken away: it ends at its time, or is revoked.
+A row is never deleted: it ends at its time, or is revoked.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ _GET = select(Delegation).where(col(Delegation.id) == bindparam("id_"))
 
 
 def give_delegation(tx: Transaction, row: Delegation) -> None:
-    """Let somebody decide for another from now on; it takes the place of what the giver gave
-    before.
-    """
+    """Store a delegation from its giver to another person, and revoke the giver's earlier ones."""
     for old in delegations_by(tx, row.team, [row.giver], row.given_at):
         revoke(tx, old.id, row.giver, row.given_at)
     tx.execute(insert_into(Delegation), values(row))
@@ -76,30 +74,30 @@ def give_delegation(tx: Transaction, row: Delegation) -> None:
 
 
 def delegators(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
-    """The people for whom this one decides at that moment, as far as they have said."""
+    """Return the people for whom this person may decide at that moment, oldest delegation first."""
     return list(tx.scalars(_GIVERS, {"team_": team, "person_": delegate, "at_": at}))
 
 
 def delegations_by(
     tx: Transaction, team: str, people: Collection[str], at: datetime
 ) -> list[Delegation]:
-    """What these people have given that holds at that moment."""
+    """Return the delegations given by these people that are valid at that moment."""
     found = rows(tx, Delegation, _ALL, team_=team, at_=at) if people else []
     return [each for each in found if each.giver in people]
 
 
 def delegations_about(tx: Transaction, team: str, person: str, at: datetime) -> list[Delegation]:
-    """What this person has given or been given that holds at that moment, soonest end first."""
+    """Return the valid delegations that this person gave or received, soonest end first."""
     return rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
 
 
 def unshown_delegations(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
-    """What holds at that moment and whose delegates have not been shown what waits already."""
+    """Return the valid delegations whose delegates have not yet been shown the waiting calls."""
     return rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
 
 
 def mark_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
-    """What waits is shown to the delegate; False where it was before, or it has ended."""
+    """Record that the delegate is shown the waiting calls; False if shown before or ended."""
     where = (
         col(Delegation.id) == delegation_id,
         col(Delegation.shown_at).is_(None),
@@ -110,12 +108,12 @@ def mark_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
 
 
 def get(tx: Transaction, delegation_id: str) -> Delegation | None:
-    """The delegation, or None."""
+    """Return the delegation with that id, or None."""
     return first(tx, Delegation, _GET, id_=delegation_id)
 
 
 def revoke(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bool:
-    """End a delegation; False when it was ended before."""
+    """Revoke a delegation; False if it had ended before."""
     where = (
         col(Delegation.id) == delegation_id,
         col(Delegation.revoked_at).is_(None),

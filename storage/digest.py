@@ -1,6 +1,6 @@
-"""Canonical JSON and the digest of exactly what would run.
+"""Canonical JSON, and the digest of exactly what a call would run; also the key and its file.
 
-Pure, but for the key and its file.
+No I/O except for the key's file.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is wri
 
 
 class KeyFileError(ValueError):
-    """A file that should hold a key does not."""
+    """Raised when a key file does not hold a valid key."""
 
 
 class OddValueError(ValueError):
-    """A value that has no canonical form: NaN, an infinity, a duplicate key, a lone surrogate, a
-    foreign type.
+    """Raised for a value without a canonical form.
+
+    Such are NaN, an infinity, a duplicate key, a lone surrogate, and a foreign type.
     """
 
 
 def canonical_json(value: Any) -> str:
-    """RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError.
+    """Return RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError.
 
-    But for floats and the order of rare keys, Python's own encoder writes the same text, and
-    several times as fast.
+    Except for floats and non-ASCII keys, Python's own encoder writes the same text, several times
+    as fast.
     """
     rare: list[Any] = []
     try:
@@ -55,7 +56,7 @@ def canonical_json(value: Any) -> str:
 
 
 def _plain(value: Any, rare: list[Any]) -> Any:
-    """The value in JSON's own types; what Python would write differently is put into `rare`."""
+    """Return the value in JSON's own types; add what Python would encode otherwise to `rare`."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -84,7 +85,10 @@ def _plain(value: Any, rare: list[Any]) -> Any:
 
 
 def _decimal(value: Decimal) -> str:
-    """Every digit of it, without trailing zeros; `normalize()` would round to 28 digits."""
+    """Return every digit of the number, without trailing zeros.
+
+    `normalize()` would round to 28 digits.
+    """
     if not value.is_finite():
         raise OddValueError("NaN and infinities are not values")
     if abs(value.adjusted()) > MOST_DIGITS:
@@ -129,23 +133,24 @@ def digest(
     revision: int,
     expects: str = "",
 ) -> str:
-    """HMAC-SHA256 (hex) over what would run and on whose word: equal exactly when all of it is
-    equal.
+    """Return the HMAC-SHA256 (hex) of what a call would run and for whom.
 
-    `arguments` and `gate` are canonical JSON text; `schema` is the tool's schema digest.
+    Two are equal exactly when all of it is equal. `arguments` and `gate` are canonical JSON text;
+    `schema` is the tool's schema digest.
     """
     body = canonical_json([tool, schema, arguments, requester, team, gate, revision, expects])
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 
 def key_path(database: Path) -> Path:
-    """Where the key of that database is kept when it is not a setting."""
+    """Return the path of that database's key file, used if the key is not a setting."""
     return database.with_name(f"{database.name}.key")
 
 
 def load_key(path: Path) -> SigningKey:
-    """The key in `path` (0600), made on first use; processes that race to make it all read the same
-    one.
+    """Return the key in `path`, and create it (mode 0600) on first use.
+
+    Processes that create it at the same time all read the same one.
     """
     if not path.exists():
         keep_key(path, secrets.token_hex(32).encode())
@@ -153,10 +158,9 @@ def load_key(path: Path) -> SigningKey:
 
 
 def keep_key(path: Path, key: bytes) -> None:
-    """Keep that key in `path` (0600), unless there is a file.
+    """Store that key in `path` (mode 0600), unless the file exists.
 
-    The file is written whole under another name and then linked, so there is no moment with half a
-    key.
+    The file is written under another name and then linked, so it never holds half a key.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -173,7 +177,7 @@ def keep_key(path: Path, key: bytes) -> None:
 
 
 def read_key(path: Path) -> SigningKey:
-    """The key in `path`, with older ones on further lines; KeyFileError where there is none."""
+    """Return the key in `path` with older ones from further lines; KeyFileError if invalid."""
     try:
         return parse_key(path.read_text())
     except ValueError as error:
@@ -181,9 +185,9 @@ def read_key(path: Path) -> SigningKey:
 
 
 def parse_key(text: str) -> SigningKey:
-    """The key in use, and behind it older ones, on lines of their own or behind commas.
+    """Return the key in use, with the older ones that follow on further lines or after commas.
 
-    Raises ValueError where one is shorter than 32 characters, or there is none.
+    Raises ValueError if one is shorter than 32 characters, or there is none.
     """
     keys = [each.strip() for each in text.strip().replace(",", "\n").splitlines()]
     if any(len(each) < SHORTEST for each in keys) or not keys:
@@ -192,5 +196,5 @@ def parse_key(text: str) -> SigningKey:
 
 
 def key_text(key: bytes) -> str:
-    """What `parse_key` reads."""
+    """Return the key and its older ones as text that `parse_key` reads."""
     return "\n".join(each.decode() for each in all_keys(key))

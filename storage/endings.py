@@ -1,7 +1,7 @@
-"""Calls and runs that end without a vote: expired, cancelled, withdrawn, superseded, abandoned.
+"""Functions that end calls and runs without a vote: expired, cancelled, withdrawn, superseded.
 
-Each in the caller's transaction, in the `words` that the model is told. What had started is let
-finish, and is recorded.
+Each function works in the caller's transaction and takes the model's texts from `words`. Calls that
+have already started are allowed to finish, and their outcome is recorded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ C = CallStatus
 def expire_call(
     tx: Transaction, call: Call, *, at: datetime, words: Outputs, output: str = ""
 ) -> bool:
-    """The deadline falls: a pending call is denied.
+    """Deny a pending call whose deadline has passed, or give up waiting on an UNKNOWN one.
 
-    An unknown one is given up. `output`: what the model is told of a pending one, else as `words`.
-    False where it is not due, or somebody has ended it meanwhile.
+    `output`: the model's text for a pending call, else taken from `words`. False if the deadline
+    has not passed, or the call has ended meanwhile.
     """
     if call.deadline is None or call.deadline > at or not calls.waits(call):
         return False
@@ -50,7 +50,7 @@ def expire_call(
 
 
 def _open_calls(tx: Transaction, run: Run) -> list[Call]:
-    """The calls of the run's plans that are not answered yet."""
+    """Return the calls of the run's plans whose outputs the model has not received."""
     plans = calls.open_plans(tx, run.id)
     return [call for plan in plans for call in calls.of_plan(tx, plan.id)]
 
@@ -66,7 +66,7 @@ def _end_undecided(
     words: Outputs,
     note: str = "",
 ) -> int:
-    """End what was not started, and what sub-agents work on: with it they end, too."""
+    """End pending and approved calls, and calls that sub-agents work on; return how many ended."""
     ended = 0
     for call in _open_calls(tx, run):
         if call.status in (C.PENDING, C.APPROVED):
@@ -86,9 +86,9 @@ def _end_undecided(
 def cancel_run(
     tx: Transaction, run: Run, *, at: datetime, actor: str, words: Outputs, note: str = ""
 ) -> bool:
-    """End a run: what was not started never will be; what runs is let finish and recorded.
+    """Cancel a run and its calls that have not started; running calls finish and are recorded.
 
-    `note`: why, for its cards. False when it had ended.
+    `note`: the reason, for its cards. False if the run had ended.
     """
     if not runs.is_open(run):
         return False
@@ -113,9 +113,7 @@ def cancel_run(
 
 
 def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
-    """Put what became of a cancelled run's calls into the transcript, once none of them runs any
-    more.
-    """
+    """Append a cancelled run's call outputs to the transcript once none of its calls is running."""
     for call in _open_calls(tx, run):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
@@ -125,9 +123,7 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
 
 
 def close_calls_left_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
-    """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
-    never will be.
-    """
+    """Supersede the open calls of a run that nobody will continue (FAILED or CANCELLED)."""
     output = words.left_behind()
     _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words)
     _lose_running(tx, run, at=at, words=words)
@@ -135,7 +131,7 @@ def close_calls_left_behind(tx: Transaction, run: Run, *, at: datetime, words: O
 
 
 def abandon_sub_agent(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
-    """A sub-agent's run has FAILED, and nobody takes it up again: its cards end with it."""
+    """Cancel the open calls of a sub-agent's FAILED run, which nobody will retry."""
     output = words.abandoned()
     _end_undecided(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
     _lose_running(tx, run, at=at, words=words)
@@ -145,7 +141,7 @@ def abandon_sub_agent(tx: Transaction, run: Run, *, at: datetime, words: Outputs
 def _stop(
     tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: Outputs
 ) -> list[sub_agents.SubAgentCall]:
-    """End the run of a call that a sub-agent works on; returns what that has done."""
+    """Cancel the sub-agent's run that works on this call; return the actions it has recorded."""
     child = sub_agents.run_of_call(tx, run.root_id, call.id)
     if child is None:
         return []
@@ -156,20 +152,20 @@ def _stop(
 def end_elicitations(
     tx: Transaction, run: Run, call: Call, *, at: datetime, words: Outputs
 ) -> None:
-    """End what a server has asked amid this call of the run: nobody waits for an answer."""
+    """Cancel the questions a server asked people during this call; nobody waits for the answers."""
     for asking in sub_agents.asking_runs(tx, run.root_id, call.id):
         end_question(tx, asking, at=at, words=words)
 
 
 def end_question(tx: Transaction, asking: Run, *, at: datetime, words: Outputs) -> None:
-    """End one question of a server; where nobody has seen it by then, nobody will."""
+    """Cancel one question of a server, and settle the deliveries still held for it."""
     if cancel_run(tx, asking, at=at, actor="system", words=words):
         for each in inbox.held_messages(tx, asking.id):
             inbox.settle_delivery(tx, each, "no longer needed")
 
 
 def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
-    """Calls whose worker is no more: nobody will write down how they ended."""
+    """Set running calls whose worker is gone to UNKNOWN: nobody will report how they ended."""
     for call in _open_calls(tx, run):
         if call.status is C.RUNNING:
             said = words.lost()
@@ -178,9 +174,10 @@ def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) ->
 
 
 def supersede_run(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
-    """The requester asked for something else: what was not started is superseded, and answered.
+    """Supersede the run's calls that have not started, and append their outputs for the model.
 
-    Returns how many calls were. It is the model that says so, in a run that is at work.
+    Called when the model says, in a running run, that the requester asked for something else.
+    Returns how many calls ended.
     """
     output = words.superseded()
     ended = _end_undecided(
@@ -194,9 +191,9 @@ def supersede_run(tx: Transaction, run: Run, *, at: datetime, words: Outputs) ->
 def withdraw_call(
     tx: Transaction, call: Call, person: str, *, at: datetime, words: Outputs
 ) -> None:
-    """The requester takes a pending call back.
+    """Cancel a pending call at its requester's wish.
 
-    Raises when it has moved since it was read in this transaction.
+    Raises RuntimeError if the call has moved since it was read in this transaction.
     """
     output = words.withdrawn()
     if not moves.call(
@@ -209,9 +206,9 @@ def withdraw_call(
 def send_back_plan(
     tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: Outputs
 ) -> int:
-    """What was not started of the run's plan is superseded, with the feedback for the model.
+    """Supersede the run's calls that have not started, with the person's feedback for the model.
 
-    Returns how many calls.
+    Returns how many calls ended.
     """
     output = words.sent_back(person, feedback)
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)

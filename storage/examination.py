@@ -1,4 +1,4 @@
-"""Whether the record is whole: the chain, its end, and the rows that it speaks of. Reads only."""
+"""Checks that the record is complete: the audit's chain, its end, and the rows it describes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ MOST = 20  # problems that are told; one is enough
 
 @dataclass(slots=True)
 class Examination:
-    """What was found: how far the chain goes, what is wrong, and what is only worth knowing."""
+    """The result of a check: the chain's head, the problems found, and remarks."""
 
     head: Head = field(default_factory=Head)
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def wrong(self, text: str) -> None:
-        """Note a problem."""
+        """Add a problem, up to MOST of them."""
         if len(self.problems) < MOST:
             self.problems.append(text)
 
 
 @dataclass(slots=True)
 class _Said:
-    """What the chain says of the other tables."""
+    """What the audit says about the other tables."""
 
     status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
     votes: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
@@ -50,7 +50,10 @@ class _Said:
 def examine(
     tx: Transaction, chain: Chain, noted: Head | None, *, has_note: bool = True
 ) -> Examination:
-    """Look at all of the record; `noted`: what the head file says, where the record `has_note`."""
+    """Check the whole record and return what was found.
+
+    `noted`: the head in the head file; compared only if `has_note`.
+    """
     found, said = Examination(), _Said()
     _walk(tx, chain, found, said)
     if has_note:
@@ -63,7 +66,7 @@ def examine(
 
 
 def _walk(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> None:
-    """Follow the chain; stop at the first row that breaks it."""
+    """Verify the chain row by row, up to the first row that breaks it."""
     strangers: Counter[str] = Counter()
     for row in trail.all_rows(tx):
         sealer = chain.of(row.key_id)
@@ -86,7 +89,7 @@ def _walk(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> Non
 
 
 def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
-    """Remember what the row says of other tables."""
+    """Collect what the row says about other tables."""
     about = row.call_id or row.run_id
     said.purged |= dict.fromkeys(trail.purged_requests(row, data), row.at)
     if row.event == FORGOTTEN:
@@ -106,7 +109,7 @@ def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
 
 
 def _end(tx: Transaction, noted: Head | None, found: Examination) -> None:
-    """Compare the end of the chain with what the head file says."""
+    """Compare the end of the chain with the head file."""
     if found.problems:
         return
     if noted is None:
@@ -125,7 +128,7 @@ def _end(tx: Transaction, noted: Head | None, found: Examination) -> None:
 
 
 def _rows(tx: Transaction, found: Examination, said: _Said) -> None:
-    """Compare calls, runs and votes with what the chain says of them."""
+    """Compare calls, runs and votes with what the audit says about them."""
     for name, model in (("call", Call), ("run", Run)):
         for key, status in tx.execute(select(col(model.id), col(model.status))):
             if key not in said.status:
@@ -143,7 +146,7 @@ def _rows(tx: Transaction, found: Examination, said: _Said) -> None:
 
 
 def _arguments(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> None:
-    """Compare the stored arguments with the seals that the chain has of them."""
+    """Compare the stored arguments with their seals in the audit."""
     runs_of = {row[0]: row[1] for row in tx.execute(select(col(Call.id), col(Call.run_id)))}
     for each in rows(tx, Revision, select(Revision)):
         if each.arguments == PURGED and runs_of.get(each.call_id) in said.purged:
@@ -155,7 +158,7 @@ def _arguments(tx: Transaction, chain: Chain, found: Examination, said: _Said) -
 
 
 def _purged(tx: Transaction, found: Examination, said: _Said) -> None:
-    """Tell what was purged; what is empty though the audit knows of no purge is a problem."""
+    """Add remarks on purges; emptied data without a purge in the audit is a problem."""
     for seq, run in said.emptied.items():
         if run not in said.purged:
             found.wrong(f"what row {seq} of the audit kept of arguments was taken away")

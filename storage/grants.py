@@ -1,6 +1,6 @@
-"""Remembered approvals: given with a vote, used up one run at a time, and revoked.
+"""Grants (saved approvals): given with a vote, used up one run at a time, and revoked.
 
-Who may is settled elsewhere.
+Permission to give or revoke one is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 
 def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
-    """Remember an approval, with its audit row."""
+    """Store a grant, with its audit row."""
     tx.execute(insert_into(Grant), values(grant))
     data = {
         "grant": grant.id,
@@ -84,9 +84,9 @@ def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
 def usable_grants(
     tx: Transaction, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
 ) -> list[Grant]:
-    """The grants on which this requester's call may run now, the one that ends soonest first.
+    """Return the grants that allow this requester's call now, the one that ends soonest first.
 
-    `arguments`: canonical JSON. Each pinned field must be there with the same value.
+    `arguments`: canonical JSON. Each pinned argument must be there with the same value.
     """
     names = ("team", "requester", "channel", "thread_ts")
     given = {f"{name}_": getattr(run, name) for name in names}
@@ -100,17 +100,17 @@ def _fits(pinned: dict[str, object], wanted: dict[str, object]) -> bool:
 
 
 def _same(one: object, other: object) -> bool:
-    """Equal as JSON: 1 is not true, and 1 is not "1"."""
+    """Return whether two values are equal as JSON: 1 is not true, and 1 is not "1"."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def get(tx: Transaction, grant_id: str) -> Grant | None:
-    """The grant, or None."""
+    """Return the grant with that id, or None."""
     return first(tx, Grant, _GET, id_=grant_id)
 
 
 def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
-    """Use a grant once, for this call; False when it is used up, over or revoked."""
+    """Use a grant once, for this call; False if it is used up, expired or revoked."""
     where = (
         col(Grant.id) == grant_id,
         col(Grant.uses) > 0,
@@ -131,7 +131,7 @@ def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
 
 
 def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
-    """End a grant; False when somebody has already."""
+    """Revoke a grant; False if it does not exist or was revoked before."""
     where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
     if (
         tx.execute(update(Grant).where(*where).values(revoked_at=at, revoked_by=person)).rowcount
@@ -143,14 +143,14 @@ def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> b
 
 
 def revoke_all_grants(tx: Transaction, at: datetime) -> None:
-    """End every grant: what was used of them, or ended, is not known."""
+    """Revoke every usable grant, because it is not known which were used or revoked meanwhile."""
     left = (col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0)
     for grant_id in tx.scalars(select(col(Grant.id)).where(*left)):
         revoke_grant(tx, grant_id, "system", at)
 
 
 def open_grants_of(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
-    """What can still be used that this person asked for or gave, soonest end first."""
+    """Return the usable grants that this person requested or gave, soonest end first."""
     statement = (
         select(Grant)
         .where(
@@ -166,21 +166,21 @@ def open_grants_of(tx: Transaction, team: str, person: str, at: datetime) -> lis
 
 
 def dump_grant(grant: Grant) -> str:
-    """A remembered approval as JSON, for other programs."""
+    """Return a grant as JSON, for other programs."""
     return grant.model_dump_json()
 
 
 def load_grant(text: str) -> Grant:
-    """A remembered approval that was written as JSON; it holds only once `give` has stored it.
+    """Return a grant read from JSON; it is valid only once `give_grant` has stored it.
 
-    Raises pydantic.ValidationError for what is none.
+    Raises pydantic.ValidationError for text that is not a grant.
     """
     return Grant(**_shape().model_validate_json(text).model_dump())
 
 
 @cache
 def _shape() -> type[BaseModel]:
-    """What a row has to have; a row itself checks nothing."""
+    """Return a Pydantic model with a grant's fields, because a table row validates nothing."""
     fields: dict[str, Any] = {
         name: (field.annotation, ...) for name, field in Grant.model_fields.items()
     }

@@ -1,4 +1,7 @@
-"""The inbox: deliveries from Slack, stored together where they arrive at once; greeted people."""
+"""The inbox: deliveries from Slack, with a joint commit for those that arrive at once.
+
+Also here: the people whom the bot has greeted.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
 from storage.transaction import Transaction, first, insert_once, readable_rows, rows
 
-# The inbox: what Slack delivered, stored before it is acknowledged, and what became of it.
+# The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
 CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
 _UNREAD = (DeliveryStatus.NEW, DeliveryStatus.HELD)
@@ -84,62 +87,74 @@ _NEWEST_TAKEN = (
 
 
 class DeliveryTakenError(Exception):
-    """Another process has dealt with it meanwhile: what was to come of it here is void."""
+    """Raised when another process has already dealt with the delivery."""
 
 
 def store_delivery(tx: Transaction, delivery: Delivery) -> bool:
-    """Store a delivery; False when its key is there already (a redelivery)."""
+    """Store a delivery; False if its key exists already (a redelivery)."""
     return moves.insert_delivery(tx, delivery)
 
 
 def new_deliveries(tx: Transaction) -> list[Delivery]:
-    """What has not been taken in, in the order it was stored."""
+    """Return the deliveries with status NEW, in the order they were stored."""
     return readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
 
 
 def is_new(tx: Transaction, delivery: Delivery) -> bool:
-    """Whether nobody has taken it in since it was read."""
+    """Return whether the delivery's status in the database is still NEW."""
     return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
 
 
 def unsettled_deliveries(tx: Transaction) -> list[Delivery]:
-    """What has not been dealt with, taken in or not."""
+    """Return the deliveries that are NEW or HELD, in the order they were stored."""
     return readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
 
 
 def held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
-    """Messages that wait for the run's next model turn, in order."""
+    """Return the messages that wait for the run's next model turn, in order."""
     return rows(tx, Delivery, _HELD, run_id_=run_id)
 
 
 def settle_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
-    """It is dealt with; `note` says how, for the operator. Raises TakenError, as those below."""
+    """Mark a delivery as done; `note` says how, for the operator.
+
+    Raises DeliveryTakenError if its status has changed meanwhile.
+    """
     _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note), delivery)
 
 
 def mark_read(tx: Transaction, delivery: Delivery) -> bool:
-    """It is in the transcript as it was read; False where its author has changed it since."""
+    """Mark a message as taken into the transcript; False if its author has edited it since.
+
+    Also False if its status has changed.
+    """
     note = "taken into the transcript"
     return moves.move_unchanged_delivery(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
 def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
-    """Keep what its person is told for the surface that it came by, which is not Slack."""
+    """Store the answer to a delivery that came from another surface than Slack."""
     tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
 
 
 def forget_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
-    """It was not for us: its words are not kept, only that it came."""
+    """Mark a delivery that is not for the bot as done, and erase its body.
+
+    Raises DeliveryTakenError if its status has changed meanwhile.
+    """
     _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"), delivery)
 
 
 def reword_message(tx: Transaction, delivery: Delivery, body: str) -> None:
-    """It reads otherwise by now, and nobody has read it yet."""
+    """Replace the body of a message that was edited in Slack, if it is still NEW or HELD."""
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
 def hold_message(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
-    """It waits for the run's next model turn; `asked_in`: the channel, where Slack did not say."""
+    """Hold a message until the run's next model turn; `asked_in`: the channel, if Slack gave none.
+
+    Raises DeliveryTakenError if its status has changed meanwhile.
+    """
     place = {"channel": asked_in} if asked_in else {}
     held_messages = moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
     _taken(held_messages, delivery)
@@ -151,9 +166,9 @@ def _taken(moved: bool, delivery: Delivery) -> None:
 
 
 def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
-    """Count a failed try; after `limit` of them it is broken and left alone.
+    """Count a failed attempt at a delivery; after `limit` attempts mark it BROKEN.
 
-    True when it is broken now.
+    True if it is broken now.
     """
     failed = {"attempts": delivery.attempts + 1, "note": error[:500]}
     if delivery.attempts + 1 >= limit:
@@ -164,9 +179,10 @@ def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> b
 
 
 def newest_taken(tx: Transaction, run: Run, delivery: Delivery) -> str:
-    """The Slack ts of the newest message that is in the run's transcript, or "".
+    """Return the Slack ts of the newest message that is in the run's transcript, or "".
 
-    Of the messages in the `delivery`'s thread, which is not the run's where it goes on in private.
+    Only messages in the `delivery`'s thread count, which differs from the run's if that goes on in
+    private.
     """
     at = {"team_": delivery.team, "channel_": delivery.channel, "thread_ts_": delivery.thread_ts}
     run_at = {"run_channel_": run.channel, "run_thread_": run.thread_ts}
@@ -175,35 +191,38 @@ def newest_taken(tx: Transaction, run: Run, delivery: Delivery) -> str:
 
 
 def request_of(tx: Transaction, run_id: str) -> str:
-    """The Slack ts of the message that a run began with, or ""."""
+    """Return the Slack ts of the message that started a run, or ""."""
     key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
     return key.rsplit(":", 1)[1] if key else ""
 
 
 def asked_in(tx: Transaction, run_id: str) -> tuple[str, str] | None:
-    """The channel and thread of what the run began with, which may go on elsewhere."""
+    """Return the channel and thread of the delivery that started the run; None if there is none.
+
+    The run itself may go on in another place.
+    """
     found = tx.execute(_ASKED_IN, {"run_id_": run_id})
     return (str(found[0][0]), str(found[0][1])) if found else None
 
 
 def begins(tx: Transaction, delivery: Delivery) -> bool:
-    """Whether it is what its run began with."""
+    """Return whether this delivery is the one that started its run."""
     return bool(tx.scalar(_FIRST, {"run_id_": delivery.run_id}) == delivery.seq)
 
 
 def has(tx: Transaction, key: str) -> bool:
-    """Whether a delivery of that key was stored."""
+    """Return whether a delivery with that key is stored."""
     return find(tx, key) is not None
 
 
 def find(tx: Transaction, key: str) -> Delivery | None:
-    """The delivery of that key, if it was stored."""
+    """Return the delivery with that key, or None."""
     return first(tx, Delivery, _BY_KEY, key_=key)
 
 
 @dataclass(slots=True)
 class _Arrival:
-    """A delivery that somebody waits to have stored."""
+    """A delivery that a thread waits to have stored."""
 
     delivery: Delivery
     fresh: bool | None = None  # None: it is not stored yet
@@ -211,19 +230,22 @@ class _Arrival:
 
 
 class JointCommit:
-    """One per process; any thread."""
+    """Stores deliveries that arrive together in one commit; one per process, thread-safe."""
 
     def __init__(
         self, store: Store, now: Callable[[], datetime], taken: Callable[[Delivery], None]
     ) -> None:
-        """`taken` is told of each delivery that is stored for the first time, before the commit."""
+        """Set the store; `taken` is called for each new delivery, before the commit."""
         self._store, self._now, self._taken = store, now, taken
         self._turn = threading.Lock()  # one commits at a time, and the others gather meanwhile
         self._gathering = threading.Lock()
         self._gathered: list[_Arrival] = []
 
     def store(self, delivery: Delivery) -> bool:
-        """Return once it is committed; False where it was there already. Raises what that did."""
+        """Return once the delivery is committed; False if it was stored before.
+
+        Raises the error of the commit.
+        """
         own = _Arrival(delivery)
         with self._gathering:
             self._gathered.append(own)
@@ -237,7 +259,7 @@ class JointCommit:
         return bool(own.fresh)
 
     def _commit(self, together: list[_Arrival]) -> None:
-        """Store all of these, and each by itself where one of them cannot be."""
+        """Store all deliveries in one commit; if one cannot be stored, store each by itself."""
         try:
             self._write(together)
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
@@ -258,7 +280,7 @@ class JointCommit:
                     self._taken(each.delivery)
 
 
-# Whom the bot has greeted.
+# People whom the bot has greeted.
 
 
 class Contact(Row, table=True):
@@ -271,7 +293,7 @@ class Contact(Row, table=True):
 
 
 def greet_once(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:
-    """Remember that this person was greeted; True when it is the first time."""
+    """Record that this person was greeted; True if it is the first time."""
     row = Contact(team=team, person=person, greeted_at=at)
     once = insert_once(Contact, tx.dialect.name, ("team", "person"))
     return tx.execute(once, values(row)).rowcount == 1

@@ -1,9 +1,8 @@
-"""Secrets that are known by their look, masked where people read: tokens, keys, passwords in
-addresses. Pure.
+"""Masks secrets that are known by their form: tokens, keys, passwords in addresses.
 
-Only for showing and for records about what happened. What is digested, what tools are given and
-what the model is told is never masked. Each pattern stops early where it cannot match, so the time
-grows with the text and no faster.
+Only for display and for records about what happened. What is digested, given to tools or sent to
+the model is never masked. Each pattern stops early if it cannot match, so the time grows linearly
+with the text.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ _MASKED = rf"\1{MASK}\2"
 
 
 def mask_secrets(text: str) -> str:
-    """The text with each secret of a known form masked behind its kind: "xoxb-••••••••"."""
+    """Return the text with each secret of a known form masked after its prefix: "xoxb-••••••••"."""
     low = text.lower()
     for word, pattern in _BY_WORD:
         if word in low:
@@ -82,7 +81,7 @@ def mask_secrets(text: str) -> str:
 
 
 def mask_data(value: Any) -> Any:
-    """JSON data with every string in it masked; keys stay."""
+    """Return JSON data with every string in it masked; keys are unchanged."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):
@@ -95,7 +94,10 @@ def mask_data(value: Any) -> Any:
 def replace_at_paths(
     value: Any, paths: Collection[ValuePath], stand_in: Callable[[ValuePath, Any], Any]
 ) -> Any:
-    """JSON data with what stands at these paths replaced by `stand_in(path, value)`; null stays."""
+    """Return JSON data with the values at these paths replaced by `stand_in(path, value)`.
+
+    null values are not replaced.
+    """
     return _replaced(value, (), frozenset(paths), stand_in) if paths else value
 
 

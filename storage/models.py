@@ -1,8 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
-Status columns are written by `storage.moves`
-only. `audit`, `revision`, `vote`, `answer`, `attempt`
-`mode` and `item` are append-only.
+Only `storage.moves` writes status columns. The tables `audit`, `revision`, `vote`, `answer`,
+`attempt`, `mode` and `item` are append-only.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ PURGED = "{}"  # what is left of arguments and of a transcript's item
 
 
 def new_id() -> str:
-    """An unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits.
+    """Return an unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits.
 
-    None begins with a "-": each may be typed behind a command, where that would be an option.
+    It never begins with a "-", so it can be typed as an argument of a command.
     """
     while (found := secrets.token_urlsafe(16)).startswith("-"):
         pass
@@ -101,7 +100,7 @@ class Run(Row, table=True):
 
     @property
     def origin(self) -> str:
-        """The channel that policy goes by: where it was asked, else where it is."""
+        """Return the channel that policy uses: where the request was made, else where it is now."""
         return self.asked_in or self.channel
 
 
@@ -215,7 +214,7 @@ class Vote(Row, table=True):
 
     @property
     def counts_for(self) -> str:
-        """The one person as whom it counts."""
+        """Return the person as whom the vote counts: the delegator, else the voter."""
         return self.for_person or self.person
 
 
@@ -297,7 +296,7 @@ class Message(Row, table=True):
     error: str = ""
 
 
-# Which tables only grow, and what is let through in them: a purge.
+# The append-only tables, and the changes that a purge may make in them.
 
 APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item", "mode")
 _OF_RUN = "OLD.run_id"

@@ -1,8 +1,8 @@
-"""The one door for status: every move is one guarded update, of a call or run with its audit row.
+"""The only module that changes a status: each change is one guarded update.
 
-Each function returns True when it moved the row and False when another move was first; nobody else
-may write a status column. A move not in `storage.states` raises IllegalMoveError: a bug, never a
-race.
+A call's or run's change is stored with its audit row. Each function returns True when it changed
+the row and False when another change was first. A change not in `storage.states` raises
+IllegalMoveError: a bug, never a race.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from storage.states import (
 )
 from storage.transaction import Transaction, first, insert_into, insert_once, readable_rows, rows
 
-# How long a claim of a run holds, and the runs whose claim has lapsed.
+# Leases: how long a claim of a run is valid, and the runs whose lease has expired.
 
 _ORPHANS = select(Run).where(
     col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
@@ -63,23 +63,23 @@ _KEEP = (
 
 
 def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
-    """Lengthen a lease; False when the fence is no longer ours."""
+    """Extend a running run's lease; False if the fence has changed or the run is not running."""
     where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
     return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
 
 
 def keep_lease(tx: Transaction, run_id: str, until: datetime) -> None:
-    """Lengthen the lease of a run that is worked on here, also of one cancelled meanwhile."""
+    """Extend the lease of a run that this process works on, even if it was cancelled meanwhile."""
     tx.execute(_KEEP, {"id_": run_id, "lease_until": until})
 
 
 def orphaned_runs(tx: Transaction, now: datetime) -> list[Run]:
-    """Runs whose worker let its lease lapse."""
+    """Return the RUNNING runs whose lease has expired."""
     return readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
 def cancelled_runs_with_running_calls(tx: Transaction, now: datetime | None = None) -> list[Run]:
-    """Cancelled runs that have a call RUNNING; with `now`, of whose worker nothing is heard."""
+    """Return cancelled runs with a RUNNING call; with `now`, only those without a valid lease."""
     if now is None:
         return rows(tx, Run, _CUT_SHORT)
     return rows(tx, Run, _LAPSED, now_=now)
@@ -178,16 +178,16 @@ Moved = Call | Run | Message | Delivery
 
 @cache
 def _swap(model: type[Moved], held: tuple[str, ...], columns: tuple[str, ...]) -> Update:
-    """The guarded update: where what `held` names (with a _ behind) still holds, write `columns`.
+    """Return the update that writes `columns` if the columns in `held` still have their old values.
 
-    Built once each.
+    The names in `held` end with "_". Built once for each combination.
     """
     where = [col(getattr(model, name[:-1])) == bindparam(name) for name in held]
     return update(model).where(*where).values({name: bindparam(name) for name in columns})
 
 
 class FencedError(Exception):
-    """Another worker has taken the run meanwhile; what this one holds is stale."""
+    """Raised when another worker has claimed the run, so this worker's fence is no longer valid."""
 
 
 def call(
@@ -202,9 +202,10 @@ def call(
     draws: bool = True,
     **columns: Any,
 ) -> bool:
-    """Move a call from the status `row` was read with to `target`.
+    """Change a call's status from the one `row` was read with to `target`, with an audit row.
 
-    Cards are drawn again, unless it `draws` none: where the next move comes within a moment.
+    Its cards are marked to be redrawn, unless `draws` is False because the next change follows at
+    once.
     """
     check(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
@@ -230,7 +231,7 @@ def call(
 
 
 def record_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
-    """Write down that a call which is RUNNING is started once more, as its tool allows."""
+    """Record in the audit that a RUNNING call is started again, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
     about = {"run_id": row.run_id, "call_id": row.id}
     trail.record(tx, "call.running", at=at, actor="worker", data=data, **about)
@@ -266,9 +267,9 @@ def run(
     data: Mapping[str, Any] | None = None,
     **columns: Any,
 ) -> bool:
-    """Move a run from the status `row` was read with to `target`.
+    """Change a run's status from the one `row` was read with to `target`, with an audit row.
 
-    With `fence`, only while that fence holds.
+    With `fence`, only if the run still has that fence.
     """
     check(RUN_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
@@ -300,7 +301,7 @@ def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
 
 
 def _asked_in(tx: Transaction, row: Run) -> str:
-    """Where a new run comes from: as its request, or as what its thread was begun with."""
+    """Return the channel a new run was asked in: its request's, or its thread's newest run's."""
     place = {"team_": row.team, "channel_": row.channel, "thread_ts_": row.thread_ts}
     if row.parent_call:
         found = tx.scalar(_ASKED_IN, {"id_": row.root_id})
@@ -310,7 +311,7 @@ def _asked_in(tx: Transaction, row: Run) -> str:
 
 
 def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
-    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there."""
+    """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
     given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
     row = first(tx, Run, _CLAIM, **given)
     if row is not None:
@@ -320,7 +321,7 @@ def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) 
 
 
 def free_run(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
-    """WAITING -> READY where no call of the run's open plan holds it up any more."""
+    """Change a run from WAITING to READY if no call of its open plans holds it up any more."""
     check(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
@@ -331,10 +332,10 @@ def free_run(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
 
 
 def touch(tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False) -> None:
-    """A call of the plan changed: the plan's revision grows, and what shows that call is redrawn.
+    """Increase the plan's revision, and mark the messages that show this call to be redrawn.
 
-    `call_id`: "" where nothing is to be redrawn. `goes_on`: where more of the plan runs at once, it
-    is redrawn with the next change.
+    `call_id`: "" if nothing is to be redrawn. `goes_on`: if more of the plan runs at once, it is
+    redrawn with the next change.
     """
     tx.execute(_TOUCH, {"id_": plan_id})
     if call_id:
@@ -343,56 +344,56 @@ def touch(tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False)
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
-    """Have all cards of this plan and its request's mark drawn again, also what failed before."""
+    """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
 def redraw_failed(tx: Transaction) -> None:
-    """Have every card drawn again that stands in Slack and whose drawing was given up."""
+    """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
     check(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
     tx.execute(_REDRAW_FAILED)
 
 
 def insert_message(tx: Transaction, row: Message) -> bool:
-    """Insert a new message; False where one with the same key is left as it is."""
+    """Insert a new message; False, and no change, if one with the same key exists."""
     if row.status not in MESSAGE_BIRTHS:
         raise IllegalMoveError(f"a message is not born {row.status}")
     return tx.execute(insert_once(Message, tx.dialect.name), values(row)).rowcount == 1
 
 
 def message(tx: Transaction, row: Message, target: MessageStatus, **columns: Any) -> bool:
-    """Move a message from the status `row` was read with to `target`."""
+    """Change a message's status from the one `row` was read with to `target`."""
     check(MESSAGE_MOVES, row.status, target)
     return _moved(tx, row, target, columns)
 
 
 def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
-    """Give up a stream that is to be closed and stands nowhere; False where it has begun since."""
+    """Give up a stream that has no message in Slack; False if it has begun since."""
     check(MESSAGE_MOVES, row.status, target)
     return _moved(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
 def mark_message_shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
-    """It stands in Slack as of `version`: SENT, or STALE when more was wanted meanwhile."""
+    """Record that Slack has this `version` of a message: SENT, or STALE if it is outdated."""
     check(MESSAGE_MOVES, row.status, MessageStatus.SENT)
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
     return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
 
 
 def close_streams(tx: Transaction, run_id: str, body: str) -> bool:
-    """Streams of this run that nobody writes to any more are to be closed; True if any are."""
+    """Mark this run's open streams to be closed with `body`; True if there were any."""
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id, "body": body}).rowcount > 0
 
 
 def insert_delivery(tx: Transaction, row: Delivery) -> bool:
-    """Insert a delivery; False when its key is there already (a redelivery)."""
+    """Insert a delivery; False if its key exists already (a redelivery)."""
     if row.status not in DELIVERY_BIRTHS:
         raise IllegalMoveError(f"a delivery is not born {row.status}")
     return tx.execute(insert_once(Delivery, tx.dialect.name), values(row)).rowcount == 1
 
 
 def delivery(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any) -> bool:
-    """Move a delivery from the status `row` was read with to `target`."""
+    """Change a delivery's status from the one `row` was read with to `target`."""
     check(DELIVERY_MOVES, row.status, target)
     return _moved(tx, row, target, columns)
 
@@ -400,7 +401,7 @@ def delivery(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: 
 def move_unchanged_delivery(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
-    """The same, only while it says what it said when `row` was read."""
+    """Change a delivery's status, but only if its body is the same as when `row` was read."""
     check(DELIVERY_MOVES, row.status, target)
     return _moved(tx, row, target, columns, body_=row.body)
 

@@ -1,6 +1,6 @@
-"""The outbox: messages that Slack has yet to be sent, and cards that it has yet to be shown.
+"""The outbox: the messages that still have to be sent to Slack, and the cards to be redrawn.
 
-Cards are drawn again whenever `wanted` passes `shown`.
+A card is redrawn whenever its version `wanted` is higher than its version `shown`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _COPIES = select(Message).where(
 
 @cache
 def _columns(names: tuple[str, ...]) -> Update:
-    """The update that writes these columns of one message; built once."""
+    """Return the update that writes these columns of one message; built once."""
     return (
         update(Message)
         .where(col(Message.seq) == bindparam("seq_"))
@@ -86,19 +86,19 @@ def _columns(names: tuple[str, ...]) -> Update:
 
 
 def put_message(tx: Transaction, message: Message) -> bool:
-    """Add a message; False where one with the same key is left as it is (said once is said)."""
+    """Add a message to the outbox; False, and no change, if one with the same key exists."""
     return moves.insert_message(tx, message)
 
 
 def notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
-    """A line in the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
+    """Add a notice to the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
     put_in_thread(tx, run, key, body, kind=MessageKind.NOTICE)
 
 
 def put_in_thread(
     tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, kind: MessageKind
 ) -> None:
-    """A message of that kind in the run's thread."""
+    """Add a message of the given kind to the run's thread."""
     put_message(
         tx,
         Message(
@@ -113,8 +113,9 @@ def put_in_thread(
 
 
 def put_root(tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-    """The message with which the bot begins the thread of a request, where no message of its own
-    begins it; once it stands in Slack, workers may take the request.
+    """Add the message with which the bot begins a request's thread, if it has not been added yet.
+
+    Workers may take the request once Slack has this message.
     """
     body, kind = dump_body({"text": text, "blocks": blocks}), MessageKind.ROOT
     put_message(
@@ -123,7 +124,7 @@ def put_root(tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str,
 
 
 def has_root(tx: Transaction, run: Run) -> bool:
-    """Whether the bot began the request's thread."""
+    """Return whether the bot itself began the request's thread."""
     return by_key(tx, _root(run)) is not None
 
 
@@ -132,14 +133,14 @@ def _root(run: Run) -> str:
 
 
 def put_line(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
-    """A line of mrkdwn in a channel or thread, about no request."""
+    """Add a line of mrkdwn to a channel or thread; it belongs to no request."""
     body = dump_body({"text": text, "mrkdwn": True})
     kind = MessageKind.NOTICE
     put_message(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
 
 
 def put_everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str) -> None:
-    """A line in the request's thread, and under each card of these plans that stands elsewhere."""
+    """Add a line to the request's thread, and below each card of these plans in another place."""
     shown = [card for plan_id in plans for card in cards(tx, plan_id)]
     found = {(card.channel, card.thread_ts or card.ts) for card in shown}
     for channel, thread_ts in sorted({(run.channel, run.thread_ts), *found}):
@@ -165,7 +166,7 @@ def put_private(
     text: str,
     mrkdwn: bool = False,
 ) -> None:
-    """Words only `person` sees; `mrkdwn`: our own prose, formatted."""
+    """Add a message that only `person` sees; `mrkdwn`: whether its text is formatted."""
     row = Message(
         key=key, kind=MessageKind.PRIVATE, channel=channel, thread_ts=thread_ts, recipient=person
     )
@@ -174,28 +175,29 @@ def put_private(
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
-    """Every card of this plan and its request's mark want drawing again, also one that could not be
-    updated before.
+    """Mark all cards of this plan, and the reaction on its request, to be redrawn.
+
+    This includes cards that could not be updated before.
     """
     moves.redraw(tx, plan_id)
 
 
 def redraw_failed(tx: Transaction) -> None:
-    """Every card that stands in Slack and could not be drawn wants drawing again."""
+    """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
     moves.redraw_failed(tx)
 
 
 def mark_sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
-    """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
+    """Record that Slack has version `shown` of this message; STALE if a newer one is wanted."""
     moves.mark_message_shown(tx, row, ts=ts, version=shown)
 
 
 def record_shown_revisions(
     tx: Transaction, row: Message, *, ts: str, revisions: Mapping[str, int], at: datetime
 ) -> None:
-    """Write down which revision of each call a card shows, unless it showed just these before.
+    """Record in the audit which revision of each call a card shows, unless it is recorded already.
 
-    `revisions`: by call id; none where all it shows is that it no longer holds.
+    `revisions`: by call id; empty if the card only says that it is no longer valid.
     """
     if (showing := dump_body(revisions)) == row.showing:
         return
@@ -205,9 +207,9 @@ def record_shown_revisions(
 
 
 def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] = ()) -> set[str]:
-    """Channels with something to do now: their earliest unsent message is not postponed.
+    """Return the channels whose earliest unsent message may be sent now.
 
-    `aside`: messages that hold up nobody.
+    `aside`: the `seq` of messages that do not hold up the later ones.
     """
     try:
         found = tx.execute(_CHANNELS)
@@ -227,9 +229,9 @@ def due_messages(
     channel: str | None = None,
     aside: Collection[int | None] = (),
 ) -> list[Message]:
-    """What should be sent or drawn now (in that channel), in order.
+    """Return the messages to be sent or redrawn now (in that channel, if one is given), in order.
 
-    Later messages wait for their channel's earlier, but for none that is a mark or put `aside`.
+    A message waits for the earlier ones of its channel, except for marks and those in `aside`.
     """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
     found = readable_rows(tx, Message, col(Message.seq), statement, **only)
@@ -245,42 +247,42 @@ def due_messages(
 
 
 def next_due(tx: Transaction) -> datetime | None:
-    """When the earliest postponed message may be tried again."""
+    """Return when the earliest postponed message may be tried again; None if there is none."""
     found: datetime | None = tx.scalar(_NEXT_DUE)
     return found
 
 
 def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
-    """Write columns of one message, all but its status."""
+    """Update columns of one message; raises IllegalMoveError for its status."""
     if "status" in columns:
         raise IllegalMoveError("a message's status is moved by storage.moves")
     tx.execute(_columns(tuple(columns)), {"seq_": row.seq, **columns})
 
 
 def by_key(tx: Transaction, key: str) -> Message | None:
-    """The message of that key."""
+    """Return the message with that key; None if there is none."""
     return first(tx, Message, _BY_KEY, key_=key)
 
 
 def is_known_message(tx: Transaction, ts: str) -> bool:
-    """Whether a message of that ts is one of ours."""
+    """Return whether the bot posted the message with that Slack timestamp."""
     return first(tx, Message, _BY_TS, ts_=ts) is not None
 
 
 def cards(tx: Transaction, plan_id: str) -> list[Message]:
-    """The cards of a plan, all copies and parts."""
+    """Return all cards of a plan (kind CARD): every part, in every channel."""
     return rows(tx, Message, _CARDS, plan_id_=plan_id)
 
 
 def card_copies(tx: Transaction, plan_id: str) -> list[Message]:
-    """What a plan's requester sees of cards that stand elsewhere."""
+    """Return the copies of a plan's cards that its requester sees when the cards are elsewhere."""
     return rows(tx, Message, _COPIES, plan_id_=plan_id)
 
 
 def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
-    """The ids of the calls that this card of the plan shows.
+    """Return the ids of the calls that this card of the plan shows.
 
-    None when it is not a card of that plan.
+    Empty if the message is not a card of that plan.
     """
     where = (
         col(Message.seq) == card,
@@ -293,31 +295,37 @@ def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
 
 
 def dump_body(body: Mapping[str, Any]) -> str:
-    """A message body as it is stored."""
+    """Return a message body as the JSON text that is stored."""
     return json.dumps(dict(body), ensure_ascii=False)
 
 
 def body(row: Message) -> dict[str, Any]:
-    """A message's stored body."""
+    """Return a message's stored body as a dict."""
     loaded: dict[str, Any] = json.loads(row.body)
     return loaded
 
 
 def has_posted(tx: Transaction, channel: str, thread_ts: str) -> bool:
-    """Whether a message of a request stands below this one, or of one that was asked there."""
+    """Return whether this thread has a posted message of a request that was made in it.
+
+    Also true for a request whose own message begins the thread.
+    """
     given = {"channel_": channel, "thread_ts_": thread_ts}
     return bool(thread_ts) and tx.scalar(_POSTED_IN, given) is not None
 
 
 def card_in(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
-    """The newest card that stands in this thread, or begins it."""
+    """Return the newest card in this channel of the thread's requests; None if there is none.
+
+    These were made in the thread, or one of their messages begins it.
+    """
     if not thread_ts:
         return None
     return first(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
 
 
 def runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
-    """Those of the runs of which a card stands in Slack."""
+    """Return those of the run ids that have a card in Slack."""
     where = (
         col(Message.run_id).in_(run_ids),
         col(Message.kind) == MessageKind.CARD,
@@ -327,20 +335,17 @@ def runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
 
 
 def close_streams(tx: Transaction, run_id: str) -> bool:
-    """Streams of this run that nobody writes to any more are to be closed, their words withdrawn.
-
-    True if any are.
-    """
+    """Mark this run's open streams to be closed, their text withdrawn; True if there were any."""
     return moves.close_streams(tx, run_id, dump_body({"text": "", "streamed": False}))
 
 
 def is_streaming(tx: Transaction, row: Message) -> bool:
-    """Whether nobody has closed this stream yet."""
+    """Return whether this stream is still open."""
     return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
 
 
 def close_late_stream(tx: Transaction, row: Message) -> bool:
-    """A stream that was given up before it began is to be closed after all; True if it is one."""
+    """Mark a given-up stream to be closed if Slack has begun it after all; True if it was one."""
     found = by_key(tx, row.key)
     if found is None or not found.ts or found.status is not MessageStatus.FAILED:
         return False
@@ -348,10 +353,10 @@ def close_late_stream(tx: Transaction, row: Message) -> bool:
 
 
 def is_behind(tx: Transaction, run: Run) -> bool:
-    """Whether something of this request has yet to be posted where the request stands."""
+    """Return whether a message of this request still has to be posted in the request's channel."""
     return tx.scalar(_UNPOSTED, {"run_": run.id, "channel_": run.channel}) is not None
 
 
 def newest(tx: Transaction) -> int:
-    """The `seq` of the newest message, 0 when there is none."""
+    """Return the `seq` of the newest message; 0 if there is none."""
     return int(tx.scalar(_NEWEST) or 0)

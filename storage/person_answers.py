@@ -1,6 +1,7 @@
-"""Questions to people, which are calls that wait: their answers, and which of them wait where.
+"""Questions to people, which are calls that wait: storing their answers and listing them.
 
-An answer ends its own call and no other; whether a call is a question, and whose, is known above.
+An answer ends its own call and no other; the caller knows whether a call is a question, and to
+whom.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def store_answer(
     declined: bool,
     output: str,
 ) -> AppliedDecision | Closed:
-    """Store what a person said by the moment `at`, and let the run go on.
+    """Store a person's answer as of the moment `at`, and let the run go on.
 
-    `given`: canonical JSON of the values; `output`: what the model is told. Whoever comes second is
-    told what was first.
+    `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
+    which tells a second person that another was first.
     """
     found = check_decidable(tx, call_id, revision, at)
     if not isinstance(found, OpenRevision):
@@ -85,17 +86,17 @@ def store_answer(
 
 
 def given(tx: Transaction, call_id: str) -> PersonAnswer | None:
-    """What was said to the question; None while nobody has."""
+    """Return the answer to the question; None if nobody has answered."""
     return first(tx, PersonAnswer, _GIVEN, id_=call_id)
 
 
 def waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
-    """The questions (calls of `tool`) of a workspace that wait then, the first deadline first."""
+    """Return a workspace's questions (calls of `tool`) that wait then, earliest deadline first."""
     return readable_rows(tx, Call, col(Call.id), _WAITING, tool_=tool, team_=team, at_=at)
 
 
 def mark_reminded(tx: Transaction, call: Call) -> bool:
-    """Nothing is due before the deadline any more; False when the question has moved meanwhile."""
+    """Stop further reminders before the question's deadline; False if it has changed meanwhile."""
     where = (
         col(Call.id) == call.id,
         col(Call.revision) == call.revision,
@@ -105,5 +106,8 @@ def mark_reminded(tx: Transaction, call: Call) -> bool:
 
 
 def is_being_posted(tx: Transaction, tool: str, channel: str) -> bool:
-    """Whether a question that waits is on its way into this channel; `tool`: which asks people."""
+    """Return whether a waiting question is about to be posted in this channel.
+
+    `tool`: the tool that asks people.
+    """
     return first(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None

@@ -1,4 +1,4 @@
-"""All that the record holds of one person, for them to have. Reads only."""
+"""One person's data: export of everything held about them, and its erasure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from storage.transaction import Transaction, rows
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 
-# Forgetting one person: what they asked and wrote is emptied everywhere it stands.
+# Erasing one person's data: what they asked and wrote is emptied in all tables.
 
 FORGOTTEN = "person.forgotten"  # the audit's event, written at the end of each time
 _PERSON: Any = bindparam("person_")
@@ -169,7 +169,7 @@ _SEALED = (
 
 @dataclass(frozen=True, slots=True)
 class PersonalData:
-    """The requests in which a person asked or wrote, those of the same thread together."""
+    """The requests in which a person asked or wrote, grouped by thread."""
 
     closed: Sequence[Sequence[str]]  # ids
     open: Sequence[Sequence[str]]  # in which something goes on, or is still to be told
@@ -178,13 +178,13 @@ class PersonalData:
 
     @property
     def many(self) -> int:
-        """How many requests can be emptied."""
+        """Return how many requests can be emptied now."""
         return sum(map(len, self.closed))
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
-    """What was done."""
+    """The result of erasing a person's data."""
 
     requests: int  # that were emptied now
     votes: int  # whose words were taken away now
@@ -193,7 +193,7 @@ class ErasureResult:
 
 
 def find_held(tx: Transaction, person: str) -> PersonalData:
-    """Where this person (a Slack user id) asked or wrote."""
+    """Return the requests in which this person (a Slack user id) asked or wrote."""
     wrote = {each for found in _WROTE for each in tx.scalars(found, {"person_": person})}
     asked = tx.scalars(_WROTE[0], {"person_": person})
     threads = list(_together(tx, sorted(wrote)))
@@ -203,7 +203,7 @@ def find_held(tx: Transaction, person: str) -> PersonalData:
 
 
 def is_open(tx: Transaction, run_ids: Sequence[str]) -> bool:
-    """Whether anything goes on in one of these requests, or is still to be told of it."""
+    """Return whether any of these requests is still open or has messages to be sent."""
     return any(
         tx.execute(each, purge.ids_by_place(some)) for some in _chunks(run_ids) for each in _OPEN
     )
@@ -217,10 +217,10 @@ def forget(
     actor: str,
     is_over: Callable[[], bool] = lambda: False,
 ) -> ErasureResult:
-    """Empty all of this person's that is not open, a hundred requests at a time, until `is_over`.
+    """Erase this person's data in all closed requests, a hundred at a time, until `is_over`.
 
-    Done again it goes on with what was left. The words are gone from the rows and from the disk;
-    others who write wait for some milliseconds at a time.
+    Repeating it goes on with what was left. The text is removed from the rows and from the disk;
+    other writers wait for some milliseconds at a time.
     """
     with store.read() as tx:
         found = find_held(tx, person)
@@ -249,13 +249,13 @@ def forget(
 
 
 def _ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
-    """These ids, and those of the plans and calls of these requests."""
+    """Return these run ids, with the ids of their plans and calls."""
     named = purge.ids_by_place(run_ids)
     return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(_OF_RUNS, named)}
 
 
 def _empty_clicks(tx: Transaction, person: str, about: set[str], after: int) -> None:
-    """Empty what this person clicked and filled in, and what others did with such requests."""
+    """Erase this person's clicks and dialogs, and others' that concern the requests `about`."""
     tx.overwrite()
     among = {"after_": after, "until_": after + purge.MANY}
     for seq, user, body in tx.execute(_CLICKS, among):
@@ -265,8 +265,10 @@ def _empty_clicks(tx: Transaction, person: str, about: set[str], after: int) -> 
 
 
 def _empty_rest(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
-    """Empty what they said of delegations, and take away what was said to them alone, or of one of
-    those, and the words of their votes; returns how many votes.
+    """Erase this person's delegation notes, private messages and vote reasons.
+
+    Messages about their delegations or the requests `about` are deleted, too. Returns the number of
+    votes.
     """
     tx.overwrite()
     gave = set(tx.scalars(_GAVE, {"person_": person}))
@@ -281,7 +283,7 @@ def _empty_rest(store: Store, tx: Transaction, person: str, about: set[str]) -> 
 def _empty(
     tx: Transaction, threads: Iterable[Sequence[str]], person: str, at: datetime, actor: str
 ) -> int:
-    """Empty the requests of these threads that are not open by now; returns how many."""
+    """Empty the requests of those threads that are not open by now; return how many."""
     run_ids = [each for thread in threads if not is_open(tx, thread) for each in thread]
     emptied = 0
     for some in _chunks(run_ids):
@@ -301,7 +303,7 @@ def _empty(
 
 
 def _take_reasons(store: Store, tx: Transaction, person: str) -> int:
-    """Take the words from this person's votes; who voted, and how, stays."""
+    """Erase the reasons of this person's votes; who voted, and how, stays. Return how many."""
     if not tx.scalar(_HAS_REASONS, {"person_": person}):
         return 0
     with _unguarded(store, tx, "vote"):
@@ -310,9 +312,7 @@ def _take_reasons(store: Store, tx: Transaction, person: str) -> int:
 
 @contextmanager
 def _unguarded(store: Store, tx: Transaction, table: str) -> Iterator[None]:
-    """Without the trigger that refuses updates there, which nobody else sees: it is put back in
-    the same transaction.
-    """
+    """Drop the table's update trigger for the block, and restore it in the same transaction."""
     trigger = re.compile(rf"\b{table}_no_update\b")
     for statement in filter(trigger.search, store.database.not_append_only()):
         tx.exec_driver_sql(statement)
@@ -322,7 +322,7 @@ def _unguarded(store: Store, tx: Transaction, table: str) -> Iterator[None]:
 
 
 def _together(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
-    """These requests with all others of the same thread, or that began with the same message."""
+    """Yield these requests, each with all others of its thread or its root request."""
     seen: set[str] = set()
     for run_id in run_ids:
         if run_id in seen:
@@ -344,7 +344,7 @@ def _together(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _packs(threads: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """The threads, some at a time: a hundred requests, or a thread that has more."""
+    """Yield the threads in groups of at most a hundred requests; a longer thread is one group."""
     pack: list[Sequence[str]] = []
     for thread in threads:
         if pack and sum(map(len, pack)) + len(thread) > purge.SOME:
@@ -365,11 +365,11 @@ _OF_CALL: tuple[Any, ...] = (Revision, Vote, PersonAnswer, Attempt)
 
 
 def held_data(tx: Transaction, person: str) -> dict[str, Any]:
-    """What is held of this person (a Slack user id), as JSON's own types.
+    """Return what is held about this person (a Slack user id), as JSON types.
 
-    `asked`: every row of the requests that they asked, by table. `elsewhere`: rows of their own in
-    the requests of others, and in none. `emptied_with`: the requests of others that
-    `storage.personal_data` would empty, as what they wrote has gone into them.
+    `asked`: every row of the requests that they made, by table. `elsewhere`: rows of their own in
+    the requests of others, and in none. `emptied_with`: the requests of others that `forget` would
+    empty too, because this person's text is part of them.
     """
     mine = select(col(Run.id)).where(col(Run.requester) == person)
     calls = select(col(Call.id)).where(col(Call.run_id).in_(mine))
@@ -392,7 +392,7 @@ def held_data(tx: Transaction, person: str) -> dict[str, Any]:
 
 
 def _own(person: str, mine: Any, calls: Any) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
-    """The rows that are theirs outside the requests that they asked."""
+    """Yield each table with the condition for the person's rows outside their own requests."""
     yield Vote, (col(Vote.person) == person, col(Vote.call_id).not_in(calls))
     yield (
         PersonAnswer,
@@ -418,7 +418,10 @@ def _not_in(column: Any, found: Any) -> ColumnElement[bool]:
 
 
 def _rows(tx: Transaction, model: type[SQLModel], *where: Any) -> list[dict[str, Any]]:
-    """Rows by column, times as in 2026-11-24T22:00:00+00:00, in the order of the key."""
+    """Return rows as dicts by column, ordered by primary key.
+
+    Times are in the form 2026-11-24T22:00:00+00:00.
+    """
     table: Any = model.__dict__["__table__"]
     hidden = _SECRET.get(table.name, set())
     statement = select(model).where(*where).order_by(*table.primary_key.columns)

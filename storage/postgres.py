@@ -1,8 +1,7 @@
-"""One database on a PostgreSQL server, which any number of processes write.
+"""One database on a PostgreSQL server, which any number of processes write to.
 
-Whoever writes takes one lock of the whole database with its first word. So what is read in a
-transaction that writes is still so when it is committed, in every process: a second code path for
-several processes is not needed.
+Each writing transaction begins by taking one lock for the whole database. So what it reads still
+holds when it commits, in every process: no second code path is needed for several processes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.postgres_session import LOCKS, MIGRATING, READ, SCHEMA, WRITE, ServerSession, connect
 from storage.transaction import Row, Trace, Transaction, driver_error
 
-# A transaction on PostgreSQL. What its commit came to is known, even where the server was lost.
+# A transaction on PostgreSQL. Whether it was committed is known even if the connection broke.
 
 
 class PostgresTransaction(Transaction):
@@ -46,9 +45,9 @@ class PostgresTransaction(Transaction):
         *,
         writes: bool,
     ) -> None:
-        """Of a session that has begun it, and goes to `give_back` at the end.
+        """Use a session that has begun the transaction; it goes to `give_back` at the end.
 
-        `was_committed` tells it of a transaction by its number.
+        `was_committed` returns whether a transaction, given by its number, was committed.
         """
         self._session, self._return, self._was_committed = session, give_back, was_committed
         self._changed = False
@@ -56,11 +55,11 @@ class PostgresTransaction(Transaction):
 
     @property
     def changed(self) -> bool:
-        """Whether it has changed any row."""
+        """Return whether the transaction has changed any row."""
         return self._changed
 
     def overwrite(self) -> None:
-        """Nothing: the server frees what was deleted when it next vacuums."""
+        """Do nothing: the server frees deleted rows at its next vacuum."""
 
     def command(self, sql: str) -> None:
         """Run COMMIT or ROLLBACK."""
@@ -110,25 +109,25 @@ class PostgresTransaction(Transaction):
 
 
 def _without_nul(values: list[Any]) -> list[Any]:
-    """Values as PostgreSQL takes them: it keeps no text with a NUL in it."""
+    """Return the values with NUL characters replaced: PostgreSQL cannot store them in text."""
     return [
         each.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(each, str) else each
         for each in values
     ]
 
 
-# What has the append-only tables refuse update, delete and truncate.
+# Triggers that make the append-only tables refuse update, delete and truncate.
 
 CHANGES = ("update", "delete", "truncate")
 
 
 def triggers_made() -> list[str]:
-    """DDL that makes them refuse, but for a purge."""
+    """Return the DDL of the triggers that refuse update and delete, except for a purge."""
     return [statement for table in APPEND_ONLY for statement in _made(table)]
 
 
 def triggers_dropped() -> list[str]:
-    """DDL that takes that away, for the time of a migration."""
+    """Return the DDL that drops those triggers for the time of a migration."""
     return [statement for table in APPEND_ONLY for statement in _dropped(table)]
 
 
@@ -153,7 +152,7 @@ def _made(table: str) -> list[str]:
 
 
 def _purging(table: str) -> str:
-    """What is let through."""
+    """Return the trigger code that lets a purge change or delete rows of this table."""
     if table not in EMPTIED:
         return ""
     column, empty, others, run = EMPTIED[table]
@@ -174,15 +173,15 @@ DOUBT = 10.0  # seconds in which the fate of a commit is asked for
 
 
 class PostgresDatabase:
-    """One database on a server, which any number of processes write."""
+    """One database on a server, which any number of processes write to."""
 
     shared = True
     held = False  # no process has it alone
 
     def __init__(self, url: URL, path: Path) -> None:
-        """The database that `url` names; nobody is asked yet.
+        """Set the address of the database; nothing is connected yet.
 
-        `path`: after which the sockets on this machine are named.
+        `path`: the path after which the sockets on this machine are named.
         """
         url = url.set(drivername="postgresql+psycopg")
         self._url = url
@@ -193,14 +192,14 @@ class PostgresDatabase:
 
     @property
     def name(self) -> str:
-        """The address without its password and options."""
+        """Return the address without its password and options."""
         plain = self._url.set(drivername="postgresql", query={})
         return plain.render_as_string(hide_password=True)
 
     def open(self, *, exclusive: bool) -> None:
-        """See that the server will do, and that there is a schema for our tables.
+        """Check the server's version, its encoding, and that there is a schema for the tables.
 
-        Raises SchemaError where it will not.
+        Raises SchemaError if the server cannot be used.
         """
         with self._session() as session:
             found, _ = session.ask(
@@ -215,13 +214,13 @@ class PostgresDatabase:
                 raise SchemaError(f"{self.name} holds {encoding}; Countersign needs UTF8")
 
     def load_key(self) -> bytes:
-        """None is kept beside it: all processes share the one of the settings."""
+        """Raise KeyFileError: all processes share the key given in the settings."""
         raise KeyFileError(
             "with PostgreSQL COUNTERSIGN_KEY must be set, the same for every process"
         )
 
     def prepare(self) -> None:
-        """Make the schema, unless there is one."""
+        """Create the schema if it does not exist."""
         with self._session() as session:
             if not session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,))[0]:
                 with self.migrating():
@@ -229,7 +228,7 @@ class PostgresDatabase:
 
     @contextmanager
     def migrating(self) -> Iterator[None]:
-        """Hold the lock of those who change the schema; others wait for it as long as it takes."""
+        """Hold the migration lock during the block; wait for it without a time limit."""
         with self._session() as session:
             session.do("SET lock_timeout TO 0; SET statement_timeout TO 0")
             session.do(f"SELECT pg_advisory_lock({LOCKS}, {MIGRATING})")
@@ -239,30 +238,30 @@ class PostgresDatabase:
                 session.close()  # which gives the lock back, in whatever state it is
 
     def lacks_table(self, error: Exception) -> bool:
-        """Whether PostgreSQL says so."""
+        """Return whether PostgreSQL's error is that a table does not exist."""
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
     def copy_before(self, revision: str) -> None:
-        """Nothing: a migration is one transaction, and copies are the server's to keep."""
+        """Do nothing: a migration is one transaction, and backups are the server's task."""
 
     def append_only(self) -> list[str]:
-        """Triggers, and what they call."""
+        """Return the DDL of the append-only triggers and their functions."""
         return triggers_made()
 
     def not_append_only(self) -> list[str]:
-        """Their end."""
+        """Return the DDL that drops the append-only triggers."""
         return triggers_dropped()
 
     def settle(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: PostgreSQL needs no further step."""
 
     def head_note(self, chain: Chain) -> None:
-        """Nowhere: a file on one machine could not follow what others write."""
+        """Return None: a file on one machine could not follow what other machines write."""
 
     def begin(
         self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
-        """Begin; who `writes` first waits for those who do."""
+        """Begin a transaction; one that `writes` waits for the other writers."""
         session = self._begun(WRITE if writes else READ)
         dialect = self.engine.dialect
         return PostgresTransaction(
@@ -270,7 +269,7 @@ class PostgresDatabase:
         )
 
     def _begun(self, begin: str) -> ServerSession:
-        """A session in a transaction; one that the server has ended meanwhile is passed over."""
+        """Return a session with a begun transaction; skip those that the server ended."""
         while True:
             kept = bool(self._idle)
             try:
@@ -291,7 +290,7 @@ class PostgresDatabase:
                 return session
 
     def _connected(self) -> ServerSession:
-        """A new session; DBAPIError where the server cannot be reached."""
+        """Return a new session; DBAPIError if the server cannot be reached."""
         _, given = self.engine.dialect.create_connect_args(self._url)
         try:
             return connect(**given)
@@ -300,7 +299,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _session(self) -> Iterator[ServerSession]:
-        """A session of one's own, outside a transaction."""
+        """Yield a new session outside a transaction, and close it at the end."""
         session = self._connected()
         try:
             yield session
@@ -310,17 +309,17 @@ class PostgresDatabase:
             session.close()
 
     def _give_back(self, session: ServerSession) -> None:
-        """Keep a session for the next transaction, unless it stopped amid one."""
+        """Keep the session for the next transaction, or close it if it stopped during one."""
         if session.is_free:
             self._idle.append(session)
         else:
             session.close()
 
     def _was_committed(self, number: str) -> bool:
-        """Whether that transaction was, whose session ended before it could say so.
+        """Return whether a transaction was committed whose session broke before saying so.
 
-        False as well where the server cannot be asked for too long: then it counts as not said, and
-        whoever tries again begins from the rows.
+        False also if the server cannot be asked for too long: then the commit counts as failed, and
+        a retry begins from the rows.
         """
         until = time.monotonic() + DOUBT
         while True:
@@ -333,31 +332,31 @@ class PostgresDatabase:
             time.sleep(0.1)
 
     def give_back(self, tx: Transaction, spare: float) -> bool:
-        """Nothing: the server vacuums by itself."""
+        """Return False: the server vacuums by itself."""
         return False
 
     def write_back(self) -> None:
-        """Nothing: the server's log is its own."""
+        """Do nothing: the server manages its own log."""
 
     def rewrite(self) -> str:
-        """Nothing: the server vacuums by itself."""
+        """Return "" and do nothing: the server vacuums by itself."""
         return ""
 
     def sync(self) -> None:
-        """Nothing: every commit waits for the disk."""
+        """Do nothing: every commit waits for the disk."""
 
     def disconnect(self) -> None:
-        """Give back the sessions."""
+        """Close the idle sessions."""
         idle, self._idle = self._idle, []
         for session in idle:
             session.close()
 
     def close(self) -> None:
-        """Nothing more is held."""
+        """Close the idle sessions; no lock is held."""
         self.disconnect()
 
 
 def _begin_session(connection: psycopg.Connection[Any], _record: object) -> None:
-    """SQLAlchemy's own connections, which migrate, look into our schema as well."""
+    """Set the search path of SQLAlchemy's own connections, which migrations use."""
     connection.execute(f"SET search_path TO {SCHEMA}")
     connection.commit()

@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL, as it is begun and used; by one thread at a time."""
+"""One connection to PostgreSQL, used by one thread at a time, with its transactions."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class ServerSession:
     """One connection to the server, used by one thread at a time.
 
-    Statements go to libpq by psycopg's own wrapper of it, and values by its adapters: a cursor,
-    which could also be asked for what we never ask, takes three times as long.
+    Statements go directly to libpq through psycopg's wrapper, and values through its adapters: that
+    takes a third of the time of a psycopg cursor.
     """
 
     __slots__ = ("_adapter", "_ending", "_libpq", "_lost", "_met", "_prepared", "number", "raw")
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
-        """`raw`: outside a transaction, which only begins where it is told."""
+        """Use the connection `raw`, which must be outside a transaction and in autocommit mode."""
         self.raw = raw
         self._libpq = raw.pgconn
         self._adapter = Transformer(raw)
@@ -68,33 +68,33 @@ class ServerSession:
 
     @property
     def is_free(self) -> bool:
-        """Whether the next transaction may begin on it."""
+        """Return whether the next transaction may begin on this session."""
         return self._ending or self.status == TransactionStatus.IDLE
 
     @property
     def status(self) -> int:
-        """Where it stands: one of psycopg's TransactionStatus."""
+        """Return the connection's state, one of psycopg's TransactionStatus."""
         return self._libpq.transaction_status
 
     @property
     def is_broken(self) -> bool:
-        """Whether the connection is gone."""
+        """Return whether the connection is lost or closed."""
         return self._lost or self.raw.closed or self.raw.broken
 
     def begin(self, sql: str) -> None:
-        """Begin a transaction; of one that writes the number is known then."""
+        """Begin a transaction; set `number` if `sql` returns the transaction's number."""
         self._ending = False
         found = self._rows(self._libpq.exec_(sql.encode()))[0]  # libpq reads the last end first
         if found:
             (_, self.number) = found[0]
 
     def end_reading(self) -> None:
-        """Commit what has only read; nobody waits until the server has heard."""
+        """Send the COMMIT of a read-only transaction without waiting for the answer."""
         self._libpq.send_query(b"COMMIT")
         self._ending = True
 
     def run(self, sql: str, values: list[Any]) -> tuple[list[Row], int]:
-        """The rows that one statement with places ($1) returns, and how many it changed."""
+        """Run one statement with placeholders ($1); return its rows and how many it changed."""
         given: Any = self._adapter.dump_sequence(values, _AS_TEXT * len(values)) if values else ()
         name = self._prepared.get(sql)
         if name is None and sql in self._met and len(self._prepared) < PREPARED:
@@ -108,7 +108,7 @@ class ServerSession:
         return self._rows(self._libpq.exec_params(sql.encode(), given))
 
     def ask(self, sql: str, values: Any = None) -> tuple[list[Row], int]:
-        """The same of a text in the driver's own words (%s)."""
+        """Run one statement in psycopg's style (%s); return its rows and how many it changed."""
         cursor = self.raw.execute(sql, values, prepare=False)
         return (cursor.fetchall() if cursor.description else []), cursor.rowcount
 
@@ -117,16 +117,16 @@ class ServerSession:
         self._rows(self._libpq.exec_(sql.encode()))
 
     def do(self, sql: str) -> None:
-        """Run statements without values, which may take long: an interrupt ends the wait."""
+        """Run statements without values that may take long; an interrupt ends the wait."""
         self.raw.execute(sql, prepare=False)
 
     def close(self) -> None:
-        """End it; what it had begun is rolled back."""
+        """Close the connection; an open transaction is rolled back."""
         with suppress(psycopg.Error):
             self.raw.close()
 
     def _rows(self, result: PGresult) -> tuple[list[Row], int]:
-        """What came of a statement: its rows, and how many it changed; raises psycopg.Error."""
+        """Return a result's rows and how many were changed; psycopg.Error for a failure."""
         status = result.status
         if status == ExecStatus.TUPLES_OK:
             many = result.ntuples
@@ -143,7 +143,7 @@ class ServerSession:
 
 
 def connect(**given: Any) -> ServerSession:
-    """A session with our settings; psycopg.Error where the server cannot be reached."""
+    """Return a new session with the settings applied; psycopg.Error if that fails."""
     given = {**ON_THE_LINE, **given}
     session = ServerSession(psycopg.connect(**given, autocommit=True))
     session.do("; ".join(SETTINGS))

@@ -1,4 +1,4 @@
-"""Programs that ask for approvals: their keys (no secret is stored) and their requests."""
+"""Programs that ask for approvals: their API keys (no secret is stored) and their requests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable_rows, rows
 
-# The keys by which programs ask: whose each is and what it may ask for. No secret of one is
-# kept.
+# API keys of programs: who answers for each, and what it may ask for. No secret is stored.
 
 
 class ClientKey(Row, table=True):
@@ -40,21 +39,22 @@ class ClientKey(Row, table=True):
 
     @property
     def is_account(self) -> bool:
-        """Whether it stands for the bot's own account, which asks at the bot's socket by no key."""
+        """Return whether the key stands for the bot's own account, which asks at the socket."""
         return not self.name
 
     def may_ask_for(self, tool: str) -> bool:
-        """Whether one of its patterns covers the name of this tool or action."""
+        """Return whether one of the key's patterns matches the name of this tool or action."""
         return any(fnmatchcase(tool, each) for each in self.patterns)
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What it may ask for; `*` stands for any letters."""
+        """Return the patterns of what the key may ask for; `*` matches any letters."""
         return tuple(json.loads(self.tools))
 
     def is_successor_of(self, other: ClientKey) -> bool:
-        """Whether it may see and do what that other key of its name was for: the same person
-        answers for both, and they may ask for the same.
+        """Return whether this key may see and continue what the other key of its name requested.
+
+        That needs the same person to answer for both, and the same permissions.
         """
         if self.id == other.id:
             return True
@@ -66,9 +66,9 @@ class ClientKey(Row, table=True):
 
 
 def account_key(team: str) -> ClientKey:
-    """What stands for the bot's own account: it may ask for anything, in any colleague's name.
+    """Return the key that represents the bot's own account: any tool, in any colleague's name.
 
-    It is never stored, is good for nothing but the socket beside the record, and has no secret.
+    It is never stored, is good only for the socket beside the database, and has no secret.
     """
     return ClientKey(
         id="",
@@ -107,11 +107,11 @@ _NAMED = (
 
 
 def make_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
-    """Let a program ask from now on; False where one of that name may already, unless the new key
-    is to hold `beside` it, for the same.
+    """Store a new API key; False if its name has a valid key, unless `beside` allows a second one.
 
-    `by`: who made it, for the audit. A name whose key was revoked may be used again. A new key for
-    the same person and the same tools goes on with what the old one had asked, any other does not.
+    `by`: who made it, for the audit. `beside`: accept the new key next to the old one if both have
+    the same person and tools. A name whose key was revoked may be used again. Only a new key for
+    the same person and tools can go on with the old one's requests.
     """
     there = current_key(tx, row.team, row.name)
     if there is not None and not (beside and row.is_successor_of(there)):
@@ -131,29 +131,27 @@ def make_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) 
 
 
 def get_key(tx: Transaction, key_id: str) -> ClientKey | None:
-    """The key of that id, revoked or not; None where there is none."""
+    """Return the key with that id, revoked or not; None if there is none."""
     return first(tx, ClientKey, _GET, id_=key_id)
 
 
 def current_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
-    """The key of that name that holds, the newest of several; None where there is none."""
+    """Return the newest valid key of that name; None if there is none."""
     return first(tx, ClientKey, _NAMED, team_=team, name_=name)
 
 
 def key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
-    """The key that had that name then; None where there was none yet."""
+    """Return the newest key of that name made at or before `at`; None if there is none."""
     return first(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
 
 
 def all_keys(tx: Transaction) -> list[ClientKey]:
-    """All keys, revoked ones among them, the oldest first."""
+    """Return all keys, oldest first, including revoked ones."""
     return rows(tx, ClientKey, _EVERY)
 
 
 def revoke_key(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
-    """Let the program of that name ask no more, or nobody by the one key that is named by its id;
-    False where there is none that holds.
-    """
+    """Revoke the key with that id, or all valid keys of that name; False if there is none."""
     one = get_key(tx, name.removeprefix("csk_").removesuffix("_…"))
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
     found = found or rows(tx, ClientKey, _NAMED, team_=team, name_=name)
@@ -164,7 +162,7 @@ def revoke_key(tx: Transaction, team: str, name: str, by: str, *, at: datetime) 
     return bool(found)
 
 
-# Calls that a program executes itself: claimed once, held for a while, reported by who has it.
+# Calls that a program runs itself: claimed once, held by a lease, reported by the claimant.
 
 LEASE = timedelta(minutes=5)  # that a claim holds without a sign of life, unless it says longer
 _CLAIM = (
@@ -190,9 +188,9 @@ _NEXT = select(func.min(col(Call.held_until))).where(*_HELD)
 
 
 def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, actor: str) -> bool:
-    """Give an approved call to this claimant (a hash), and have its run go on to start it.
+    """Assign an approved call to this claimant (a hash), and let its run go on to start it.
 
-    False where it is no longer to be had.
+    False if the call cannot be claimed any more.
     """
     given = {"id_": call.id, "revision_": call.revision, "claimant": claimant}
     if tx.execute(_CLAIM, given).rowcount != 1:
@@ -205,18 +203,18 @@ def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, acto
 
 
 def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) -> bool:
-    """Hold a claimed call for so long from now on; False where it is no longer under way."""
+    """Extend a claimed call's lease to `at + lease`; False if the call is no longer running."""
     given = {"id_": call.id, "claimant_": call.claimant, "held_until": at + lease}
     return tx.execute(_RENEW, given).rowcount == 1
 
 
 def lapsed_claims(tx: Transaction, now: datetime) -> list[Call]:
-    """Claimed calls of whose program nothing was heard in time."""
+    """Return the claimed calls whose program has not reported before the lease expired."""
     return readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
 
 
 def next_claim_lapse(tx: Transaction) -> datetime | None:
-    """When the next of them lapses."""
+    """Return when the next claim's lease expires; None if no call is claimed and running."""
     found: datetime | None = tx.scalar(_NEXT)
     return found
 
@@ -264,22 +262,23 @@ _MARK = (
 
 
 def delivery_key(client: str, key: str) -> str:
-    """What a delivery is called that this client asked with a key of its own."""
+    """Return the delivery key for a request that this client sent with its own idempotency key."""
     return f"program@{client}:{key}" if client else f"program:{key}"
 
 
 def has_asked(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
-    """Whether this client has asked something with this key of its own; `while_open`: and it goes
-    on.
+    """Return whether this client has sent a request with this idempotency key.
+
+    `while_open`: only count a request that is not over.
     """
     found = inbox.find(tx, delivery_key(client, key))
     return found is not None and not (while_open and _is_over(tx, found.run_id))
 
 
 def release_delivery_key(tx: Transaction, name: str) -> None:
-    """Have what a delivery is called be free again, where its request is over.
+    """Free a delivery key for reuse if its request is over.
 
-    The delivery stays, and is called something else.
+    The delivery stays, under another key.
     """
     found = inbox.find(tx, name)
     if found is not None and _is_over(tx, found.run_id):
@@ -287,7 +286,7 @@ def release_delivery_key(tx: Transaction, name: str) -> None:
 
 
 def _is_over(tx: Transaction, run_id: str | None) -> bool:
-    """Whether nothing more will come of a request, unless people say what became of it."""
+    """Return whether a request has ended, apart from people resolving an UNKNOWN call."""
     found = calls.of_run(tx, run_id or "")
     if found:
         return all(each.status in CALL_FINAL or each.status is CallStatus.UNKNOWN for each in found)
@@ -296,22 +295,22 @@ def _is_over(tx: Transaction, run_id: str | None) -> bool:
 
 
 def request_with_key(tx: Transaction, key: ClientKey, idempotency: str) -> str | None:
-    """The request that this key asked with a key of its program's own; None for none."""
+    """Return the id of this key's request with that idempotency key; None if there is none."""
     found = inbox.find(tx, delivery_key(key.name, idempotency))
     run = runs.get(tx, found.run_id) if found is not None and found.run_id else None
     return run.id if run is not None and belongs_to(tx, run, key) else None
 
 
 def first_question_of(tx: Transaction, run_id: str) -> Delivery | None:
-    """What a program asked when this request began; None where no program did."""
+    """Return the delivery with which a program started this request; None if no program did."""
     return first(tx, Delivery, _BEGAN_WITH, run_=run_id)
 
 
 def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
-    """Whether this key asked the request, or goes on for the one that did.
+    """Return whether this key, or one that it succeeds, made the request.
 
-    Its first row says which that was; one of an earlier build or a purged one does not, and then it
-    is the one that had the name at that time.
+    The request's first delivery names the key. An older or purged one does not; then the key that
+    had the name at that time counts.
     """
     if (run.source, run.client, run.team) != (RunSource.PROGRAM, key.name, key.team):
         return False
@@ -330,8 +329,9 @@ def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
 def requests_of_key(
     tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
 ) -> list[tuple[Run, bool]]:
-    """So many requests of this key's name, the newest first, from this time and id back; with each
-    whether it belongs to the key.
+    """Return up to `most` requests of this key's name, newest first, before that time and id.
+
+    With each: whether the request belongs to the key.
     """
     at, run_id = before
     values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": most}
@@ -341,12 +341,12 @@ def requests_of_key(
 def time_of_earlier_request(
     tx: Transaction, client: str, number: int, since: datetime
 ) -> datetime | None:
-    """When this client asked its last request but `number` - 1; None if not after `since`."""
+    """Return when this client made the `number`-th newest request; None if not after `since`."""
     values = {"client_": client, "since_": since, "earlier_": number - 1}
     found: datetime | None = tx.scalar(_ASKED, values)
     return found
 
 
 def status_marks(tx: Transaction, run_ids: Iterable[str]) -> Mapping[str, Mark]:
-    """How these requests stand, each by a mark that changes when that does."""
+    """Return for each run id a tuple that changes whenever the request's status changes."""
     return {each: tuple(tx.execute(_MARK, {"run_": each})) for each in run_ids}

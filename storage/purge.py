@@ -1,11 +1,11 @@
-"""Purging what was said in requests of long ago, so that what was decided stays verifiable.
+"""Purging of old requests' contents, such that the decisions stay verifiable.
 
-Emptied are arguments, answers and results. Transcripts, Slack's payloads, the messages to Slack and
-attached files go as a whole.
-Statuses, digests, gates, votes with their words, revisions' authors and the audit's chain stay.
+Arguments, answers and results are emptied. Transcripts, Slack's payloads, the messages to Slack and
+attached files are deleted. Statuses, digests, gates, votes with their reasons, revisions' authors
+and the audit's chain stay.
 
-It is done for a hundred requests at a time, by the indexes that there are: what that takes grows
-with what is purged, and nobody who writes beside it waits for long.
+It is done for a hundred requests at a time, through existing indexes: the time needed grows with
+what is purged, and other writers do not wait for long.
 """
 
 from __future__ import annotations
@@ -160,8 +160,9 @@ _OLD_PRIVATE = delete(Message).where(
 
 
 def due_requests(tx: Transaction, before: datetime, after: str = "", most: int = SOME) -> list[str]:
-    """Ids of requests in whose thread nothing has moved since then and nothing is open: the next
-    ones behind that id, in order.
+    """Return ids of requests with nothing open and no change in their thread since `before`.
+
+    At most `most`, in order, beginning after the id `after`.
     """
     return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after, "most_": most}))
 
@@ -169,9 +170,7 @@ def due_requests(tx: Transaction, before: datetime, after: str = "", most: int =
 def purge_requests(
     tx: Transaction, run_ids: Iterable[str], before: datetime, *, at: datetime, actor: str
 ) -> list[Run]:
-    """Empty these requests (SOME at most), and write down that they were, in one row; returns
-    those that were still due.
-    """
+    """Empty these requests (SOME at most), with one audit row; return those that were still due."""
     found = rows(tx, Run, _STILL_DUE, before_=before, **ids_by_place(run_ids))
     if found:
         ids = [run.id for run in found]
@@ -185,7 +184,7 @@ def purge_requests(
 
 
 def empty_requests(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
-    """Mark these requests (SOME at most) as purged and empty them; the audit is the caller's."""
+    """Mark these requests (SOME at most) as purged and empty them; the caller writes the audit."""
     tx.overwrite()
     places = ids_by_place(run_ids)
     tx.execute(_MARK, {**places, "at_": at})
@@ -194,15 +193,15 @@ def empty_requests(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> 
 
 
 def last_delivery(tx: Transaction) -> int:
-    """The number of the newest delivery; 0 for none."""
+    """Return the `seq` of the newest delivery; 0 if there is none."""
     return int(tx.scalar(_LAST))
 
 
 def purge_clicks(tx: Transaction, before: datetime, after: int = 0, most: int = MANY) -> int:
-    """Take away clicks, dialogs and events that Slack delivered before then, and empty what else
-    began no request; returns how many deliveries.
+    """Delete old clicks, dialogs and events, and empty old messages that started no request.
 
-    Looked at are so many deliveries behind that number.
+    Considers the deliveries before `before` with the next `most` numbers after `after`. Returns how
+    many were changed.
     """
     tx.overwrite()
     given = {"before_": before, "after_": after, "until_": after + most}
@@ -211,12 +210,12 @@ def purge_clicks(tx: Transaction, before: datetime, after: int = 0, most: int = 
 
 
 def purge_delegations(tx: Transaction, before: datetime) -> None:
-    """Empty what givers said of delegations that had ended by then."""
+    """Erase the givers' notes of delegations that had ended by then."""
     tx.overwrite()
     tx.execute(_OLD_DELEGATIONS, {"before_": before})
 
 
 def ids_by_place(run_ids: Iterable[str]) -> Mapping[str, str]:
-    """The ids by the names of their places; those that are left over hold what is no id."""
+    """Return the ids by the statement's parameter names; unused ones get a value that is no id."""
     given = dict.fromkeys((each.key for each in RUNS), "-")
     return given | {f"run_{number}": each for number, each in enumerate(run_ids)}

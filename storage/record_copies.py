@@ -1,6 +1,7 @@
-"""All rows of one record into another, in one transaction on either side; of any kind of database.
+"""Copies all rows of one record into another, between any kinds of database.
 
-What a record says of itself as a copy stays behind, and the schema is made beforehand.
+Each side uses one transaction. The source's own copy note is not copied, and the target's schema
+must exist.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from storage.transaction import Transaction, driver_error, first, insert_into
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
-# What a record says of itself where it is a copy, or was left for one.
+# The copy note: a record states that it is a copy, or was left for one.
 
 
 class CopyNote(Row, table=True):
@@ -45,21 +46,21 @@ class CopyNote(Row, table=True):
 
     @property
     def head(self) -> Head:
-        """How far the audit had come."""
+        """Return the audit's head at the time of the copy."""
         return Head(self.head_seq, self.head_hash)
 
     @property
     def known(self) -> list[str]:
-        """What of the record was not sound when it was copied."""
+        """Return the problems that the record had when it was copied."""
         found: list[str] = json.loads(self.problems)
         return found
 
     def is_sealed_by(self, chain: Chain) -> bool:
-        """Whether it is as it was written, under the key of `chain`."""
+        """Return whether the note is unchanged, judged by its seal and the keys of `chain`."""
         return self.seal == _seal(self, chain.of(self.key_id) or chain)
 
     def missing(self, counts: Mapping[str, int]) -> str:
-        """Which table does not have the rows it should have; "" where all do."""
+        """Return which tables do not have the recorded number of rows; "" if all do."""
         due: dict[str, int] = json.loads(self.counts)
         there = {name: counts.get(name, 0) for name in due}
         odd = [
@@ -74,23 +75,23 @@ _FIRST = select(CopyNote).order_by(col(CopyNote.seq)).limit(1)
 
 
 def read_copy_note(tx: Transaction) -> CopyNote | None:
-    """What the record says of itself; None where it is no copy."""
+    """Return the record's copy note; None if it is not a copy."""
     return first(tx, CopyNote, _FIRST)
 
 
 def write_copy_note(tx: Transaction, row: CopyNote) -> None:
-    """Have the record say this of itself, and nothing else."""
+    """Store this as the record's only copy note."""
     delete_copy_note(tx)
     tx.execute(insert_into(CopyNote), values(row))
 
 
 def delete_copy_note(tx: Transaction) -> bool:
-    """Have it say nothing of that kind; whether it did."""
+    """Delete the record's copy note; True if there was one."""
     return tx.execute(delete(CopyNote)).rowcount > 0
 
 
 def sealed_copy(row: CopyNote, chain: Chain) -> CopyNote:
-    """The row with its seal, under the key of `chain`."""
+    """Return the note with its seal, made with the key of `chain`."""
     mine = columns.altered_row(row, key_id=chain.key_id)
     return columns.altered_row(mine, seal=_seal(mine, chain))
 
@@ -108,24 +109,24 @@ _APART = {str(each.__tablename__) for each in (CopyNote, ChannelQueue, Pause, Re
 
 
 class LostRowsError(Exception):
-    """The rows that are to be copied cannot be read; says of which table, and why."""
+    """Raised when rows to be copied cannot be read; it names the table and the reason."""
 
 
 def record_tables() -> list[Table]:
-    """The tables that make up the record, each behind those that it refers to."""
+    """Return the tables that make up the record, each after those that it refers to."""
     return [each for each in SQLModel.metadata.sorted_tables if each.name not in _APART]
 
 
 def counts(tx: Transaction) -> dict[str, int]:
-    """How many rows each of them has."""
+    """Return the number of rows in each table of the record."""
     return {each.name: _count(tx, each) for each in record_tables()}
 
 
 def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
-    """Copy every row of `source` into the empty tables of `target`; returns how many, by table.
+    """Copy every row of `source` into the empty tables of `target`; return how many, by table.
 
-    Raises LostRowsError for what is wrong with the source, SQLAlchemy's DBAPIError for what the
-    target does not take, and ValueError where rows are missing there afterwards.
+    Raises LostRowsError for faults of the source, SQLAlchemy's DBAPIError if the target refuses
+    rows, and ValueError if rows are missing there afterwards.
     """
     found = {}
     for tx in (source, target):
@@ -142,7 +143,7 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
 
 
 def _take_time(tx: Transaction) -> None:
-    """Let no server end this transaction for taking long, or for reading what it was told."""
+    """Lift the server's time limits for this transaction."""
     if tx.dialect.name != "sqlite":
         for limit in ("statement_timeout", "lock_timeout"):
             tx.exec_driver_sql(f"SET LOCAL {limit} TO 0")
@@ -163,7 +164,7 @@ def _columns(tx: Transaction, table: Table) -> str:
 
 
 def _rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
-    """Every row, in the order of the key, a few thousand at a time."""
+    """Yield every row in the order of the primary key, read a few thousand at a time."""
     key = ", ".join(_named(tx, each.name) for each in table.primary_key.columns)
     where = f"{_named(tx, table.name)} ORDER BY {key}"
     sql = f"SELECT {_columns(tx, table)} FROM {where}"  # noqa: S608 # our own names
@@ -197,12 +198,12 @@ def _insert(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> Non
 
 
 def _without_nul(value: Any) -> Any:
-    """The value; only the words of people and tools may hold what is replaced, never the sealed."""
+    """Return the value with NUL characters replaced; only free text can contain them."""
     return value.replace(NUL, INSTEAD) if isinstance(value, str) and NUL in value else value
 
 
 def _count_on(tx: Transaction) -> None:
-    """Have each sequence go on behind the last number that was copied."""
+    """Set each sequence to continue after the last copied number."""
     for table in record_tables():
         if "seq" in table.columns:
             name = _named(tx, table.name)

@@ -1,8 +1,7 @@
-"""What replicas share beside the record: who is alive, who sends to which channel, and what Slack
-wants to be asked no more for a while.
+"""State that replicas share: heartbeats, which replica sends to which channel, Slack's pauses.
 
-A replica is a process that works on this database beside others. None of this is the record's:
-without it nothing is lost, and it makes itself anew.
+A replica is a process that works on this database beside others. None of this is part of the
+record: if it is lost, it is rebuilt.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from storage.models import Audit, Delivery
 from storage.states import DeliveryKind
 from storage.transaction import Transaction, insert_of, readable_rows
 
-# The newest moment that the record holds: time goes on from there, whatever a clock says.
+# The newest time in the database: time continues from there even if a clock is set back.
 
 LOOKED_AT = 1000  # rows of a kind, newest first: a clock that was set back left some out of order
 
 
 def _newest_of(seq: Any, at: Any) -> Select[Any]:
-    """The newest time among the last rows of one table."""
+    """Return a query for the newest time among the last rows of one table."""
     last = select(at.label("at")).order_by(seq.desc()).limit(LOOKED_AT).subquery()
     return select(func.max(last.c.at))
 
@@ -37,9 +36,9 @@ _DELIVERED = _newest_of(col(Delivery.seq), col(Delivery.received_at))
 
 
 def newest_moment(tx: Transaction) -> datetime | None:
-    """When something was last stored; None where nothing was.
+    """Return the time of the newest audit row or delivery; None if there is none.
 
-    Whatever is done is in the audit, and whatever arrived is in the inbox.
+    Every action is in the audit, and everything that arrived is in the inbox.
     """
     found = [tx.scalar(_AUDITED), tx.scalar(_DELIVERED)]
     return max((each for each in found if each is not None), default=None)
@@ -96,14 +95,14 @@ _EVENTS = (
 
 @cache
 def _beat(dialect: str) -> Any:
-    """The upsert of one replica; built once for each kind of database, as those below."""
+    """Return the upsert of a replica's heartbeat; built once for each kind of database."""
     made = insert_of(dialect)(Replica).values(id=bindparam("id"), until=bindparam("until"))
     return made.on_conflict_do_update(index_elements=["id"], set_={"until": made.excluded.until})
 
 
 @cache
 def _take(dialect: str) -> Any:
-    """The upsert of a lane of nobody's, or of one who is no more."""
+    """Return the upsert that takes a channel queue whose replica is unknown or may be replaced."""
     made = insert_of(dialect)(ChannelQueue).values(
         channel=bindparam("channel"), replica=bindparam("replica")
     )
@@ -119,7 +118,7 @@ def _take(dialect: str) -> Any:
 
 @cache
 def _pause(dialect: str) -> Any:
-    """The upsert of a pause; the longer of two holds."""
+    """Return the upsert of a pause; the longer of two holds."""
     names = ("method", "channel", "until")
     made = insert_of(dialect)(Pause).values(**{name: bindparam(name) for name in names})
     return made.on_conflict_do_update(
@@ -130,42 +129,43 @@ def _pause(dialect: str) -> Any:
 
 
 def heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
-    """This replica is alive until then."""
+    """Record that this replica is alive until then."""
     tx.execute(_beat(tx.dialect.name), {"id": replica, "until": until})
 
 
 def leave_replicas(tx: Transaction, replica: str) -> None:
-    """This replica is no more; its channels are free."""
+    """Remove this replica, and free its channel queues."""
     tx.execute(_MINE, {"replica_": replica})
     tx.execute(_GONE, {"replica_": replica})
 
 
 def tidy(tx: Transaction, now: datetime, gone: Collection[str]) -> None:
-    """Take away the replicas that are `gone`, and pauses whose time is over."""
+    """Delete the replicas in `gone`, and the pauses that are over."""
     for replica in gone:
         tx.execute(_GONE, {"replica_": replica})
     tx.execute(_PAUSED_BEFORE, {"now_": now})
 
 
 def alive_replicas(tx: Transaction, now: datetime) -> set[str]:
-    """The ids of the replicas that are alive."""
+    """Return the ids of the replicas whose heartbeat is still valid."""
     return set(tx.scalars(_ALIVE, {"now_": now}))
 
 
 def latest_heartbeats(tx: Transaction) -> dict[str, datetime]:
-    """The latest beat of each replica: until when it says that it is alive."""
+    """Return for each replica until when its latest heartbeat is valid."""
     return dict(tuple(row) for row in tx.execute(_BEATS))
 
 
 def senders(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
-    """The replica that sends to each channel, where one does that is not `gone`."""
+    """Return the replica that sends to each channel, without unknown ones and `gone` ones."""
     living = latest_heartbeats(tx).keys() - set(gone)
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
 def take_channel_queue(tx: Transaction, channel: str, replica: str, gone: Collection[str]) -> bool:
-    """This replica sends to the channel from now on; False while another does that is not `gone`,
-    which the caller has watched.
+    """Make this replica the sender to the channel; False if another live one is.
+
+    `gone`: replicas that the caller has found to be dead.
     """
     holder = tx.scalar(_HOLDER, {"channel_": channel})
     instead = holder if holder in gone else replica  # by the time it is taken another may have it
@@ -174,26 +174,26 @@ def take_channel_queue(tx: Transaction, channel: str, replica: str, gone: Collec
 
 
 def give_up_channel_queue(tx: Transaction, channel: str, replica: str) -> None:
-    """This replica sends to the channel no more."""
+    """Stop this replica from being the sender to the channel."""
     tx.execute(_GIVEN_UP, {"channel_": channel, "replica_": replica})
 
 
 def pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
-    """Slack wants to be asked no more until then; the longer of two pauses holds."""
+    """Store until when Slack must not be asked with this method; the longer of two pauses holds."""
     tx.execute(_pause(tx.dialect.name), {"method": method, "channel": channel, "until": until})
 
 
 def pauses(tx: Transaction, now: datetime) -> PauseEnds:
-    """The pauses that last, by method and channel."""
+    """Return the end of each pause that is not over, by method and channel."""
     found = tx.execute(_PAUSES, {"now_": now})
     return {(method, channel): until for method, channel, until in found}
 
 
 def newest(tx: Transaction) -> int:
-    """The `seq` of the newest delivery, 0 when there is none."""
+    """Return the `seq` of the newest delivery; 0 if there is none."""
     return int(tx.scalar(_NEWEST) or 0)
 
 
 def events_after(tx: Transaction, seq: int) -> list[Delivery]:
-    """What Slack has told of people, groups and channels since that delivery."""
+    """Return Slack's events about people, groups and channels stored after that delivery."""
     return readable_rows(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)

@@ -1,4 +1,4 @@
-"""Queries for what people look up: waiting and recent requests, decisions, one by its link."""
+"""Queries for what people look up: waiting calls, recent requests, decisions, one by its link."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, first, readable_rows, rows
 
-# Queries for the Home tab: what waits in a workspace, what one person asked for of late.
+# Queries for the Home tab: a workspace's waiting calls, one person's recent requests.
 
 _WAITING = (
     select(Call)
@@ -36,8 +36,10 @@ _HOME_CHANNEL = col(Run.channel).concat(
 
 
 def _recent(*where: ColumnElement[bool]) -> Select[Any]:
-    """A person's newest requests. One that has not moved since a moment was not made since then:
-    so as many that moved lately, by the index on that, say how far back there are others.
+    """Return a query for a person's newest requests.
+
+    A request that has not changed since a moment was not made since then: so the `most_` that
+    changed last, found by an index, tell how far back the newest ones can be.
     """
     moved = col(Run.updated_at)
     lately = select(col(Run.created_at)).where(*where).order_by(moved.desc())
@@ -54,10 +56,10 @@ _OF_LATE_IN = _recent(*_HOME_MINE, bindparam("channel_") == _HOME_CHANNEL)
 def waiting_calls(
     tx: Transaction, team: str, at: datetime, most: int, status: CallStatus = CallStatus.PENDING
 ) -> list[Call]:
-    """The calls of a workspace that wait for people at that moment, the first deadline first.
+    """Return a workspace's calls that wait for people at that moment, earliest deadline first.
 
-    At most so many, whoever may decide them. `status`: PENDING, or UNKNOWN for those of which
-    somebody has to say what became of them.
+    At most `most`, for all approvers. `status`: PENDING, or UNKNOWN for those whose outcome a
+    person has to report.
     """
     given = {"team_": team, "at_": at, "most_": most, "status_": status}
     return readable_rows(tx, Call, col(Call.id), _WAITING, **given)
@@ -66,7 +68,7 @@ def waiting_calls(
 def recent_requests(
     tx: Transaction, team: str, person: str, most: int, channel: str = ""
 ) -> list[Run]:
-    """The newest requests of a person, at most so many; `channel`: of that one only.
+    """Return up to `most` of a person's newest requests; `channel`: of that channel only.
 
     A sub-agent's run is part of its request.
     """
@@ -118,8 +120,10 @@ _IN_CHANNEL = bindparam("channel_") == _CHANNEL
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """How one kind of a person's decisions is found: among the newest rows, and whether there are
-    more; then, knowing when the last of those that are wanted was decided at the earliest, of all.
+    """The queries for one kind of a person's decisions.
+
+    One finds them among the newest rows, one tells whether there are more, and one finds all since
+    the earliest time that the last wanted one can have.
     """
 
     newest: Select[Any]
@@ -127,7 +131,7 @@ class _Search:
     all: Select[Any]
 
     def within(self) -> _Search:
-        """In one channel."""
+        """Return the same queries limited to one channel."""
         return _Search(self.newest.where(_IN_CHANNEL), self.more, self.all.where(_IN_CHANNEL))
 
 
@@ -166,8 +170,9 @@ _BY_DIGEST = (
 def decided_calls(
     tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
 ) -> list[Call]:
-    """The calls decided since then by this person or on their requests, the newest first;
-    `channel`: of that one only.
+    """Return the calls decided since then by this person or on their requests, newest first.
+
+    `channel`: of that channel only.
     """
     given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": most}
     given |= {"channel_": channel} if channel else {}
@@ -182,7 +187,7 @@ def decided_calls(
 
 
 def request_by_id(tx: Transaction, team: str, text: str) -> Run | None:
-    """The request of that id, or of the call of that id or fingerprint ("#1a2b3c4d")."""
+    """Return the request with that id, or whose call has that id or digest ("#1a2b3c4d")."""
     run = runs.get(tx, text)
     call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
     run = runs.get(tx, call.run_id) if call else run
@@ -190,7 +195,7 @@ def request_by_id(tx: Transaction, team: str, text: str) -> Run | None:
 
 
 def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
-    """The one call whose fingerprint begins so; None where there is none, or are several."""
+    """Return the one call whose digest begins with this text; None if there are none or several."""
     if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
         return None
     # "g" comes after every digit of a fingerprint
@@ -199,7 +204,7 @@ def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
 
 
 def at(tx: Transaction, team: str, channel: str, ts: str, thread_ts: str) -> Run | None:
-    """The request to which a message belongs: one of ours about it, else any in its thread."""
+    """Return the request that a message belongs to: the one it is about, else any in its thread."""
     message = first(tx, Message, _AT, ts_=ts, channel_=channel)
     run = runs.get(tx, message.run_id) if message and message.run_id else None
     run = run or runs.in_thread(tx, team, channel, thread_ts)

@@ -1,6 +1,6 @@
-"""Queries over runs and the transcript of their thread.
+"""Queries over runs and the transcript of their thread, with claims and counters.
 
-Claims and leases; a status is moved only by `moves`.
+A status is changed only by `moves`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from storage.models import PURGED, Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable_rows
 
-# Runs that a worker may take, with what tells whose turn it is. Reads only.
+# Runs that a worker may take, with the facts that decide whose turn it is. Reads only.
 
 Requester = tuple[str, str, str]  # a workspace, a person, and the program that asks in their name
 
@@ -50,7 +50,7 @@ class ReadyRun:
 
 
 def _has_open(which: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Whether a plan of the run that the model has not been told of has such a call."""
+    """Return the condition that an unanswered plan of the run has a call that meets `which`."""
     ready_runs = select(col(Call.id)).join(Plan, col(Plan.id) == col(Call.plan_id))
     return ready_runs.where(
         col(Plan.run_id) == col(Run.id), col(Plan.answered).is_(False), which
@@ -83,14 +83,14 @@ _ONE_READY = _READY_RUNS.where(col(Run.id) == bindparam("id_"))
 
 
 def ready_runs(tx: Transaction, before: datetime | None = None) -> list[ReadyRun]:
-    """The runs a worker may take, oldest first; with `before`, those that were so then."""
+    """Return the runs a worker may take, oldest first; `before`: only those ready since then."""
     if before is None:
         return _ready_of(tx, _READY_RUNS, {})
     return _ready_of(tx, _LONG_READY, {"before_": before})
 
 
 def ready_run(tx: Transaction, run_id: str) -> list[ReadyRun]:
-    """That run, where a worker may take it."""
+    """Return the run in a list if a worker may take it, else an empty list."""
     return _ready_of(tx, _ONE_READY, {"id_": run_id})
 
 
@@ -101,13 +101,13 @@ def _ready_of(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[Re
     ]
 
 
-# How much somebody has asked of late: what limits are kept by.
+# How much a requester has asked recently: the basis of limits.
 
 
 def recent_runs_of(also: ColumnElement[bool]) -> ColumnElement[bool]:
-    """The requester's runs that have moved since then, or are so `also`.
+    """Return the condition for a requester's runs that changed after `since_` or meet `also`.
 
-    Each side says whose, so that each has an index; else SQLite would look through all they asked.
+    The requester is repeated on each side of the OR so that SQLite can use an index for each.
     """
     own = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
     return or_(and_(*own, col(Run.updated_at) > bindparam("since_")), and_(*own, also))
@@ -137,15 +137,16 @@ _ASKED_SINCE = (
 
 
 def count_pending_of(tx: Transaction, team: str, requester: str) -> int:
-    """How many calls of this requester wait for people, but those that keys have asked."""
+    """Return how many of this requester's calls are pending, without those asked with API keys."""
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
 def time_of_earlier_question(
     tx: Transaction, team: str, requester: str, number: int, since: datetime
 ) -> datetime | None:
-    """When people were asked about the last but `number` of this requester's calls, but those that
-    keys have asked; None if not after `since`.
+    """Return when people were asked about a requester's call, `number` before the newest one.
+
+    Calls asked with API keys do not count. None if there is none after `since`.
     """
     values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
     found: datetime | None = tx.scalar(_ASKED_SINCE, values_)
@@ -244,7 +245,7 @@ _COUNT_TURN = (
 
 @cache
 def _columns(names: tuple[str, ...]) -> Update:
-    """The update that writes these columns of one run; built once."""
+    """Return the update that writes these columns of one run; built once."""
     return (
         update(Run)
         .where(col(Run.id) == bindparam("id_"))
@@ -253,26 +254,25 @@ def _columns(names: tuple[str, ...]) -> Update:
 
 
 def get(tx: Transaction, run_id: str) -> Run | None:
-    """The run, or None."""
+    """Return the run with that id, or None."""
     return first(tx, Run, _GET, id_=run_id)
 
 
 def is_requester(tx: Transaction, run_id: str, person: str) -> bool:
-    """Whether this person asked for the run."""
+    """Return whether this person is the run's requester."""
     run = get(tx, run_id)
     return run is not None and run.requester == person
 
 
 def ready_run_ids(tx: Transaction) -> list[str]:
-    """Ids of runs a worker may take, oldest first; `storage.runs` says whose they are."""
+    """Return the ids of the runs a worker may take, oldest first."""
     return list(tx.scalars(_READY))
 
 
 def set_root(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
-    """The message that the run begins with stands there: that is its thread, and that of the
-    sub-agents it has asked; False if it has one.
+    """Set the thread of a request that had none, also for its sub-agents; False if it has one.
 
-    From now on a worker may take it.
+    From now on a worker may take the runs.
     """
     given = {"id_": run_id, "channel": channel, "thread_ts": ts}
     found = tx.scalars(_ROOTED, given)
@@ -281,35 +281,38 @@ def set_root(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
 
 
 def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
-    """The newest run of a thread, whatever its status; a sub-agent's is its parent's business."""
+    """Return the newest run of a thread, of any status, ignoring sub-agents' runs; or None."""
     return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
 
 
 def run_begun_in(
     tx: Transaction, team: str, channel: str, thread_ts: str, requester: str
 ) -> Run | None:
-    """The newest run that this person's messages in a thread are of, wherever it goes on."""
+    """Return the newest run that this person's messages in a thread belong to; or None.
+
+    The run itself may go on in another place.
+    """
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
     return first(tx, Run, _BEGUN_IN, **given, requester_=requester)
 
 
 def is_open(run: Run | None) -> bool:
-    """Whether the run is still being worked on."""
+    """Return whether the run exists and is READY, RUNNING or WAITING."""
     return run is not None and run.status in RUN_OPEN
 
 
 def is_form(run: Run | None) -> bool:
-    """Whether this is a request without the agent: with a form, or by a program."""
+    """Return whether no model proposes the run's calls: a form, program or server asked."""
     return run is not None and run.source not in MODELLED
 
 
 def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
-    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there."""
+    """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
     return moves.claim(tx, run_id, at=now, lease_until=lease_until)
 
 
 def held_by(tx: Transaction, run_id: str, fence: int) -> Run:
-    """The run, while this fence holds it; raises moves.FencedError otherwise."""
+    """Return the run if it still has this fence; raise moves.FencedError otherwise."""
     run = get(tx, run_id)
     if run is None or run.fence != fence:
         raise moves.FencedError(run_id)
@@ -317,25 +320,28 @@ def held_by(tx: Transaction, run_id: str, fence: int) -> Run:
 
 
 def unfinished(tx: Transaction) -> list[Run]:
-    """Runs that are open, and those that could not go on."""
+    """Return the runs that are open or FAILED."""
     where = col(Run.status).in_(calls.UNFINISHED)
     return readable_rows(tx, Run, col(Run.id), select(Run).where(where))
 
 
 def set_counters(tx: Transaction, run: Run, **columns: int) -> None:
-    """Set counters (turns, calls, cards, tokens, rounds)."""
+    """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
 
 
 def reword(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
-    """Remember that a message of the run now reads so; None: as when it was taken in."""
+    """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
     now |= {} if text is None else {ts: text}
     tx.execute(_columns(("reworded",)), {"id_": run.id, "reworded": json.dumps(now)})
 
 
 def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int) -> Run | None:
-    """Count one more turn of a run that is RUNNING under its fence; the row, None otherwise."""
+    """Add a turn to a run that is RUNNING under its fence; return the row, None otherwise.
+
+    A sub-agent's turn also counts for its request.
+    """
     used = {"tokens_": tokens, "calls_": calls, "cards_": cards}
     counted = first(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
     if counted is not None and counted.parent_call:  # one budget for all of its request
@@ -344,14 +350,14 @@ def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int
 
 
 def count_tokens(tx: Transaction, run: Run, tokens: int) -> None:
-    """Count tokens that were used beside a turn; of a sub-agent in its request as well."""
+    """Add tokens used outside a turn to the run; a sub-agent's also to its request."""
     tx.execute(_SPEND, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
 
 
 def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
-    """Tokens of all runs of this run's requester that have moved since then.
+    """Return the total tokens of this requester's runs that changed after `since`.
 
-    Each counts as a whole.
+    Each such run counts with all its tokens; RUNNING ones always count.
     """
     return int(
         tx.scalar(_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since})
@@ -360,14 +366,14 @@ def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
 
 
 def append(tx: Transaction, run: Run, body: dict[str, Any], *, at: datetime) -> None:
-    """Append one item to the run's thread, as the model sends or sees it."""
+    """Append one item to the run's transcript, as the model sends or sees it."""
     text = json.dumps(body, ensure_ascii=False)
     row = Item(run_id=run.id, turn=run.turns, body=text, created_at=at)
     tx.execute(insert_into(Item), values(row))
 
 
 def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
-    """Every item of the run's thread, in order; a sub-agent has its own."""
+    """Return every item of the run's thread, in order; a sub-agent has its own transcript."""
     given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
     found = tx.scalars(_TRANSCRIPT, {**given, "parent_call_": run.parent_call})
     # at once: several times as fast as one by one
@@ -376,21 +382,21 @@ def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
 
 
 def read_messages(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
-    """The messages among the run's items that were there at that moment, in order."""
+    """Return the user messages among the run's items that were stored by `until`, in order."""
     return [json.loads(body) for body in tx.scalars(_HEARD, {"id_": run_id, "until_": until})]
 
 
 def is_unanswered(tx: Transaction, run_id: str) -> bool:
-    """Whether the newest item of the run is a person's or a tool's, and not the model's."""
+    """Return whether the newest item of the run is a person's message or a tool's output."""
     newest = tx.scalar(_NEWEST, {"id_": run_id})
     item = json.loads(newest) if newest else {}
     return item.get("role") == "user" or item.get("type") == "function_call_output"
 
 
 def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime) -> bool:
-    """When every call of an open plan is settled, append one output each, in the model's order.
+    """Append one output for each call of an open plan, in the model's order, once all are settled.
 
-    `found`: the plan's calls as they stand. False when some are not settled.
+    `found`: the plan's calls as they are now. False if there are none or some are not settled.
     """
     if not found or not all(calls.is_settled(call) for call in found):
         return False
@@ -406,5 +412,5 @@ def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
 
 
 def free_if_decided(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
-    """WAITING -> READY once nobody has to decide any more in the open plan; True when it moved."""
+    """Change a run from WAITING to READY if none of its calls holds it up; True if it changed."""
     return moves.free_run(tx, run_id, at=at, actor=actor)

@@ -12,7 +12,7 @@ from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN, CallStatus, DeliveryStatus, RunStatus
 from storage.transaction import Transaction, readable_rows
 
-# How much waits at this moment, and since when: for those who watch the bot.
+# How much is waiting now, and since when: for the metrics.
 
 _PENDING = select(func.count(), func.min(col(Call.asked_at))).where(
     col(Call.status) == CallStatus.PENDING
@@ -32,7 +32,7 @@ _UNREAD = select(func.count(), func.min(col(Delivery.received_at))).where(
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is open."""
+    """Numbers and ages of what is open: calls, runs, messages and deliveries."""
 
     pending: int  # calls
     oldest_asked: datetime | None
@@ -44,7 +44,7 @@ class Backlog:
 
 
 def count_backlog(tx: Transaction) -> Backlog:
-    """Count it."""
+    """Return the numbers and ages of pending calls, open runs, unsent messages, new deliveries."""
     pending, asked = tx.execute(_PENDING)[0]
     unsent, first = tx.execute(_UNSENT)[0]
     unread, received = tx.execute(_UNREAD)[0]
@@ -81,9 +81,9 @@ _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
 
 
 def due_calls(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
-    """Ids of calls whose deadline has fallen at `horizon`, and of their plans; the oldest first.
+    """Return (call id, plan id) of calls whose deadline is at or before `horizon`, earliest first.
 
-    A broken row is as good as any.
+    Rows with unreadable other columns are included.
     """
     nearest = next_deadline(tx)
     if nearest is None or nearest > horizon:
@@ -93,18 +93,18 @@ def due_calls(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
 
 
 def next_deadline(tx: Transaction) -> datetime | None:
-    """The nearest deadline of a call that waits for people."""
+    """Return the nearest deadline of a call that waits for people; None if there is none."""
     moments = [tx.scalar(_NEXT_DEADLINE, {"status_": each}) for each in _STATUSES]
     return min((each for each in moments if each is not None), default=None)
 
 
 def calls_to_notify(tx: Transaction, now: datetime) -> list[Call]:
-    """Pending calls of which people have to be told something now, the longest due first."""
+    """Return up to 100 pending calls about which people must be notified, longest due first."""
     return readable_rows(tx, Call, col(Call.id), _TO_TELL, now_=now)
 
 
 def next_notification(tx: Transaction) -> datetime | None:
-    """When people have next to be told something about a pending call."""
+    """Return when people next have to be notified about a pending call; None if never."""
     found: datetime | None = tx.scalar(_NEXT_TELLING)
     return found
 
@@ -112,7 +112,7 @@ def next_notification(tx: Transaction) -> datetime | None:
 def mark_notified(
     tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
 ) -> bool:
-    """People have been told; False when the call has moved or changed meanwhile."""
+    """Record that people were notified about a call; False if it has changed meanwhile."""
     where = (
         col(Call.id) == call.id,
         col(Call.revision) == call.revision,

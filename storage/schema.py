@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from storage.backend import Backend
 
 
-# What shape a database has: its tables, columns, indexes and triggers, told in words.
+# The shape of a database: its tables, columns, indexes and triggers, as text by name.
 
 Shape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
 TOLD = 3  # differences that are named
 
 
 class Readable(Protocol):
-    """What answers a query: a transaction, or a connection of the driver's."""
+    """An object that can run a query: a transaction, or a wrapped driver connection."""
 
     def exec_driver_sql(self, sql: str) -> list[Row]:
-        """Return the rows."""
+        """Run the SQL text and return its rows."""
         ...
 
 
@@ -75,7 +75,7 @@ _QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
 def shape_of(asked: Readable, dialect: str) -> Shape:
-    """The shape of the database that is asked."""
+    """Return the shape of a database: each table's columns, indexes and triggers by name."""
     found: Shape = {}
     for query in _QUERIES[dialect]:
         for name, table, like in asked.exec_driver_sql(query):
@@ -84,7 +84,7 @@ def shape_of(asked: Readable, dialect: str) -> Shape:
 
 
 def statements_of_revision(revision: str, scripts: Path = SCRIPTS) -> list[str]:
-    """What makes an empty SQLite file one of that revision; none where that is not written down."""
+    """Return the DDL that creates an empty SQLite database of that revision; [] if not stored."""
     path = scripts / "shapes" / f"{revision}.sqlite.sql"
     if not path.exists():
         return []
@@ -92,7 +92,7 @@ def statements_of_revision(revision: str, scripts: Path = SCRIPTS) -> list[str]:
 
 
 def stored_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> Shape | None:
-    """The shape that a database of that revision has; None where it is not written down."""
+    """Return the shape that a database of that revision should have; None if it is not stored."""
     if dialect == "sqlite":
         made = statements_of_revision(revision, scripts)
         return _made_by(made) if made else None
@@ -111,18 +111,18 @@ def _made_by(made: list[str]) -> Shape:
 
 
 class _Raw:
-    """The driver's connection, asked as a transaction is."""
+    """A driver connection with the query method of a transaction."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
 
     def exec_driver_sql(self, sql: str) -> list[Row]:
-        """Return the rows."""
+        """Run the SQL text and return its rows."""
         return self._raw.execute(sql).fetchall()
 
 
 def differences(found: Shape, due: Shape) -> list[str]:
-    """In what a database is not as it should be, a sentence's part for each; [] where it is."""
+    """Return a phrase for each difference between the shape found and the one due; [] if equal."""
     tables = {_table(said) for said in due.values()}
     lost = {each for each in tables if f"table {each}" not in found}
     told = [f"table {each} is missing" for each in sorted(lost)]
@@ -146,8 +146,10 @@ def shape_complaint(
     *,
     reading: bool = False,
 ) -> str:
-    """Why a database of that name has not the shape of the revision that it names, or has tables of
-    ours and names none; "" where all is as it should be. Who is only `reading` needs the columns.
+    """Return why a database's shape does not match the schema revision it names; "" if it does.
+
+    Also a complaint: it has Countersign's tables and names no revision. With `reading` only the
+    columns are compared.
     """
     if revision is not None and dialect == "sqlite" and _is_as_made(asked, revision, scripts):
         return ""
@@ -175,8 +177,10 @@ def shape_complaint(
 
 
 def _is_as_made(asked: Readable, revision: str, scripts: Path) -> bool:
-    """Whether a file holds of our tables what makes that revision, word for word: then there is no
-    difference to be found, which would take ten times as long at each start.
+    """Return whether a file's schema is word for word the DDL of that revision.
+
+    Then there are no differences to be searched for, which would take ten times as long at each
+    start.
     """
     made = {" ".join(each.split()) for each in statements_of_revision(revision, scripts)}
     found = asked.exec_driver_sql(
@@ -197,7 +201,7 @@ def _read(shape: Shape) -> Shape:
 
 
 def restore_triggers(raw: sqlite3.Connection, revision: str) -> None:
-    """Give a copy the triggers of that revision which somebody took away; its rows are checked."""
+    """Create the triggers of that revision that are missing in a copy whose rows are checked."""
     there = {str(name) for (name,) in raw.execute("SELECT name FROM sqlite_master")}
     for each in statements_of_revision(revision):
         if each.startswith("CREATE TRIGGER ") and each.split()[2] not in there:
@@ -205,9 +209,9 @@ def restore_triggers(raw: sqlite3.Connection, revision: str) -> None:
 
 
 def upgrade(database: Backend, current: str | None, scripts: Path, newest: str) -> None:
-    """Bring a database from revision `current` (None: empty) to `newest` of `scripts`.
+    """Migrate a database from revision `current` (None: empty) to `newest` of `scripts`.
 
-    A file that holds rows is copied first.
+    A database with a revision is copied first, if its backend keeps such copies.
     """
     from alembic import command
     from alembic.config import Config

@@ -1,7 +1,7 @@
-"""What calls of one tool, a requester's or anyone's, add up to over a window: the sums and counts
-that policies set limits on.
+"""Sums and counts of a tool's calls over a time window, on which policies set limits.
 
-What may have happened counts, whatever became of its call.
+They are of one requester or of everybody. A call that may have had its effect counts, even if its
+outcome is unknown.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where
 
 @dataclass(frozen=True, slots=True)
 class CountedCall:
-    """One call that counts: when it ended or was decided, None until then, and its arguments
-    (canonical JSON).
+    """One call that counts: when it ended or was decided (None until then), and its arguments.
+
+    The arguments are canonical JSON.
     """
 
     at: datetime | None
@@ -80,11 +81,11 @@ def counted_calls(
     since: datetime = EVER,
     beside: Call | None = None,
 ) -> Iterator[CountedCall]:
-    """The calls of `requester` (None: of anyone) with `tool` that are open, or have run or may have
-    since then, each start that may have had its effect by itself.
+    """Yield the tool's calls that are open, or that have run or may have run since then.
 
-    `beside`: a call about to run. It does not count against itself, and an open one born after it
-    gives way to it.
+    `requester`: whose calls; None: everybody's. Each start that may have had its effect counts by
+    itself. `beside`: a call about to run; it does not count against itself, nor does an open one
+    made after it.
     """
     for _, counts in attempts(tx, team, requester, tool):
         yield counts
@@ -102,8 +103,9 @@ def counted_calls(
 def attempts(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, CountedCall]]:
-    """The starts of this person's calls (None: of anyone's) that may have had their effect all the
-    same, with the ids of their calls, in order.
+    """Yield (call id, counted call) for each start that may have had its effect, in order.
+
+    `requester`: whose calls; None: everybody's.
     """
     about = {"team_": team, "requester_": requester, "tool_": tool}
     found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
@@ -112,6 +114,6 @@ def attempts(
 
 
 def keep_attempt(tx: Transaction, call: Call, at: datetime) -> None:
-    """Have what this call may have done count on, whatever becomes of it."""
+    """Store that this call may have had its effect, so that it counts whatever its outcome."""
     row = Attempt(call_id=call.id, revision=call.revision, at=at)
     tx.execute(insert_into(Attempt), values(row))

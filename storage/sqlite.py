@@ -1,4 +1,4 @@
-"""All that is SQLite's own: one file, one process; pragmas, the lock, the append-only triggers."""
+"""The SQLite backend: one file, one process; pragmas, the lock, the append-only triggers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from storage.sqlite_connections import (
 from storage.trail import HeadFile, head_path
 from storage.transaction import Trace, Transaction, driver_error
 
-# What lies free in an SQLite file: given back to the disk bit by bit, or all at once.
+# Free pages of an SQLite file: returned to the disk step by step, or all at once.
 
 STEP = 400  # pages that are given back in one transaction
 SOON = 200  # milliseconds in which readers may end
@@ -45,13 +45,14 @@ INCREMENTAL = 2  # what SQLite answers of a file that can
 
 
 def keep_track(raw: sqlite3.Connection) -> None:
-    """Have an empty file, or one that is written anew next, keep track of what lies free in it."""
+    """Turn on incremental vacuum for a file that is empty or about to be rewritten."""
     raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
 
 
 def give_back(raw: sqlite3.Connection, spare: float) -> bool:
-    """Give STEP free pages at most back in the transaction that there is, but for that part of the
-    whole file; whether more are left.
+    """Return at most STEP free pages to the disk in this transaction; True if there are more.
+
+    `spare`: the share of the file's pages that may stay free.
     """
     if _pragma(raw, "auto_vacuum") != INCREMENTAL:
         return False
@@ -63,7 +64,7 @@ def give_back(raw: sqlite3.Connection, spare: float) -> bool:
 
 
 def write_back(raw: sqlite3.Connection) -> None:
-    """Have all of the log in the file and empty the log, unless somebody reads for longer."""
+    """Move the write-ahead log into the file and empty it, unless a reader needs it for longer."""
     waits = _pragma(raw, "busy_timeout")
     raw.execute(f"PRAGMA busy_timeout={SOON}")
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -71,9 +72,9 @@ def write_back(raw: sqlite3.Connection) -> None:
 
 
 def rewrite(raw: sqlite3.Connection, path: Path) -> str:
-    """Write the file at `path` anew without what lies free, the log emptied; why not, or "".
+    """Rewrite the file at `path` without free pages, and empty the log; return "" or why not.
 
-    Where there is no room for a second one, what can be given back bit by bit is.
+    If the disk has no room for a second copy, free pages are returned step by step instead.
     """
     size = _pragma(raw, "page_size") * (_pragma(raw, "page_count") - _pragma(raw, "freelist_count"))
     needed = 2 * size  # SQLite writes all of it aside first, and then into the log
@@ -110,14 +111,14 @@ KEPT = 8  # connections between transactions: a burst takes more, each of which 
 
 
 class AlreadyRunningError(Exception):
-    """Another process holds this database."""
+    """Raised when another process holds the lock of this database."""
 
 
 class _Idle(list[FileConnection]):
-    """Connections that nobody uses, the last one given back last."""
+    """Idle connections; the one returned last is used first."""
 
     def keep(self, connection: FileConnection) -> None:
-        """Take one back; where there are enough it is closed."""
+        """Take back a connection, or close it if there are enough."""
         if len(self) < KEPT:
             self.append(connection)
         else:
@@ -125,9 +126,9 @@ class _Idle(list[FileConnection]):
 
 
 class FileTransaction(Transaction):
-    """A transaction on a file; a durable commit is refused where that is not there any more.
+    """A transaction on a file; a durable commit fails if the file is no longer there.
 
-    Of what another commit says nobody is told before `sync`, which looks as well.
+    The contents of other commits are made public only after `sync`, which checks as well.
     """
 
     __slots__ = ("file",)
@@ -145,12 +146,12 @@ class FileTransaction(Transaction):
 
 
 class SqliteFile:
-    """One SQLite file, which one process writes; see `storage.backend.Backend`."""
+    """One SQLite file, which one process writes to; see `storage.backend.Backend`."""
 
     shared = False
 
     def __init__(self, url: URL, connect: Callable[[URL], FileConnection] = open_prepared) -> None:
-        """The file that `url` names; nothing is touched yet. `connect` makes its connections."""
+        """Set the file's URL without opening it; `connect` creates its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
@@ -163,8 +164,9 @@ class SqliteFile:
 
     @cached_property
     def engine(self) -> Engine:
-        """SQLAlchemy's, for migrations, with connections of its own; disposing of it closes the
-        idle ones here as well.
+        """Return an SQLAlchemy engine for migrations, with its own connections.
+
+        Disposing of it closes this object's idle connections as well.
         """
         engine = create_engine(
             self._url,
@@ -178,16 +180,19 @@ class SqliteFile:
 
     @property
     def held(self) -> bool:
-        """Whether this process has the lock."""
+        """Return whether this process has the lock."""
         return self._lock is not None
 
     @property
     def name(self) -> str:
-        """The file's path."""
+        """Return the file's path."""
         return str(self.path)
 
     def open(self, *, exclusive: bool) -> None:
-        """Lock it, unless not `exclusive`; AlreadyRunningError, SchemaError for another's file."""
+        """Check the file and, if `exclusive`, lock it.
+
+        Raises AlreadyRunningError, and SchemaError for another application's file.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.resolve()
         with ExitStack() as undone:
@@ -203,8 +208,9 @@ class SqliteFile:
             undone.pop_all()
 
     def _found(self) -> FileConnection | None:
-        """A first connection to the file, which nothing was done with yet; None where there is
-        none. SchemaError for another application's file.
+        """Return a first, unprepared connection to the file; None if there is no file.
+
+        Raises SchemaError for another application's file.
         """
         if not self._file.exists():
             return None
@@ -222,11 +228,11 @@ class SqliteFile:
         return connection
 
     def load_key(self) -> bytes:
-        """The key in the file beside it, made on first use."""
+        """Return the key in the file beside the database, created on first use."""
         return load_key(key_path(self.path))
 
     def prepare(self) -> None:
-        """Make the file."""
+        """Create the file if it does not exist."""
         create(self._file)
         if not self._file.stat().st_size:
             connection = open_connection(self._url)
@@ -240,28 +246,28 @@ class SqliteFile:
 
     @contextmanager
     def migrating(self) -> Iterator[None]:
-        """The lock holds off others already."""
+        """Do nothing: the lock already keeps other processes out."""
         yield
 
     def lacks_table(self, error: Exception) -> bool:
-        """Whether SQLite says so."""
+        """Return whether SQLite's error is that a table does not exist."""
         orig = getattr(error, "orig", None)
         return isinstance(error, OperationalError) and "no such table" in str(orig)
 
     def copy_before(self, revision: str) -> None:
-        """A copy of the file beside it."""
+        """Copy the file to one beside it that is named after the revision."""
         copy_to(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
     def append_only(self) -> list[str]:
-        """Triggers."""
+        """Return the DDL of the append-only triggers."""
         return append_only_triggers()
 
     def not_append_only(self) -> list[str]:
-        """Their end: a table that another one's trigger reads cannot be made anew."""
+        """Return the DDL that drops the triggers; with them, tables cannot be recreated."""
         return without_triggers()
 
     def settle(self) -> None:
-        """Let nobody but their owner read the files, and notice from now on where they go."""
+        """Make the files readable by their owner only, and start checking that they stay."""
         make_private(self._file)
         if self.held:
             kept = self._connect(self._url)
@@ -269,13 +275,13 @@ class SqliteFile:
             self._open_file = OpenFile(self.path, self._file, kept)
 
     def head_note(self, chain: Chain) -> HeadFile:
-        """The head file beside it."""
+        """Return the head file beside the database."""
         return HeadFile(head_path(self.path), chain)
 
     def begin(
         self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
     ) -> Transaction:
-        """Begin at once where it `writes`, so that reading first never fails later."""
+        """Begin a transaction; one that `writes` takes the write lock at once, before it reads."""
         idle = self._idle  # where it goes back to, and nobody looks once all were disconnected
         try:
             connection = idle.pop()
@@ -301,7 +307,7 @@ class SqliteFile:
         return tx
 
     def _connected(self) -> FileConnection:
-        """A new connection, to the file that is open; it would make one that is gone anew."""
+        """Return a new connection to the open file; fail if the file is gone, not recreate it."""
         if self._open_file is not None:
             self._unless_lost(self._open_file.is_there)
         return self._connect(self._url)
@@ -313,22 +319,22 @@ class SqliteFile:
             raise driver_error(error, DIALECT, "", ()) from error
 
     def give_back(self, tx: Transaction, spare: float) -> bool:
-        """Some hundred pages."""
+        """Return up to STEP free pages to the disk; True if there are more."""
         return give_back(tx.raw, spare)
 
     def write_back(self) -> None:
-        """A checkpoint."""
+        """Run a checkpoint that empties the write-ahead log."""
         with closing(self._connect(self._url)) as raw:
             write_back(raw)
 
     def rewrite(self) -> str:
-        """VACUUM, where there is room for it."""
+        """Run VACUUM if the disk has room for it; return "" or why not."""
         self._close_idle()  # a connection knows from its beginning whether a file keeps track
         with closing(self._connect(self._url)) as raw:
             return rewrite(raw, self._file)
 
     def disconnect(self) -> None:
-        """Close those that are idle, the last of which writes the log back."""
+        """Close the idle connections; closing the last one writes the log back."""
         self._close_idle()
         kept, self._open_file = self._open_file, None
         if kept is not None:
@@ -340,13 +346,13 @@ class SqliteFile:
             connection.close()
 
     def sync(self) -> None:
-        """Have the log on the disk; DBAPIError where it is not the one that was written."""
+        """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_file is not None:
             self._unless_lost(self._open_file.check)
         sync(self._file)
 
     def close(self) -> None:
-        """Give back connections and the lock."""
+        """Close the connections and release the lock."""
         self.disconnect()
         if self._lock is not None:
             self._lock.close()
@@ -354,13 +360,16 @@ class SqliteFile:
 
 
 def create(path: Path) -> None:
-    """Make an empty file that only its owner reads, unless there is a file; SQLite goes by it."""
+    """Create an empty file that only its owner can read, unless it exists.
+
+    SQLite gives the log the same permissions.
+    """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def make_private(path: Path) -> None:
-    """Let nobody but their owner read a database and its log, as far as that is ours to say."""
+    """Make the database and its log files readable by their owner only, if permitted."""
     for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(FileNotFoundError, PermissionError):
             if each.stat().st_mode & 0o077:
@@ -368,7 +377,10 @@ def make_private(path: Path) -> None:
 
 
 def append_only_triggers() -> list[str]:
-    """DDL that makes the append-only tables refuse update and delete, but for a purge."""
+    """Return DDL that makes the append-only tables refuse update and delete.
+
+    Only a purge is let through.
+    """
     return [
         f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
         f"{_but_for_a_purge(table, change)}"
@@ -379,7 +391,7 @@ def append_only_triggers() -> list[str]:
 
 
 def without_triggers() -> list[str]:
-    """DDL that takes them away, for the time of a migration."""
+    """Return the DDL that drops the append-only triggers for the time of a migration."""
     return [
         f"DROP TRIGGER IF EXISTS {table}_no_{change}"
         for table in APPEND_ONLY
@@ -399,10 +411,9 @@ def _but_for_a_purge(table: str, change: str) -> str:
 
 
 def lock(path: Path) -> IO[Any]:
-    """Take the exclusive lock beside the database file; the lock lives as long as the returned file
-    is open.
+    """Take the exclusive lock beside the database file, held while the returned file is open.
 
-    Raises AlreadyRunningError when another process has it.
+    Raises AlreadyRunningError if another process has it.
     """
     file = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     handle = open(file, "r+")  # noqa: SIM115 # outlives this
@@ -434,7 +445,7 @@ def sync(path: Path) -> None:
 
 
 def copy_to(engine: Engine, target: Path) -> None:
-    """A consistent copy of the whole database (VACUUM INTO), taken before a migration."""
+    """Write a consistent copy of the whole database (VACUUM INTO) to `target`."""
     with engine.connect() as connection:
         raw: Any = connection.connection.driver_connection
         # VACUUM INTO refuses a file that an earlier try left behind

@@ -1,7 +1,7 @@
-"""Whether the database that is open is still the one that its path names: there, whole, writable.
+"""SQLite connections, and checks that the open file is still the one its path names.
 
-SQLite does not say so in a log's mode. It goes on writing to a file that was removed or replaced,
-and what it writes is gone with the process.
+SQLite does not report this in write-ahead mode. It goes on writing to a file that was removed or
+replaced, and those writes are lost when the process ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-# SQLite's connections: how one is opened, what it is told first, whose tables it finds.
+# SQLite connections: opening them, their pragmas, and whether the tables are Countersign's.
 
 OURS = {"run", "call", "vote", "audit"}  # every record has these tables, of whichever build
 WAIT = 10  # seconds for a lock, also on a database that is only looked at
@@ -36,26 +36,26 @@ DIALECT = SQLiteDialect_pysqlite(dbapi=sqlite3)
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection that knows whether its commits wait until they are on the disk."""
+    """A connection that knows whether its commits wait for the disk."""
 
     waits = True
 
     def wait(self, *, waits: bool) -> None:
-        """Have the next commit wait or not. SQLite takes 10 µs for it, so it is told of changes."""
+        """Set whether commits wait for the disk; the pragma (10 µs) is run only on a change."""
         if waits is not self.waits:
             self.execute(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
             self.waits = waits
 
 
 def open_connection(url: URL) -> FileConnection:
-    """A new connection, which was told nothing yet."""
+    """Return a new connection without pragmas set."""
     (name,), options = DIALECT.create_connect_args(url)
     options = {"timeout": WAIT, **options, "check_same_thread": False}
     return sqlite3.connect(name, **options, factory=FileConnection)
 
 
 def open_prepared(url: URL) -> FileConnection:
-    """A new connection, prepared."""
+    """Return a new connection with the pragmas set."""
     connection = open_connection(url)
     try:
         prepare(connection)
@@ -66,7 +66,7 @@ def open_prepared(url: URL) -> FileConnection:
 
 
 def open_for_reading(url: URL) -> FileConnection:
-    """A new connection that only reads."""
+    """Return a new read-only connection."""
     uri = f"{Path(url.database or '').absolute().as_uri()}?mode=ro"
     return sqlite3.connect(
         uri,
@@ -79,17 +79,18 @@ def open_for_reading(url: URL) -> FileConnection:
 
 
 def foreign_file_sentence(path: Path) -> str:
-    """What to say of another application's file."""
+    """Return the message for a file that belongs to another application."""
     return f"{path} is the database of another application; name one of its own in DATABASE_URL"
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether the file at `path` holds another application's tables or marks; it is only read.
+    """Return whether the file at `path` has another application's tables or marks; it is only read.
 
-    What a death left in a journal beside it is not undone here. Of a record that is one page at
-    most, its first: a file is switched to a log by that, and then written by way of the log alone.
+    A leftover journal is not applied here, which could only affect the first page of a Countersign
+    file: it is switched to write-ahead mode with that page, and afterwards written through the log
+    alone.
 
-    Raises sqlite3.Error where it cannot be read.
+    Raises sqlite3.Error if the file cannot be read.
     """
     how = "mode=ro"
     if Path(f"{path}-journal").exists():
@@ -100,8 +101,9 @@ def is_foreign(path: Path) -> bool:
 
 
 def holds_foreign(database: sqlite3.Connection) -> bool:
-    """Whether that database has another application's tables or marks; sqlite3.Error where it
-    cannot be read.
+    """Return whether the database has another application's tables or marks.
+
+    Raises sqlite3.Error if it cannot be read.
     """
     try:
         found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -116,14 +118,14 @@ def holds_foreign(database: sqlite3.Connection) -> bool:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Install the pragmas on a connection, and end the driver's own transactions."""
+    """Set the pragmas on a connection, and turn off the driver's own transactions."""
     connection.isolation_level = None
     for pragma in PRAGMAS:
         connection.execute(pragma)
 
 
 def prepare_all(engine: Engine) -> None:
-    """Prepare every connection of SQLAlchemy's `engine`, whose transactions begin as they say."""
+    """Prepare every connection of an SQLAlchemy engine, with transactions begun as DEFERRED."""
 
     @event.listens_for(engine, "connect")
     def connect(connection: sqlite3.Connection, _record: object) -> None:
@@ -147,8 +149,9 @@ START = f"{STOPPED} Countersign is stopped in an orderly way and started again"
 
 
 class LostFileError(sqlite3.OperationalError):
-    """The open file is not what its path names any more; SQLite's own code for that goes with it,
-    which says that another try may do.
+    """Raised when the open database file is no longer the one its path names.
+
+    It carries SQLite's own error code for that, so callers treat it as a temporary fault.
     """
 
     def __init__(self, what: str, remedy: str = PUT_BACK) -> None:
@@ -158,15 +161,16 @@ class LostFileError(sqlite3.OperationalError):
 
 
 class OpenFile:
-    """The database, its log and the log's index, as they were when they were opened.
+    """The identities of the database file, its log and the log's index when they were opened.
 
-    A connection is kept to them, so that neither is closed and no other file gets their numbers.
+    A connection to them is kept open, so that no other file can get their inode numbers.
     """
 
     def __init__(self, path: Path, file: Path, connection: FileConnection) -> None:
-        """`file`: where the links of `path` lead. `connection` has read, and is closed by `close`.
+        """Remember the files; `file` is `path` with links resolved.
 
-        Raises OSError where one of them is gone already.
+        `connection` must have read already, and is closed by `close`. Raises OSError if one of the
+        files is gone already.
         """
         self.path = path
         self._kept = connection
@@ -179,9 +183,9 @@ class OpenFile:
         self._is_lost = False
 
     def check(self) -> None:
-        """Raise LostFileError where a commit would be lost; for who holds the writers' lock.
+        """Raise LostFileError if a commit would be lost; the caller holds the writers' lock.
 
-        It is cheap: three looks at names, and more only where the database was written to.
+        It is cheap: three `stat` calls, and more only if the database file was written to.
         """
         try:
             self._check()
@@ -195,11 +199,11 @@ class OpenFile:
             log.warning("the database is there again: %s", self.path)
 
     def is_there(self) -> None:
-        """Raise LostFileError where a new connection would be one to another file."""
+        """Raise LostFileError if a new connection would open another file."""
         self._found()
 
     def close(self) -> None:
-        """Close the connection that was kept; the last one writes the log back."""
+        """Close the kept connection; closing the last connection writes the log back."""
         self._kept.close()
 
     def _found(self) -> list[os.stat_result]:
@@ -240,10 +244,11 @@ class OpenFile:
         self._log_length = written.st_size
 
     def _judge(self) -> None:
-        """Look at the database alone, where all of its log is written back: in between it is half
-        old and half new, as is right. Where that cannot be done now the next commit tries again.
+        """Check the database file by itself, once all of its log is written back.
 
-        Another thread may commit meanwhile, so what is wrong has to stay so.
+        Before that the file is rightly half old and half new. If that cannot be done now, the next
+        commit tries again. Another thread may commit meanwhile, so only a fault that persists
+        counts.
         """
         for pause in (*PAUSES, None):
             try:
@@ -266,8 +271,9 @@ class OpenFile:
         return not busy and frames == done
 
     def _looked_at(self, length: int) -> tuple[int, str]:
-        """The audit's last row in the database without its log; LostFileError where that is not
-        ours, cut short, or older than it was.
+        """Return the newest audit row in the database file, read without its log.
+
+        Raises LostFileError if the file is another application's, cut short, or older than before.
         """
         changed = f"{self.path} was overwritten"
         try:
@@ -291,7 +297,7 @@ class OpenFile:
         return seq, seal
 
     def _compare(self, length: int) -> None:
-        """The log is shorter than it was: what SQLite knows to be in it has to be there."""
+        """Check a log that has become shorter: it must still hold all frames that SQLite counts."""
         try:
             _, frames, _ = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
             page = _one(self._kept, "PRAGMA page_size")

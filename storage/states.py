@@ -24,7 +24,7 @@ from typing import TypeVar
 
 
 class CallStatus(StrEnum):
-    """Where one proposed tool call stands."""
+    """The status of one tool call that the model proposed."""
 
     PENDING = "pending"  # shown to people, waiting for a decision or the deadline
     APPROVED = "approved"  # may run: by votes or by policy allow
@@ -44,7 +44,7 @@ class CallStatus(StrEnum):
 
 
 class Verb(StrEnum):
-    """What a person does to a call; a stored vote holds one of the first two."""
+    """What a person can do to a call; a stored vote holds APPROVE or REJECT."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -55,7 +55,7 @@ class Verb(StrEnum):
 
 
 class Resolution(StrEnum):
-    """What a person says of a call that is UNKNOWN."""
+    """A person's answer to what became of a call whose status is UNKNOWN."""
 
     DONE = "done"
     NOT_DONE = "not_done"
@@ -63,7 +63,7 @@ class Resolution(StrEnum):
 
 
 class Balance(StrEnum):
-    """What the votes on a call come to."""
+    """The result of the votes on a call so far."""
 
     OPEN = "open"
     APPROVED = "approved"
@@ -71,7 +71,7 @@ class Balance(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Where one request stands."""
+    """The status of one request (run)."""
 
     READY = "ready"  # a worker may take it
     RUNNING = "running"  # a worker has it, with a fence and a lease
@@ -82,7 +82,7 @@ class RunStatus(StrEnum):
 
 
 class RunSource(StrEnum):
-    """Where a request comes from: who or what says which calls are to be made."""
+    """What started a request, and therefore who proposes its calls."""
 
     MESSAGE = "message"  # a person's words; the model proposes the calls
     FORM = "form"  # a person filled in a tool's form; no model takes part
@@ -92,7 +92,7 @@ class RunSource(StrEnum):
 
 
 class MessageStatus(StrEnum):
-    """Where one message to Slack stands."""
+    """The status of one message to Slack."""
 
     PENDING = "pending"  # to be posted
     SENDING = "sending"  # written before the post: it may stand in Slack
@@ -104,7 +104,7 @@ class MessageStatus(StrEnum):
 
 
 class MessageKind(StrEnum):
-    """What one message to Slack is."""
+    """The kind of one message to Slack."""
 
     CARD = "card"  # drawn from a plan's rows, again and again
     COPY = "copy"  # the same without buttons, for who asked
@@ -123,7 +123,7 @@ DRAWN = (MessageKind.CARD, MessageKind.COPY)  # from the rows of calls, again an
 
 
 class DeliveryStatus(StrEnum):
-    """Where one delivery from Slack stands."""
+    """The status of one delivery from Slack."""
 
     NEW = "new"  # stored, not dealt with
     HELD = "held"  # a message that waits for its run's next model turn
@@ -132,7 +132,7 @@ class DeliveryStatus(StrEnum):
 
 
 class Surface(StrEnum):
-    """Where somebody did what was delivered, and reads the answer."""
+    """The place where a person acted and reads the answer."""
 
     SLACK = "slack"
     TERMINAL = "terminal"  # of the machine that the bot runs on
@@ -140,7 +140,7 @@ class Surface(StrEnum):
 
 
 class Mode(StrEnum):
-    """How much a channel lets its calls do, whatever the policy allows."""
+    """A channel's limit on what calls may do there, in addition to the policy."""
 
     ASK = "ask"  # what the policy says
     STRICT = "strict"  # all but reads is asked, and nothing runs on a remembered approval
@@ -148,7 +148,7 @@ class Mode(StrEnum):
 
 
 class DeliveryKind(StrEnum):
-    """What one delivery from Slack is."""
+    """The kind of one delivery from Slack."""
 
     MESSAGE = "message"
     EVENT = "event"
@@ -227,13 +227,13 @@ DELIVERY_MOVES: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
 
 
 class IllegalMoveError(Exception):
-    """A move the table does not have: a bug in the caller, never a race."""
+    """A status change that the table does not allow: a bug in the caller, never a race."""
 
 
 S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus)
 
 
 def check(moves: dict[S, frozenset[S]], source: S, target: S) -> None:
-    """Raise IllegalMoveError unless the table has `source -> target`."""
+    """Raise IllegalMoveError unless the table allows the change from `source` to `target`."""
     if target not in moves[source]:
         raise IllegalMoveError(f"{source} -> {target}")

@@ -1,6 +1,7 @@
 """The database as the rest of the program uses it: one writer at a time, any number of readers.
 
-A record that is only looked at, and a probe that commits something, are here too.
+Also here: a store that only reads, and a test commit that checks whether the database can be
+written.
 """
 
 from __future__ import annotations
@@ -37,18 +38,14 @@ if TYPE_CHECKING:
     from storage.transaction import Transaction
 
 
-# A database that is only looked at: it is not locked, not migrated, never made, and may belong
-# to a working bot.
-
-# The database as the rest sees it: one writer at a time, any number of readers, rows that are
-# detached.
+# The database as the rest of the program uses it; rows are detached.
 
 BREATH = 0.005  # seconds between two steps of long work, in which others write
 HandOut = Callable[[Transaction, Sequence[str]], None]
 
 
 class ClosedError(Exception):
-    """This process has given the record back: what it still would write is lost."""
+    """Raised on a write after this process has closed its database."""
 
 
 class Store:
@@ -62,11 +59,11 @@ class Store:
         under: Under = dict,
         told: Callable[[Sequence[AuditLine]], None] = audit_log.log_audit_lines,
     ) -> None:
-        """Name the database; ValueError unless `url` is an SQLAlchemy URL of one that will do.
+        """Set the database by URL or backend; ValueError for a URL that cannot be used.
 
-        `key`: behind fingerprints and the audit; None: the one in the file beside the database.
-        `under`: what the audit says to hold at each decision. `told` is told of its rows once they
-        are committed, and raises nothing.
+        `key`: signs digests and the audit; None: the one in the file beside the database. `under`:
+        returns the policy and model that the audit notes at each decision. `told` gets the audit
+        rows once they are committed, and must not raise.
         """
         self.database = backend_of(url) if isinstance(url, str) else url
         self._writer = threading.Lock()
@@ -82,10 +79,10 @@ class Store:
         self.astray = ""  # why the rows are not those of this record's last life
 
     def open(self, *, exclusive: bool = True) -> Store:
-        """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self.
+        """Lock and migrate the database, and return self.
 
-        Raises SchemaError for another application's file, which is left as it is, and KeyFileError
-        for a key file without a key.
+        Raises AlreadyRunningError if it is locked, SchemaError for a newer schema or another
+        application's file, which is left as it is, and KeyFileError for a key file without a key.
         """
         self.database.open(exclusive=exclusive)
         self._closed = False
@@ -109,28 +106,28 @@ class Store:
 
     @property
     def key(self) -> bytes:
-        """The key behind fingerprints and the audit; ValueError before `open` where none is set."""
+        """Return the key behind digests and the audit; ValueError if not set and not open yet."""
         if self._key is None:
             raise ValueError("the database is not open")
         return self._key
 
     @property
     def path(self) -> Path:
-        """What lies beside the record on this machine is named after it."""
+        """Return the path after which the files beside the database on this machine are named."""
         return self.database.path
 
     @property
     def engine(self) -> Engine:
-        """SQLAlchemy's, for migrations."""
+        """Return the SQLAlchemy engine that migrations use."""
         return self.database.engine
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may write the same database."""
+        """Return whether other processes may write to the same database."""
         return self.database.shared
 
     def accept(self) -> None:
-        """The rows count from now on, though they were `astray`: what that takes has been done."""
+        """Accept rows that were `astray` from now on, and begin a new head file."""
         with self._writer:
             self.astray = ""
             self._note = self.database.head_note(self.chain)
@@ -138,14 +135,15 @@ class Store:
                 self._note.begin(self._head or Head())
 
     def _on_disk(self) -> None:
-        """All that was committed is: the head may be noted."""
+        """Note the audit's head: everything committed is on the disk."""
         self._soft = False
         if self._note is not None and self._head is not None:
             self._note.keep(self._head)
 
     def close(self) -> None:
-        """Give back connections and the lock; who is late writes nothing more, as another process
-        may have the record by then.
+        """Close the connections and release the lock; later writes by this process are refused.
+
+        Another process may have the database by then.
         """
         with self._writer:
             self._closed = self.database.held
@@ -161,15 +159,15 @@ class Store:
     def write(
         self, *, durable: bool = True, told: bool = True, counted: bool = True
     ) -> Iterator[Transaction]:
-        """A transaction that may write; commits at the end, rolls back on an exception.
+        """Yield a transaction that may write; it commits at the end and rolls back on an exception.
 
         One that is not `durable` outlives this process, but not a power failure before the next
         durable one (which takes all earlier ones along) or `harden`: for steps of which nobody
-        outside has been told anything. A process that shares its database commits durably always,
-        for it cannot know what the others tell.
+        outside has been informed. A process that shares its database always commits durably,
+        because it cannot know what other processes have made public.
 
-        With `told=False` not even `harden` waits for it: what it says can be found out again. With
-        `counted=False` nobody is told that it could not be committed.
+        With `told=False` not even `harden` waits for this commit: its contents can be found out
+        again. With `counted=False` a failed commit is not reported to `count_unstored`.
         """
         try:
             with self._written(durable=durable, told=told) as tx:
@@ -201,65 +199,67 @@ class Store:
                 self._on_disk()
 
     def read(self) -> Transaction:
-        """A consistent snapshot for reading, to be used in a `with`."""
+        """Return a transaction on a consistent snapshot for reading, to be used in a `with`."""
         return self.database.begin(self.trace, self.chain, writes=False, durable=False)
 
     def hand_out_by(self, hand_out: HandOut) -> None:
-        """Have this called at the end of each transaction, and in it, after which workers may take
-        these runs.
+        """Set the function that gets the ids of the runs a transaction makes ready for workers.
+
+        It is called at the end of each writing transaction that made any ready, inside it.
         """
         self._hand_out = hand_out
 
     def count_unstored(self, count: Callable[[], None]) -> None:
-        """Have this called whenever the database did not take what was to be committed."""
+        """Set the function to call whenever the database could not commit a transaction."""
         self._unstored = count
 
     def harden(self) -> None:
-        """Return once all that was committed is on the disk: before anybody outside is told."""
+        """Wait until commits are on the disk; callers do so before they inform outsiders."""
         with self._writer:
             if self._soft:
                 self.database.sync()
                 self._on_disk()
 
     def give_back(self, spare: float = 0.0) -> bool:
-        """Give some of what lies free in the file back to the disk, but for that part of the file;
-        whether more is left. Others wait for some milliseconds at most.
+        """Return some free pages of the file to the disk; True if there are more.
+
+        `spare`: the share of the file that may stay free. Other writers wait for some milliseconds
+        at most.
         """
         with self.write(durable=False, told=False) as tx:
             return self.database.give_back(tx, spare)
 
     def shrink(self, spare: float = 0.0, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Give all of it back that way, bit by bit, until `is_over`, and the log's disk as well."""
+        """Return all free pages to the disk, step by step, until `is_over`; then empty the log."""
         while not is_over() and self.give_back(spare):
             time.sleep(BREATH)
         self.write_back()
 
     def write_back(self) -> None:
-        """Have what was written stand in the file alone, and not in its log, unless somebody reads
-        just now; the log's disk is given back.
-        """
+        """Move the log into the file and free its disk space, unless a reader needs it."""
         with self._writer:
             self.database.write_back()
 
     def rewrite(self) -> str:
-        """Write the file anew without what lies free in it, while others wait; why it was not, in
-        words, and "" where it was.
+        """Rewrite the file without its free space while other writers wait.
+
+        Returns "" when done, else the reason why not, for people.
         """
         with self._writer:
             return self.database.rewrite()
 
 
 def _copied(tx: Transaction) -> str:
-    """What the record says of itself where it is a copy; "" where it is none."""
+    """Return the reason recorded in the database for its being a copy; "" if it is not one."""
     found = tx.exec_driver_sql("SELECT why FROM copied ORDER BY seq LIMIT 1").scalar()
     return str(found or "")
 
 
 def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
-    """Bring the schema to the newest revision in `scripts`; a file with rows is copied first.
+    """Bring the schema to the newest revision in `scripts`, with a copy made first.
 
-    Raises SchemaError for a database that a newer Countersign wrote, and for one that has not the
-    shape of the revision that it names.
+    Only a file that has a schema is copied. Raises SchemaError for a database that a newer
+    Countersign wrote, and for one whose tables do not match the revision that it names.
     """
     scripts = Path(scripts)
     target = newest(scripts)
@@ -276,9 +276,9 @@ def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
 
 
 def _fits(store: Store, scripts: Path) -> str | None:
-    """The schema's revision, which is one of `scripts`; None where the database is empty.
+    """Return the schema's revision, which is one of `scripts`; None if the database is empty.
 
-    Raises SchemaError where this build cannot use the database.
+    Raises SchemaError if this build cannot use the database.
     """
     current = version(store)
     if wrong := unfit_reason(store, current, scripts):
@@ -289,8 +289,9 @@ def _fits(store: Store, scripts: Path) -> str | None:
 def unfit_reason(
     store: Store, current: str | None, scripts: Path = SCRIPTS, *, reading: bool = False
 ) -> str:
-    """Why this build cannot use a database that names this revision, or none; "" where it can, for
-    `reading` only or for all.
+    """Return why this build cannot use a database at this schema revision; "" if it can.
+
+    `current`: None if the database names no revision. `reading`: check only what reading needs.
     """
     name = store.database.name
     if current is not None and (wrong := stranger(name, current, scripts)):
@@ -300,7 +301,7 @@ def unfit_reason(
 
 
 def _made(store: Store, target: str, scripts: Path) -> bool:
-    """Make an empty file one of the newest revision at once; False where that takes a migration."""
+    """Create an empty file's schema directly; False if that takes a migration."""
     made = [] if store.shared else schema.statements_of_revision(target, scripts)
     if not made:
         return False
@@ -312,7 +313,7 @@ def _made(store: Store, target: str, scripts: Path) -> bool:
 
 
 def version(store: Store) -> str | None:
-    """The revision that the database names; None where it names none."""
+    """Return the schema revision stored in the database; None if there is none."""
     try:
         with store.read() as tx:
             found = tx.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
@@ -324,10 +325,13 @@ def version(store: Store) -> str | None:
 
 
 class ReadOnly(Store):
-    """A Store without the means to write."""
+    """A store that refuses to write; it neither locks nor migrates nor creates its database.
+
+    The database may belong to a running bot.
+    """
 
     def __init__(self, place: str | Path) -> None:
-        """The record at an address or in an SQLite file; `trouble` says whether it can be read."""
+        """Name the database by address or SQLite file; `trouble` says whether it can be read."""
         named = backend_of(place) if isinstance(place, str) else None
         path = place if named is None else named.path
         file = SqliteFile(URL.create("sqlite", database=str(path)), open_for_reading)
@@ -338,16 +342,16 @@ class ReadOnly(Store):
     def write(
         self, *, durable: bool = True, told: bool = True, counted: bool = True
     ) -> Iterator[NoReturn]:
-        """Raises TypeError: nothing is written here."""
+        """Raise TypeError: this store cannot write."""
         raise TypeError("this database is only read")
         yield  # makes it the generator that its kind is
 
     def is_there(self) -> bool:
-        """Whether there is something to read; a server always is, until it is asked."""
+        """Return whether the database file exists; always True for a server, which is not asked."""
         return self.shared or self.path.exists()
 
     def trouble(self) -> str:
-        """Why the rows cannot be read, "" where they can."""
+        """Return why the database cannot be read, for people; "" if it can."""
         name = self.database.name
         if not self.shared and self.path.is_dir():
             return f"{name} is a folder, no database"
@@ -369,15 +373,13 @@ class ReadOnly(Store):
 
 
 def driver_message(error: Exception) -> str:
-    """Return what a driver says went wrong, on one line and without the statement; its kind where
-    it says nothing.
-    """
+    """Return a driver's error text on one line, without the statement; the type's name if empty."""
     said = str(error.orig if isinstance(error, DBAPIError) else error).split()
     return " ".join(said) or type(error).__name__
 
 
 def recorded_teams(tx: Transaction) -> list[str]:
-    """The workspaces whose requests are on record."""
+    """Return the ids of the workspaces that have requests in the database."""
     return list(tx.scalars(select(col(Run.team)).distinct()))
 
 
@@ -393,9 +395,10 @@ SORTED += "ORDER BY n OFFSET 0) AS sorted"
 
 
 def commit_something(store: Store) -> None:
-    """Commit, durably, and write as much as ROOM beside it, which is not kept.
+    """Test that the database can be written: commit, and write ROOM bytes of scratch.
 
-    Raises what the database does where it cannot, and OSError where there is no room for its file.
+    Raises what the database raises if it cannot, and OSError if there is no room for the scratch
+    file.
     """
     with store.write(counted=False) as tx:
         if store.shared:

@@ -1,4 +1,4 @@
-"""Queries over the runs below a call: which works on it, who asked whom, what they did."""
+"""Delegated tasks: calls that a sub-agent's run works on, and queries over such runs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from storage.models import Call, Run
 from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, first, rows
 
-# A call is entrusted to a sub-agent's run, and how that ends is what comes of the call.
+# A call is ENTRUSTED to a sub-agent's run, and that run's end decides the call's outcome.
 
 
 def delegate(
     tx: Transaction, parent: Run, call: Call, task: dict[str, Any], *, at: datetime
 ) -> Run:
-    """RUNNING -> ENTRUSTED, and a new run for the call, in the same thread and requester's name.
+    """Change a call to ENTRUSTED, and create the sub-agent's run for it in the same thread.
 
-    `task`: the first item of its own transcript.
+    `task`: the first item of the new run's own transcript.
     """
     moves.call(tx, call, CallStatus.ENTRUSTED, at=at, actor="worker")
     row = Run(
@@ -50,9 +50,9 @@ def hand_in_result(
     output: str,
     note: str,
 ) -> str:
-    """The sub-agent's run has ended: so does the call that entrusted it, and its run goes on.
+    """End the call whose sub-agent's run has ended, and let the parent run go on.
 
-    Returns the call's id, "" where it had ended before.
+    Returns the call's id, "" if it had ended before.
     """
     call = calls.get(tx, child.parent_call)
     if call is None or call.status is not CallStatus.ENTRUSTED:
@@ -90,7 +90,7 @@ TOLD = (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.RE
 
 
 class SubAgentCall(NamedTuple):
-    """One call of a sub-agent that does more than read, as it is on record."""
+    """One recorded call of a sub-agent that does more than read."""
 
     tool: str
     arguments: str  # canonical JSON
@@ -98,32 +98,32 @@ class SubAgentCall(NamedTuple):
 
 
 def root_run(tx: Transaction, run: Run) -> Run:
-    """The first run of the request: this one, or that in which its sub-agents were asked."""
+    """Return the request's first run: this run, or the one that started its sub-agents."""
     return (first(tx, Run, _GET, id_=run.root_id) if run.parent_call else None) or run
 
 
 def run_of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
-    """The run that works on this call of a request, or did; None for any other call."""
+    """Return the sub-agent's run that works or worked on this call; None for any other call."""
     return first(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
 
 
 def asking_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
-    """The runs by which a server asks people amid this call, and that are open."""
+    """Return the open runs with which an MCP server asks people questions during this call."""
     return rows(tx, Run, _ASKING, root_=root_id, call_=call_id)
 
 
 def open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
-    """The runs of a request that are open, its own first."""
+    """Return the open runs of a request, oldest first."""
     return rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
 
 
 def running_beside(tx: Transaction, run: Run) -> int:
-    """How many other runs of its request a worker has at this moment."""
+    """Return how many other runs of the same request are RUNNING."""
     return int(tx.scalar(_RUNNING_BESIDE, {"root_": run.root_id, "id_": run.id}) or 0)
 
 
 def calling_chain(tx: Transaction, run: Run) -> list[Call]:
-    """The calls by which the run came about, the one of the request's first run first."""
+    """Return the calls that led to this run, beginning with the call of the request's first run."""
     found: list[Call] = []
     while run.parent_call:
         call, parent = (
@@ -138,12 +138,12 @@ def calling_chain(tx: Transaction, run: Run) -> list[Call]:
 
 
 def nesting_depth(tx: Transaction, run: Run) -> int:
-    """How many sub-agents stand between the requester's agent and this run, itself included."""
+    """Return how many levels of sub-agents lead to this run, itself included; 0 for a first run."""
     return len(calling_chain(tx, run)) if run.parent_call else 0
 
 
 def recorded_actions(tx: Transaction, run: Run) -> list[SubAgentCall]:
-    """What a sub-agent, and those it asked, have done or tried to do, in order."""
+    """Return the non-reading calls of this sub-agent and of those it started, in order."""
     found: list[SubAgentCall] = []
     for call in calls.of_run(tx, run.id):
         below = run_of_call(tx, run.root_id, call.id)

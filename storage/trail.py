@@ -1,8 +1,8 @@
-"""The audit: its rows, the evidence in them, and the file that notes how far it has come.
+"""The audit: its rows, the evidence in them, and the head file that notes the newest row.
 
-`record` is the only door to it. What a call was given stands beside the sealed data, under a seal
-in it: so it can be purged, and the chain holds. Once committed, each row is a line of the log as
-well.
+`record` is the only function that appends rows. A call's arguments are stored beside the sealed
+data, which holds their seal: so they can be purged and the chain still holds. Once committed, each
+row is also a line of the log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from storage.transaction import Transaction
 
 
-# What the audit keeps of arguments: readable, with secret fields by a keyed digest only.
+# Evidence of arguments in the audit: readable, but secret fields only as a keyed digest.
 
 MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
 
@@ -38,8 +38,10 @@ MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
 def evidence_of_revision(
     tx: Transaction, row: Revision, secret: Collection[ValuePath | str]
 ) -> dict[str, Any]:
-    """What people were to be shown as this revision; `secret`: fields, or
-    paths to values, that are kept by digest."""
+    """Return the audit data of a revision that people are shown.
+
+    `secret`: fields, or paths to values, that are kept by digest.
+    """
     return {
         "revision": row.number,
         "digest": row.digest,
@@ -49,14 +51,14 @@ def evidence_of_revision(
 
 
 def seal_of_arguments(chain: Chain, row: Revision) -> str:
-    """The keyed digest of the stored arguments, exactly as they would run."""
+    """Return the keyed digest of the stored arguments, exactly as they would run."""
     return chain.sign("revision", row.call_id, row.number, row.arguments)
 
 
 def evidence_of_refusal(
     tx: Transaction, call_id: str, text: str, secret: Collection[ValuePath | str]
 ) -> dict[str, Any]:
-    """What the model proposed and nobody was asked about, in its own words."""
+    """Return the audit data of a proposed call that was refused without asking anybody."""
     try:
         return {"arguments": _readable(tx, call_id, parse_object(text), secret)}
     except OddValueError:  # where a secret would stand is not known
@@ -67,7 +69,10 @@ def evidence_of_refusal(
 def _readable(
     tx: Transaction, call_id: str, values: dict[str, Any], secret: Collection[ValuePath | str]
 ) -> dict[str, Any]:
-    """The values; each secret one by a digest that is equal only within this call."""
+    """Return the values with each secret one replaced by a digest.
+
+    Digests are equal only within this call.
+    """
 
     def sealed_value(path: ValuePath, value: Any) -> str:
         name = path[0] if len(path) == 1 else canonical_json(list(path))
@@ -117,10 +122,10 @@ def record(
     call_id: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one row; `data` must be JSON and must hold no secret fields.
+    """Append one row to the audit; `data` must be JSON and must hold no secret fields.
 
     What looks like a secret is masked. A row about a call also says under which policy, model and
-    version it came about.
+    version it was written.
     """
     told = mask_data(dict(data or {}))
     if call_id and (under := tx.chain.under()):
@@ -151,12 +156,12 @@ def record(
 
 
 def report_end(tx: Transaction, since: datetime | None) -> None:
-    """Tell who watches when that had begun which the last row ends; it is not stored."""
+    """Set the start time of what the newest row ends, for observers; it is not stored."""
     tx.appended[-1] = tx.appended[-1]._replace(since=since)
 
 
 def head(tx: Transaction) -> Head:
-    """How far the chain has come, with what this transaction has appended."""
+    """Return the chain's newest row, including those that this transaction has appended."""
     if tx.head is None:
         last = tx.execute(_LAST)
         tx.head = Head(*last[0]) if last else Head()
@@ -164,13 +169,13 @@ def head(tx: Transaction) -> Head:
 
 
 def head_at(tx: Transaction, seq: int) -> Head | None:
-    """How far the chain had come with that row; None where it is not there."""
+    """Return the chain's head as of that row; None if the row does not exist."""
     seal = FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
     return Head(seq, seal) if seal else None
 
 
 def all_rows(tx: Transaction) -> Iterator[Audit]:
-    """All rows, oldest first, read a few thousand at a time."""
+    """Yield all audit rows, oldest first, read a few thousand at a time."""
     seq = 0
     while found := rows(tx, Audit, _AFTER, seq_=seq):
         yield from found
@@ -178,7 +183,7 @@ def all_rows(tx: Transaction) -> Iterator[Audit]:
 
 
 def rows_between(tx: Transaction, since: datetime, until: datetime) -> Iterator[Audit]:
-    """The rows of the time [since, until), in their order, read a few thousand at a time."""
+    """Yield the audit rows of the time [since, until) in order, read a few thousand at a time."""
     seq = 0
     while found := rows(tx, Audit, _BETWEEN, seq_=seq, since_=since, until_=until):
         yield from found
@@ -186,21 +191,21 @@ def rows_between(tx: Transaction, since: datetime, until: datetime) -> Iterator[
 
 
 def rows_about(tx: Transaction, wanted: str) -> list[Audit]:
-    """The rows of a request, or of the request that a call is part of; by either id."""
+    """Return the audit rows of a request, given its id or the id of one of its calls."""
     found = rows(tx, Audit, _ABOUT, wanted_=wanted)
     rows_about = next((row.run_id for row in found if row.run_id), "")
     return found + [row for row in rows(tx, Audit, _PURGED, wanted_=rows_about) if row not in found]
 
 
 def purged_requests(row: Audit, data: Mapping[str, Any]) -> list[str]:
-    """The requests that this row says were emptied, if any."""
+    """Return the ids of the requests that this row reports as purged, if any."""
     if row.event != PURGE:
         return []
     return [row.run_id] if row.run_id else list(data[PURGED_RUNS])
 
 
 def _is_apart(name: str, value: Any) -> bool:
-    """Whether this is kept apart: arguments, and what was said in more than a word of ours."""
+    """Return whether this value is stored in the payload: arguments, or free text of people."""
     if name in WHY:
         return not WORD.fullmatch(str(value))
     return name in PAYLOAD or (name == REASON and bool(value))
@@ -211,7 +216,7 @@ def _sealed(chain: Chain, run_id: str, call_id: str, event: str, payload: str) -
 
 
 def row_as_read(row: Audit) -> dict[str, Any]:
-    """All that a row says: with its payload, where that was not purged."""
+    """Return all data of a row, including its payload if that was not purged."""
     data: dict[str, Any] = json.loads(row.data)
     if row.payload:
         data |= json.loads(row.payload)
@@ -220,7 +225,7 @@ def row_as_read(row: Audit) -> dict[str, Any]:
 
 
 def is_payload_intact(chain: Chain, row: Audit) -> bool:
-    """Whether the row's payload is the one that its data has sealed, or is not there any more."""
+    """Return whether the row's payload matches its seal; True if it was purged."""
     if not row.payload:
         return True
     seal = _sealed(chain, row.run_id, row.call_id, row.event, row.payload)
@@ -228,16 +233,16 @@ def is_payload_intact(chain: Chain, row: Audit) -> bool:
 
 
 def is_next_row(chain: Chain, before: Head, row: Audit) -> bool:
-    """Whether this row is the next after `before`, sealed as it stands with the key of `chain`."""
+    """Return whether this row directly follows `before` and has a correct seal under `chain`."""
     own = chain.seal(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
     is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
     return is_next and is_payload_intact(chain, row)
 
 
 def verify(tx: Transaction) -> int | None:
-    """The `seq` of the first row that breaks the chain, or None when all of it holds.
+    """Return the `seq` of the first row that breaks the chain, or None if all of it holds.
 
-    It says nothing of rows that are missing at the end; the head file does.
+    Missing rows at the end are not detected here; the head file shows those.
     """
     before = Head()
     for row in all_rows(tx):
@@ -247,7 +252,7 @@ def verify(tx: Transaction) -> int | None:
     return None
 
 
-# How far the audit has come, noted in a small file beside the database.
+# The head file: notes the audit's newest row in a small file beside the database.
 
 log = logging.getLogger("countersign.audit")
 _LINE = 256  # bytes; of the two lines one is written at a time, so a torn write spoils only that
@@ -255,23 +260,24 @@ _MARK = "countersign-head"
 
 
 def head_path(database: Path) -> Path:
-    """Where the head of that database's audit is noted."""
+    """Return the path of the head file of that database's audit."""
     return database.with_name(f"{database.name}.head")
 
 
 class HeadFile:
-    """The note of how far one audit has come."""
+    """The file that notes the newest row of one audit."""
 
     def __init__(self, path: Path, chain: Chain) -> None:
-        """Signs with the key of `chain`; makes nothing yet."""
+        """Use the key of `chain` for signing; no file is created yet."""
         self.path, self._chain = path, chain
         self._file: int | None = None
         self._noted: Head | None = None
 
     def read(self) -> Head | None:
-        """The newest head that was noted; None where there is none, or none that is signed.
+        """Return the newest head in the file; None if there is none with a valid signature.
 
-        One noted under another key cannot be checked, and is only compared with the rows.
+        A head signed with an unknown key cannot be checked, and is accepted for comparison with the
+        rows.
         """
         try:
             text = self.path.read_bytes().decode("ascii", "replace")
@@ -291,7 +297,7 @@ class HeadFile:
         return Head(int(seq), seal)
 
     def contradicts(self, tx: Transaction) -> str:
-        """Why the rows are not those of the record's last life; "" where they may be."""
+        """Return why the rows do not match the noted head; "" if they may match."""
         noted = self.read()  # before the rows: it is never ahead
         last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0
         if noted is None:
@@ -304,7 +310,7 @@ class HeadFile:
         return f"row {noted.seq} of the audit is another one than it was"
 
     def keep(self, head: Head) -> None:
-        """Write it down; that it cannot be is logged, for the rows are there already."""
+        """Write the head to the file; a failure is only logged, as the rows are already stored."""
         if head == self._noted:
             return
         try:
@@ -330,15 +336,15 @@ class HeadFile:
         return file
 
     def begin_unless_there(self) -> None:
-        """Note that a new record is empty, so that one without a file is known to lack rows.
+        """Note the empty head of a new record, so that a missing file later means missing rows.
 
-        Without, a death between the first row and its note would look like an older record.
+        Otherwise a crash between the first row and its note would look like an older record.
         """
         if self.read() is None:
             self.keep(Head())
 
     def begin(self, head: Head) -> None:
-        """Note this head in the place of one that belongs to another life of the record."""
+        """Replace the file with one that notes this head only."""
         self.close()
         self.path.unlink(missing_ok=True)
         self._noted = None

@@ -1,6 +1,6 @@
-"""One transaction, and the compiled statements that run in it; rows that it reads are detached.
+"""One transaction, and the compiled statements that run in it; the rows it returns are detached.
 
-It ends with the `with` block that it is used in: committed, or rolled back where that raised.
+It ends with the `with` block that it is used in: committed, or rolled back if that raised.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NAMED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One place in a statement that takes a value."""
+    """One placeholder in a statement."""
 
     name: str
     default: Any  # the value written in the statement itself, or REQUIRED
@@ -56,7 +56,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class CompiledStatement:
-    """The text of a statement for one kind of database, and how values go in and come out."""
+    """The SQL text of a statement for one kind of database, with its value converters."""
 
     sql: str
     read: Read  # the value of each place; KeyError for one that is missing
@@ -65,7 +65,10 @@ class CompiledStatement:
     outgoing: tuple[tuple[int, Convert], ...]  # of those columns that need one
 
     def bind(self, given: Parameters) -> list[Any]:
-        """`given` in the order of the places; StatementError for what is missing or cannot be."""
+        """Return the values in the order of the placeholders.
+
+        Raises StatementError for a value that is missing or cannot be converted.
+        """
         try:
             values = [*self.read(given)]
             for index, convert in self.ingoing:
@@ -77,7 +80,7 @@ class CompiledStatement:
         return values
 
     def convert(self, rows: list[Row]) -> list[Row]:
-        """Rows from the driver with their values as Python's. Raises what a converter raises."""
+        """Return the driver's rows with Python values. Raises what a converter raises."""
         found = []
         for row in rows:
             values = list(row)
@@ -91,7 +94,10 @@ class CompiledStatement:
 def compile_statement(
     statement: Executable, dialect: Dialect, given: Parameters
 ) -> CompiledStatement:
-    """`statement` for that kind of database; an insert without columns takes those `given` has."""
+    """Return `statement` compiled for that kind of database, from the cache if possible.
+
+    An insert without columns takes the columns that `given` has.
+    """
     keys = tuple(given) if isinstance(statement, Insert) else ()
     key = (statement, dialect.name, keys)
     found = known.get(key)
@@ -132,7 +138,7 @@ def _compile(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> Compile
 
 
 def _reading(parameters: Sequence[Parameter]) -> Read:
-    """What reads the parameters' values; all at once where none has a default."""
+    """Return a function that reads the parameters' values from a mapping, in order."""
     if len(parameters) > 1 and all(each.default is REQUIRED for each in parameters):
         return itemgetter(*(each.name for each in parameters))
     places = tuple((each.name, each.default) for each in parameters)
@@ -147,13 +153,13 @@ def _reading(parameters: Sequence[Parameter]) -> Read:
 
 
 def _expanded(sql: str, name: str, each: list[Parameter], dialect: Dialect) -> str:
-    """`sql` with places for the values of an IN list, of which SQLAlchemy leaves a mark."""
+    """Return `sql` with placeholders for an IN list in place of SQLAlchemy's marker."""
     places = ", ".join("?" if dialect.positional else f"%({one.name})s" for one in each)
     return sql.replace(f"__[POSTCOMPILE_{name}]", places or "NULL", 1)
 
 
 def _numbered(sql: str, names: list[str]) -> str:
-    """`sql` with places that have numbers ($1), as PostgreSQL's own protocol takes it."""
+    """Return `sql` with numbered placeholders ($1), as PostgreSQL's own protocol takes it."""
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
     return _NAMED.sub(lambda found: numbers[found[1]] if found[1] else "%", sql)
 
@@ -164,7 +170,7 @@ def _outgoing(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:
 
 
 def driver_error(error: Exception, dialect: Dialect, sql: str, given: Any) -> Exception:
-    """A driver's error as SQLAlchemy's, which is the same for every database; no values in it."""
+    """Return a driver's error as SQLAlchemy's error of the same kind, with the values hidden."""
     base: Any = dialect.loaded_dbapi.Error
     return DBAPIError.instance(sql, given, error, base, hide_parameters=True, dialect=dialect)
 
@@ -175,19 +181,19 @@ NONSENSE = (ValueError, TypeError, LookupError)  # what reading a broken row rai
 
 
 class Trace:
-    """Watches what a store does; each method does nothing until a subclass says what.
+    """Watches what a store does; each method does nothing unless a subclass overrides it.
 
     It is called on the thread that uses the transaction.
     """
 
     def running(self, sql: str, values: Any) -> None:
-        """This text is about to be run with these values."""
+        """Called before this SQL text is run with these values."""
 
     def committing(self, tx: Transaction) -> None:
-        """This transaction, of a writer or a reader, is about to be committed."""
+        """Called before this transaction, of a writer or a reader, is committed."""
 
     def committed(self, tx: Transaction) -> None:
-        """It is committed."""
+        """Called after this transaction was committed."""
 
 
 class Result(list[Row]):
@@ -199,21 +205,24 @@ class Result(list[Row]):
         self.columns = columns
 
     def scalar(self) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         return self[0][0] if self else None
 
     def scalars(self) -> list[Any]:
-        """The first column of every row."""
+        """Return the first column of every row."""
         return [row[0] for row in self]
 
     def named(self) -> list[Any]:
-        """The rows as named tuples."""
+        """Return the rows as named tuples."""
         kind = namedtuple("kind", self.columns)  # type: ignore[misc]  # the names come from the statement
         return [kind(*row) for row in self]
 
 
 class Transaction:
-    """What storage's functions are handed; see `storage.store.Store.read` and `write`."""
+    """One database transaction, which the storage functions get as `tx`.
+
+    See `storage.store.Store.read` and `write`.
+    """
 
     __slots__ = (
         "_before",
@@ -241,9 +250,9 @@ class Transaction:
         writes: bool,
         durable: bool,
     ) -> None:
-        """Use that connection, which is the sqlite3 driver's, and `give_back` at the end.
+        """Use that connection of the sqlite3 driver, and pass it to `give_back` at the end.
 
-        `durable`: whether its commit waits for the disk.
+        `durable`: whether the commit waits for the disk.
         """
         self._give_back = give_back
         self._begin_with(connection, dialect, trace, chain, writes=writes, durable=durable)
@@ -274,7 +283,7 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Commit, or roll back what raised; the connection goes back in either case."""
+        """Commit, or roll back if the block raised; return the connection in either case."""
         try:
             if kind is None:
                 self._commit()
@@ -285,20 +294,20 @@ class Transaction:
 
     @property
     def changed(self) -> bool:
-        """Whether it has changed any row; also once it is over, and its connection another's."""
+        """Return whether the transaction has changed any row; also valid after its end."""
         return bool(self._counted() if self._changes is None else self._changes)
 
     def _counted(self) -> int:
         return int(self.raw.total_changes - self._before)
 
     def overwrite(self) -> None:
-        """What is emptied or deleted from now on leaves no trace in the file."""
+        """Make the database overwrite the bytes that are emptied or deleted from now on."""
         self.exec_driver_sql("PRAGMA secure_delete=ON")
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Result:
-        """Run a statement of SQLAlchemy's; a list of parameters runs it once for each.
+        """Run an SQLAlchemy statement; a list of parameters runs it once for each.
 
         Raises SQLAlchemy's StatementError for parameters that do not fit, its DBAPIError for what
         the database refuses.
@@ -315,17 +324,17 @@ class Transaction:
         return Result((), changed, ())
 
     def scalar(self, statement: Executable, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the statement's first row, or None."""
         return self.execute(statement, parameters).scalar()
 
     def scalars(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> list[Any]:
-        """The first column of every row."""
+        """Return the first column of each of the statement's rows."""
         return self.execute(statement, parameters).scalars()
 
     def exec_driver_sql(self, sql: str, parameters: Sequence[Any] = ()) -> Result:
-        """Run a text in the driver's own words."""
+        """Run an SQL text in the driver's own parameter style."""
         rows, rowcount = self._run(sql, parameters)
         return Result(rows, rowcount, ())
 
@@ -379,7 +388,7 @@ def rows(
 ) -> list[M]:
     """Run `select(model)…` and return detached instances, in the statement's order.
 
-    Nothing watches them, and all columns are there, so there are no defaults to fill in.
+    SQLAlchemy does not track them, and all columns are set, so no defaults are filled in.
     """
     result = tx.execute(statement, parameters)
     if not result:
@@ -396,7 +405,7 @@ def rows(
 def readable_rows(
     tx: Transaction, model: type[M], key: Any, statement: Select[Any], **parameters: Any
 ) -> list[M]:
-    """Like `rows`, but a row that holds nonsense is left out and logged: it holds up no other."""
+    """Return rows like `rows`, but log and leave out each row that cannot be read."""
     try:
         return rows(tx, model, statement, **parameters)
     except NONSENSE:
@@ -412,23 +421,23 @@ def readable_rows(
 def first(
     tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
 ) -> M | None:
-    """The first of `rows`, or None; the statement has its own limit where it may find many."""
+    """Return the first of `rows`, or None; the statement sets its own limit if needed."""
     found = rows(tx, model, statement, **parameters)
     return found[0] if found else None
 
 
 @cache
 def insert_into(model: type[SQLModel]) -> Insert:
-    """`insert(model)`, built once."""
+    """Return `insert(model)`, built once for each model."""
     return insert(model)
 
 
 @cache
 def insert_once(model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)) -> Any:
-    """An insert that leaves a row with the `same` columns as it is; built once for each model."""
+    """Return an insert that does nothing if a row with the `same` columns exists; built once."""
     return insert_of(dialect)(model).on_conflict_do_nothing(index_elements=same)
 
 
 def insert_of(dialect: str) -> Any:
-    """The `insert` of "sqlite" or "postgresql", which costs every start its import."""
+    """Return the `insert` function of "sqlite" or "postgresql", imported only when it is used."""
     return import_module(f"sqlalchemy.dialects.{dialect}").insert

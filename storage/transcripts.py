@@ -1,4 +1,4 @@
-"""Transcripts of threads, and the files that people attached to their messages."""
+"""Transcripts of threads, their compactions, and the files that people attached to messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXT = "text/plain"  # of which only a part is kept, and never much
 
 
 class WithheldReason(StrEnum):
-    """Whether a file is given to the model no more, and why."""
+    """The reason why a file is no longer sent to the model; NO if it is sent."""
 
     NO = ""  # it is given
     DELETED = "deleted"  # by people, in Slack
@@ -87,50 +87,50 @@ _READ = (
 
 
 def message_key(team: str, channel: str, ts: str) -> str:
-    """The key of a message, as its delivery has it."""
+    """Return the delivery key of a message in Slack."""
     return f"msg:{team}:{channel}:{ts}"
 
 
 def add_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
-    """Keep a file, and write down that it is given to the model."""
+    """Store a file, and record in the audit that it is given to the model."""
     tx.execute(insert_into(AttachedFile), values(file))
     _record(tx, "file.given", file, at, file.person)
 
 
 def size_of_files(tx: Transaction, run: Run) -> int:
-    """How many bytes of pictures and PDFs the run's thread has."""
+    """Return the total bytes of pictures and PDFs that the run's thread sends to the model."""
     place = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
     return int(tx.scalar(_SIZE, place))
 
 
 def find_files(tx: Transaction, ids: Iterable[str]) -> list[AttachedFile]:
-    """The files of these ids, those that are withheld among them."""
+    """Return the files with these ids, including withheld ones; unknown ids are left out."""
     each = (first(tx, AttachedFile, _BY_ID, id_=one) for one in ids)
     return [file for file in each if file is not None]
 
 
 def files_of_message(tx: Transaction, message: str) -> list[AttachedFile]:
-    """The files of a message that are given to the model."""
+    """Return the files of a message that are given to the model."""
     return rows(tx, AttachedFile, _OF_MESSAGE, message_=message)
 
 
 def withhold_file(
     tx: Transaction, file: AttachedFile, why: WithheldReason, *, at: datetime, actor: str
 ) -> None:
-    """Give a file no more, and keep nothing of it but that it was there."""
+    """Stop sending a file to the model and erase its contents; its row stays."""
     tx.overwrite()
     if tx.execute(_WITHHELD, {"id_": file.id, "why": why}).rowcount:
         _record(tx, f"file.{why}", file, at, actor)
 
 
 def mark_file_accepted(tx: Transaction, file: AttachedFile, at: datetime) -> None:
-    """Note that the model's server took it, unless that is noted."""
+    """Record when the model's server first accepted the file; a later call changes nothing."""
     tx.overwrite()  # a row that grows is written elsewhere
     tx.execute(_READ, {"id_": file.id, "at_": at})
 
 
 def follow_channel_files(tx: Transaction, team: str, old: str, new: str) -> None:
-    """Know the messages of a channel by its new id."""
+    """Update the files' message keys when a channel gets a new id."""
     tx.overwrite()
     before, after = message_key(team, old, ""), message_key(team, new, "")
     message = col(AttachedFile.message)
@@ -144,7 +144,7 @@ def _record(tx: Transaction, event: str, file: AttachedFile, at: datetime, actor
     trail.record(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
 
 
-# What stands for the older part of a long thread when the model is asked; every item stays.
+# Compactions replace the older part of a long thread for the model; every item stays stored.
 
 KIND = "compacted"
 BEGINS = f'{{"type": "{KIND}"'  # the stored body of each
@@ -168,13 +168,13 @@ _ON_RECORD = (
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What stands for the older part of a thread.
+    """The items that replace the older part of a thread when the model is asked.
 
     until: `seq` of the newest item of that part
-    kept: `seq` of those of it that go to the model as they are
-    items: what stands for all others, before those
-    seal: whose server alone can read `items`; "" where any model can
-    whole: False where the others are not summed up but left out
+    kept: `seq` of its items that are still sent to the model unchanged
+    items: what replaces all its other items; sent before the kept ones
+    seal: identifies the only server that can read `items`; "" if any model can
+    whole: False if the other items are left out and not summed up
     """
 
     until: int
@@ -184,7 +184,7 @@ class Compaction:
     whole: bool = True
 
     def body(self) -> dict[str, Any]:
-        """Return it as an entry among the thread's items."""
+        """Return the compaction as an item for the thread's transcript."""
         return {
             "type": KIND,
             "until": self.until,
@@ -196,14 +196,16 @@ class Compaction:
 
 
 def read_compaction(body: Mapping[str, Any]) -> Compaction:
-    """Return what `Compaction.body` had made an entry of."""
+    """Return the compaction stored in an item that `Compaction.body` made."""
     kept, items = frozenset(body["kept"]), tuple(body["items"])
     return Compaction(body["until"], kept, items, body["seal"], body["whole"])
 
 
 def recorded_call_ids(tx: Transaction, run: Run) -> frozenset[str]:
-    """The model's ids of the calls in the run's thread that people were asked about, and of those
-    that may have changed something.
+    """Return the model's call ids in the run's thread that must stay known to the model.
+
+    These are calls that people were asked about, that ran on a grant, or that may have changed
+    something.
     """
     given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
     return frozenset(tx.scalars(_ON_RECORD, {**given, "parent_call_": run.parent_call}))
@@ -228,7 +230,7 @@ _STANDS = select(col(Item.seq)).where(col(Item.seq) == bindparam("seq_"), col(It
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """Every item of a thread, in order, as the model sends and sees it. Not to be changed."""
+    """Every item of a thread, in order, as the model sends and sees it; not to be modified."""
 
     items: tuple[dict[str, Any], ...] = ()
     seqs: tuple[int, ...] = ()  # of each of them
@@ -241,12 +243,12 @@ class Transcript:
     size: int = 0  # characters of JSON
 
     def compaction(self, seal: str) -> Compaction | None:
-        """What stands for its older part, to a model whose server opens this seal."""
+        """Return the newest compaction readable by a model whose server opens this seal."""
         fitting = (each for each in reversed(self.compactions) if each.seal in ("", seal))
         return next(fitting, None)
 
     def seen(self, seal: str) -> list[dict[str, Any]]:
-        """The items that such a model is sent: all of them while nothing stands for older ones."""
+        """Return the items for such a model: the compacted ones, or all if none are compacted."""
         found = self.compaction(seal)
         if found is None:
             return list(self.items)
@@ -257,18 +259,19 @@ class Transcript:
 
 
 class Transcripts:
-    """What one process remembers of the threads it works on; safe on any thread."""
+    """A cache of the transcripts that this process read last; safe on any thread."""
 
     def __init__(self) -> None:
-        """Nothing has been read yet."""
+        """Create an empty cache."""
         self._lock = threading.Lock()
         self._known: OrderedDict[Place, Transcript] = OrderedDict()
         self._size = self._items = 0
 
     def read(self, tx: Transaction, run: Run) -> Transcript:
-        """The transcript of the run's thread as of this transaction; a sub-agent has its own.
+        """Return the transcript of the run's thread; a sub-agent has its own.
 
-        What was purged meanwhile, by whichever process, is not in it: it is read anew.
+        It is as of this transaction. If any process has purged the thread meanwhile, it is read
+        again without the purged items.
         """
         thread = _place(run)
         with self._lock:
@@ -334,7 +337,7 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
 
 
 def _parsed(bodies: Iterable[str]) -> list[dict[str, Any]]:
-    """The items, read at once and by Pydantic's parser: several times as fast as one by one."""
+    """Return the items, parsed together by Pydantic's parser, which is several times as fast."""
     text = f"[{','.join(bodies)}]"
     try:
         found: list[dict[str, Any]] = from_json(text)

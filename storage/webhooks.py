@@ -1,6 +1,6 @@
-"""What programs' addresses are to be told of their requests, until somebody there has taken it.
+"""Webhooks: events of requests to be sent to programs' addresses, until they are accepted.
 
-Each row is one thing to tell, as soon as it has happened; it holds nothing of the request itself.
+Each row is one event, stored as soon as it has happened; it holds nothing of the request itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from storage.transaction import Transaction, insert_once, rows
 
 
 class WebhookKind(StrEnum):
-    """What is told."""
+    """The kind of event that a webhook reports."""
 
     DECIDED = "request.decided"  # nobody is asked any more
     ENDED = "request.ended"  # nothing more comes of it, or nobody knows what came of it
@@ -59,7 +59,7 @@ class Webhook(Row, table=True):
 
 
 class WebhookEvent(NamedTuple):
-    """Something that is to be told, and is not yet written down as that."""
+    """An event that is to be sent and is not stored as a webhook yet."""
 
     run_id: str
     key_id: str
@@ -142,7 +142,7 @@ _GIVEN_UP = (
 
 
 def expect_events(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
-    """Have the key's address told of this request; once, however often it is said."""
+    """Store that the key's address gets events of this request; repeating it changes nothing."""
     row = Webhook(
         run_id=run_id,
         kind=WebhookKind.ENDED,
@@ -155,7 +155,7 @@ def expect_events(tx: Transaction, key_id: str, run_id: str, *, at: datetime) ->
 
 
 def expect_again(tx: Transaction, *, at: datetime) -> int:
-    """Expect what a process had asked that died before it said so; returns how many requests."""
+    """Expect events for requests whose process died before it stored that; return how many."""
     found = tx.execute(_FORGOTTEN)
     for key_id, run_id in found:
         expect_events(tx, key_id, run_id, at=at)
@@ -163,12 +163,12 @@ def expect_again(tx: Transaction, *, at: datetime) -> int:
 
 
 def count_expected(tx: Transaction) -> int:
-    """Of how many requests something will be told."""
+    """Return the number of requests that still have an event to come."""
     return tx.scalar(_WAITING) or 0
 
 
 def unwritten_events(tx: Transaction) -> list[WebhookEvent]:
-    """What is to be told and was not written down yet; decisions first."""
+    """Return the events that have happened and are not stored yet; decisions first."""
     kinds = (
         (_DECIDED, WebhookKind.DECIDED, ""),
         (_UNSURE, WebhookKind.ENDED, UNSURE),
@@ -182,7 +182,7 @@ def unwritten_events(tx: Transaction) -> list[WebhookEvent]:
 
 
 def put_webhook(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
-    """Write down that it is to be told from now on; once, whoever else does."""
+    """Store an event to be sent from now on; repeating it changes nothing."""
     if found.about == AFTER_ALL:
         mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))
         tx.execute(update(Webhook).where(*mine).values(waits=False, made_at=at, due_at=at))
@@ -192,18 +192,18 @@ def put_webhook(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
 
 
 def due_webhooks(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
-    """What is to be tried now, the longest due first."""
+    """Return up to `most` webhooks to be tried now, the longest due first."""
     return rows(tx, Webhook, _DUE, now_=now, most_=most)
 
 
 def next_due(tx: Transaction) -> datetime | None:
-    """When something is to be tried next; None for nothing."""
+    """Return when the next webhook is to be tried; None if there is none."""
     found: datetime | None = tx.scalar(_NEXT)
     return found
 
 
 def begin_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
-    """Begin an attempt, and say when the next would be; False where another process has begun it.
+    """Count an attempt and set the time of the next; False if another process has begun it.
 
     After the last pause there is no next one.
     """
@@ -214,15 +214,15 @@ def begin_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
 
 
 def mark_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> None:
-    """Somebody there has taken it."""
+    """Record that the program's address has accepted the webhook."""
     tx.execute(_TOLD, {"id_": row.id, "told_at": at})
 
 
 def mark_failed(tx: Transaction, row: Webhook, why: str) -> None:
-    """Nobody has taken it this time; it is tried again when it is due."""
+    """Record that an attempt failed; the webhook is tried again when it is due."""
     tx.execute(_FAILED, {"id_": row.id, "error": why[:200]})
 
 
 def give_up(tx: Transaction, row: Webhook, why: str) -> None:
-    """It is not tried any more."""
+    """Record that the webhook is not tried any more, and why."""
     tx.execute(_GIVEN_UP, {"id_": row.id, "error": why[:200]})

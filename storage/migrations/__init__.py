@@ -1,4 +1,4 @@
-"""The schema's revisions, one file each in `versions`, and which of them is the newest."""
+"""The schema's revisions, one file each in `versions`, and the newest of them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ SCRIPTS = Path(__file__).parent
 
 
 class SchemaError(Exception):
-    """The database was written by another version of Countersign, or is no database of its."""
+    """Raised for a database of another Countersign version or of another application."""
 
 
 def known(scripts: Path = SCRIPTS) -> set[str]:
-    """The revisions in that folder, told by the names of its files (v0001_first.py)."""
+    """Return the revisions in that folder, read from its file names (v0001_first.py)."""
     return {path.stem[1:5] for path in (scripts / "versions").glob("v[0-9]*.py")}
 
 
 def newest(scripts: Path = SCRIPTS) -> str:
-    """The newest revision in that folder."""
+    """Return the newest revision in that folder."""
     return max(known(scripts))
 
 
 def stranger(name: str, revision: str, scripts: Path = SCRIPTS) -> str:
-    """Why this build cannot use the database of that name, which has that revision; "" where it
-    can.
+    """Return why this build cannot use a database with that revision; "" if it can.
+
+    `name`: the database's name, for the message.
     """
     ours = known(scripts)
     if revision in ours:

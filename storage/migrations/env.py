@@ -1,5 +1,4 @@
-"""Alembic's entry: runs on the engine the store hands over, with SQLite's foreign keys off
-meanwhile.
+"""Alembic's entry: runs migrations on the store's engine, with SQLite's foreign keys turned off.
 
 Batch changes drop and recreate tables there; with foreign keys on, that would cascade into every
 child row.

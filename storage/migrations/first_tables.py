@@ -1,5 +1,6 @@
-"""The tables of the first revision that stand beyond one request: remembered approvals, delegation,
-people, programs, replicas.
+"""Creates the first revision's tables that do not belong to one request.
+
+They hold grants, delegations, people, programs and replicas.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from alembic import op
 
 
 def remembered() -> None:
-    """Remembered approvals."""
+    """Create the table of grants (saved approvals)."""
     op.create_table(
         "remembered",
         sa.Column("id", sa.String(), nullable=False),
@@ -34,7 +35,7 @@ def remembered() -> None:
 
 
 def delegation() -> None:
-    """Who decides for whom."""
+    """Create the table of delegations: who decides for whom."""
     op.create_table(
         "delegation",
         sa.Column("id", sa.String(), nullable=False),
@@ -56,7 +57,7 @@ def delegation() -> None:
 
 
 def copied() -> None:
-    """What a record says of itself where it is a copy, or was left for one."""
+    """Create the table of the note that a record is a copy or was left for one."""
     op.create_table(
         "copied",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -78,7 +79,7 @@ def copied() -> None:
 
 
 def vote() -> None:
-    """One person's word on one revision of one call."""
+    """Create the table of votes on revisions of calls."""
     op.create_table(
         "vote",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -100,7 +101,7 @@ def vote() -> None:
 
 
 def answer() -> None:
-    """What one person said to a question."""
+    """Create the table of people's answers to questions."""
     op.create_table(
         "answer",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -117,7 +118,7 @@ def answer() -> None:
 
 
 def mode() -> None:
-    """A channel's mode, and who switched it."""
+    """Create the table of channel modes and who switched them."""
     op.create_table(
         "mode",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -135,7 +136,7 @@ def mode() -> None:
 
 
 def client_key() -> None:
-    """By what programs show which they are."""
+    """Create the table of programs' API keys."""
     op.create_table(
         "client_key",
         sa.Column("id", sa.String(), nullable=False),
@@ -155,7 +156,7 @@ def client_key() -> None:
 
 
 def webhook() -> None:
-    """What is told to programs' addresses."""
+    """Create the table of webhooks to programs' addresses."""
     op.create_table(
         "webhook",
         sa.Column("id", sa.String(), nullable=False),
@@ -180,7 +181,7 @@ def webhook() -> None:
 
 
 def replica() -> None:
-    """Who is alive."""
+    """Create the table of replicas and until when each counts as alive."""
     op.create_table(
         "replica",
         sa.Column("id", sa.String(), nullable=False),
@@ -190,7 +191,7 @@ def replica() -> None:
 
 
 def channel_sender() -> None:
-    """Who sends to which channel."""
+    """Create the table of which replica sends to which channel."""
     op.create_table(
         "lane",
         sa.Column("channel", sa.String(), nullable=False),
@@ -201,7 +202,7 @@ def channel_sender() -> None:
 
 
 def pause() -> None:
-    """What Slack wants to be asked no more."""
+    """Create the table of pauses that Slack asked for."""
     op.create_table(
         "pause",
         sa.Column("method", sa.String(), nullable=False),
