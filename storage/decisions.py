@@ -155,10 +155,9 @@ def vote(
 ) -> Outcome:
     """Record a vote on one revision, as of the moment `at` when the click was stored.
 
-    `verb`: APPROVE or REJECT. `stage`: the one in which this person may vote, `also`: others where
-    the vote may count; an approval meets StaleRevision if none of them is open by now. A person who
-    has approved may still reject. The call changes its status when `weigh` says that the votes have
-    decided it; `words` gives the model's text. `counts_as` and `surface` are for the audit.
+    `stage`: the one in which this person may vote, `also`: others where the vote may count; an
+    approval meets StaleRevision if none of them is open by now. A person who has approved may still
+    reject. `weigh` says whether the votes have decided the call; `words` gives the model's text.
     `giver`: the delegator whose right the person uses; the two count as one.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
@@ -302,9 +301,8 @@ def ask_again(
 ) -> bool:
     """Make a new revision with the same arguments, so that people are asked again.
 
-    APPROVED, or RUNNING where nothing was done, goes back to PENDING; a pending call stays pending,
-    and its older buttons stop working. `shown`: columns for the new card: gate, previews, expects.
-    False if the call has no revision or has changed meanwhile.
+    APPROVED, or RUNNING where nothing was done, goes back to PENDING; older buttons stop working.
+    `shown`: columns for the new card. False if the call has no revision or has changed meanwhile.
     """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:
@@ -380,8 +378,7 @@ def resolve(
 
     If the requester says that it was not done, or has it run again, it still counts as an attempt
     for spending limits. Running it again is a vote of its own, on a new revision of the same
-    arguments; `digest` is that revision's. `counts_as`: why this person may; `giver`: the delegator
-    whose right the person uses.
+    arguments, with that `digest`. `giver`: the delegator whose right the person uses.
     """
     targets = {
         Resolution.DONE: C.SUCCEEDED,

@@ -187,7 +187,7 @@ def decided_calls(
 
 
 def request_by_id(tx: Transaction, team: str, text: str) -> Run | None:
-    """Return the request with that id, or whose call has that id or digest ("#1a2b3c4d")."""
+    """Return the root request of the run or call with this id or digest ("#1a2b3c4d"), or None."""
     run = runs.get(tx, text)
     call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
     run = runs.get(tx, call.run_id) if call else run

@@ -213,7 +213,7 @@ class JobCommand:
         return shlex.join(self.words)
 
     def insist(self, names: Collection[str]) -> None:
-        """Raise UsageError if the command cannot be run with values of these names."""
+        """Raise UsageError if the command is missing, unsafe to fill in, or has another place."""
         if not self.words:
             raise UsageError("behind -- stands the command that is to be run")
         for place in PLACE.findall(" ".join(self.words)):
