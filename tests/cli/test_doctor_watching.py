@@ -33,7 +33,7 @@ def test_what_is_installed_is_well(settings: Settings) -> None:
 
 def test_a_missing_extra_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Metrics are done without; a start that is to send traces says what to install."""
-    missing(monkeypatch, "prometheus_client", "bot.monitoring.metrics", "bot.monitoring.metrics")
+    missing(monkeypatch, "prometheus_client", "bot.monitoring.metrics")
     missing(monkeypatch, "opentelemetry", "bot.monitoring.traces")
     assert [str(each) for each in check_watching(wanted(settings))] == [
         "warn  metrics: metrics need prometheus_client: pip install 'countersign-bot[metrics]'",

@@ -90,7 +90,7 @@ def test_without_its_package_the_page_says_so(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bot works as ever, and who asks for metrics is told what to install."""
-    missing(monkeypatch, "prometheus_client", "bot.monitoring.metrics", "bot.monitoring.metrics")
+    missing(monkeypatch, "prometheus_client", "bot.monitoring.metrics")
     harness = own_harness(FakeTools().tools, **PAGE)
     with pytest.raises(OSError, match="501"):
         page(harness)
