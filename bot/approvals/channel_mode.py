@@ -27,8 +27,8 @@ from storage.transaction import Transaction
 # How a channel's mode changes a gate: it never allows more than the policy. PURE.
 
 STRICTNESS: Mapping[Mode, int] = {Mode.ASK: 0, Mode.STRICT: 1, Mode.OBSERVE: 2}
-OBSERVED = "observe mode holds here, in which only look-ups run"
-NOBODY = "strict mode holds here, and the policy's defaults name nobody who decides"
+OBSERVED = "this place is in observe mode, so only look-ups run"
+NOBODY = "this place is in strict mode, and the policy's defaults name no approvers"
 BY_MODE = "strict mode"  # the rule that asks where the policy would not
 
 

@@ -183,9 +183,7 @@ def _in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
 UNSEEN = "I could not show this to its approvers, so it will not happen."
 
 NO_ROOT = "I could not send you a direct message, so your request did not start."
-NO_FILE = (
-    "I could not upload the file with all of it; what stands above is what there is to see here."
-)
+NO_FILE = "I could not upload the file with all of it, so only the part above can be seen here."
 NO_ROWS = "I could not send you the file with all rows."
 NO_TABLE = "I could not show the rows: Slack did not accept the table."
 

@@ -235,11 +235,16 @@ def _waiting(view: HomeView) -> list[Json]:
     if view.more_waiting:
         blocks.append(_small("more", f"and {view.more_waiting} more that you may decide."))
     if view.unread:
-        more = "More calls wait in this workspace than I look through here; their cards have them."
+        more = (
+            "More calls are waiting in this workspace than I can list here. Their cards show them."
+        )
         blocks.append(_small("unread", more))
     if view.unsure:
         calls = "1 call" if view.unsure == 1 else f"{view.unsure} calls"
-        unsure = f"⚠️ Slack does not say now whether you may decide {calls}. Open this again later."
+        unsure = (
+            f"⚠️ I cannot tell at the moment whether you may decide {calls}, because Slack does "
+            "not answer. Open this again later."
+        )
         blocks.append(_small("unsure", unsure))
     return [header(_id("waiting"), "Waits for you"), *blocks] if blocks else []
 
@@ -304,7 +309,7 @@ def _requests(view: HomeView) -> list[Json]:
     if view.away:
         blocks.append(_small("away", away_note(view.away)))
     if view.more_requests and view.shows.part is HomePart.ALL:
-        blocks.append(_small("earlier", "and more before: *My requests* has them."))
+        blocks.append(_small("earlier", "Older ones are under *My requests*."))
     return [header(_id("requests"), "Your requests"), *blocks]
 
 
@@ -329,7 +334,7 @@ def _decided(view: HomeView) -> list[Json]:
         return []
     blocks = [_past(number, each) for number, each in enumerate(view.decided)]
     if view.more_decided:
-        blocks.append(_small("past", "and more before; `/approvals history 90` goes further back."))
+        blocks.append(_small("past", "Older ones: `/approvals history 90`."))
     return [header(_id("decided"), "Recent decisions"), *blocks]
 
 
@@ -361,7 +366,7 @@ def _remembered(view: HomeView) -> list[Json]:
     left = view.more_remembered + max(0, len(view.remembered) - REMEMBERED)
     if left:
         blocks.append(_small("grants", f"and {left} more; `/approvals grants` lists all."))
-    return [header(_id("remembered"), "Remembered approvals"), *blocks]
+    return [header(_id("remembered"), "Saved approvals"), *blocks]
 
 
 def _grant(number: int, grant: RememberedApproval) -> Json:

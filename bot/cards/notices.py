@@ -178,7 +178,7 @@ def not_done(status: CallStatus) -> str:
     return _NOT_DONE.get(status, "")
 
 
-WHO_ASKED_HAS_LEFT = "who asked has no active account here anymore"
+WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
@@ -313,7 +313,7 @@ def _parts(people: CallParticipants | None) -> str:
         return ""
     if people.remembered:
         by = _and([mention(person) for person, _ in people.approved])
-        return f" {_asked_by(people.requester)}, under an approval {by} asked me to remember."
+        return f" {_asked_by(people.requester)}, under an approval that {by} saved."
     approvers = [_with_words(each, people.stand_ins) for each in people.approved]
     own = people.editors and [*people.editors] == [person for person, _ in people.approved]
     by = f", {'edited and ' if own else ''}approved by {_and(approvers)}" if approvers else ""
@@ -376,7 +376,7 @@ def cancelled_line(person: str, client: str = "") -> str:
 
 def requester_left(person: str) -> str:
     """Return the notice that a request ends because its requester's account is not active."""
-    who = f"{mention(person)}, who asked for this, has no active account here anymore"
+    who = f"{mention(person)}, who asked for this, no longer has an active account here"
     return f"⏹️ {who}, so the request is cancelled. Nothing more of it will run."
 
 

@@ -67,7 +67,7 @@ from storage.states import CallStatus
 
 # The dialog that answers a question; its entries are read like those of the Edit dialog.
 
-TOLD = " is told your answer, and it stands under the question. It approves nothing."
+TOLD = " gets your answer, and it is shown under the question. It approves nothing."
 FILL_IN = "Please fill this in."
 
 

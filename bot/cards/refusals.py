@@ -64,7 +64,8 @@ def not_stored() -> str:
 def requester_gone() -> str:
     """Return the reply to an approval if the requester's account is no longer active."""
     return (
-        "Who asked for this has no active account here anymore, so it cannot be approved. "
+        "The person who asked for this no longer has an active account here, so it cannot be "
+        "approved. "
         "Reject it, or let its deadline pass."
     )
 
@@ -152,8 +153,9 @@ def too_few_after_edit(people: int) -> str:
 def not_remembered() -> str:
     """Return the reply to an approver whose approval counts, but is not saved for later calls."""
     return (
-        "Your approval counts, but it is not remembered: only who may approve such a request alone "
-        "can have that."
+        "Your approval counts, but it was not saved for later calls: that is only possible for "
+        "somebody "
+        "who may approve such a call alone."
     )
 
 
@@ -202,9 +204,9 @@ def not_opened(code: str, means: str = "final") -> str:
         case "ratelimited":
             why = "Slack asks me to slow down. Please click again in a minute."
         case "view_too_large":
-            why = "There is more to show than a dialog of Slack's can hold."
+            why = "This is more than fits into a Slack dialog."
         case "not_found" | "hash_conflict":
-            why = "The dialog has been closed or has changed meanwhile. Please click again."
+            why = "The dialog was closed or changed in the meantime. Please click again."
         case "duplicate_external_id":
             why = "The dialog is open already."
         case "push_limit_reached":
@@ -222,11 +224,14 @@ def _by_meaning(code: str, means: str) -> str:
     """Return what a person can do about an error code that has no sentence of its own."""
     match means:
         case "unknown":
-            return f"Slack failed while it was at work ({code}). Please click again in a moment."
+            return f"Something went wrong at Slack ({code}). Please click again in a moment."
         case "passing":
-            return f"Slack takes nothing from me just now ({code}). Please click again later."
+            return (
+                f"Slack does not accept anything from me at the moment ({code}). Please click "
+                "again later."
+            )
         case "token":
-            why = f"Slack does not let me in just now ({code}), whatever I ask."
+            why = f"Slack refuses all my requests at the moment ({code})."
         case _:
             why = f"Slack did not open the dialog ({code}). Clicking again may not help."
     return f"{why} Please tell whoever runs this bot."

@@ -190,7 +190,7 @@ STANDS = {
     RunStatus.RUNNING: "⚙️ at work",
     RunStatus.WAITING: "⏳ waits for people",
     RunStatus.COMPLETED: "✅ finished",
-    RunStatus.FAILED: "❌ could not go on; Retry stands in its thread",
+    RunStatus.FAILED: "❌ could not go on; use Retry in its thread",
     RunStatus.CANCELLED: "⏹️ cancelled",
 }
 MENU: Sequence[tuple[str, Action, Target]] = (
@@ -237,16 +237,21 @@ def draw_waiting(
         notes.append(f"💬 {what} for your answer, on my Home tab")
     if unsure:
         calls_ = "1 call" if unsure == 1 else f"{unsure} calls"
-        notes.append(f"⚠️ Slack does not say now whether you may decide {calls_}; ask again later")
+        notes.append(
+            f"⚠️ I cannot tell at the moment whether you may decide {calls_}, because Slack does "
+            "not answer. Ask again later"
+        )
     if unread:
-        notes.append("More calls wait in this workspace than I look through; their cards have them")
+        notes.append(
+            "More calls are waiting in this workspace than I can list here. Their cards show them"
+        )
     return _list(title, [_call(number, each) for number, each in enumerate(calls)], notes)
 
 
 def draw_requests(found: Sequence[ListedRun], *, more: bool) -> CommandAnswer:
     """Draw a person's own requests, the newest first."""
     title = "Your requests" if found else "You have asked for nothing yet."
-    notes = ["and more before; they stand in their threads"] if more else []
+    notes = ["Older ones are not listed here; see their threads"] if more else []
     return _list(title, [_run(number, each) for number, each in enumerate(found)], notes)
 
 
@@ -254,7 +259,7 @@ def draw_decisions(found: Sequence[ListedCall], days: int, *, more: bool) -> Com
     """Draw what was decided in the last `days`, by this person or on their requests."""
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
-    notes = ["and more before; they stand in their threads"] if more else []
+    notes = ["Older ones are not listed here; see their threads"] if more else []
     return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
 
 

@@ -24,9 +24,11 @@ def asked_to_decide(giver: str, until: datetime, words: str) -> str:
     """Return the message to a delegate that they decide for another person, and what that means."""
     why = f" They say: “{cite(words)}”." if words.strip() else ""
     return (
-        f"🤝 {mention(giver)} has you decide for them until {when(until)}.{why} What needs their "
-        "decision comes to you as well, also what waits already; my Home tab has all of it. What "
-        "you asked for or changed yourself you cannot decide for them."
+        f"🤝 {mention(giver)} asked you to decide for them until {when(until)}.{why} What needs "
+        "their "
+        "decision now comes to you as well, including what already waits; my Home tab lists it. "
+        "You "
+        "cannot decide for them what you asked for or changed yourself."
     )
 
 
@@ -94,8 +96,9 @@ def mode_as_before(mode: Mode, *, everywhere: bool = False) -> str:
 def mode_set(mode: Mode, *, everywhere: bool = False) -> str:
     """Return the confirmation to a person that they have switched the mode."""
     own = (
-        " What is stricter by its own mode stays so. No channel is told: cards that wait say it in "
-        "their small print, and “/approvals mode” says it in every channel."
+        " A channel whose own mode is stricter keeps it. Channels are not notified: waiting cards "
+        "say it in "
+        "their small print, and “/approvals mode” shows it in every channel."
         if everywhere
         else ""
     )
@@ -283,7 +286,10 @@ def not_begun(why: str) -> str:
 
 def nobody_plans() -> str:
     """Return the reply to a plan sent back although no agent made it."""
-    return "No agent has planned this, so none can plan it anew. Edit it, or reject it and say why."
+    return (
+        "No agent planned this, so there is nobody to make a new plan. Edit it, or reject it and "
+        "say why."
+    )
 
 
 def no_model(person: str) -> str:

@@ -72,9 +72,9 @@ SLOW = 30.0  # and further seconds for all else, after which it is a no
 CLOSE = (b"connection", b"close")  # what comes behind it on the line is not to be believed
 BROKEN = "Something went wrong in Countersign."
 CUT_SHORT = "Countersign was stopped before there was an answer; ask again in a minute."
-TOO_LATE = "Countersign had no answer in time."
-NO_PATH = f"Countersign has no such address; its hook is POST {CLAUDE_CODE}."
-UNREADABLE = "What came in was no request that can be read."
+TOO_LATE = "Countersign did not answer in time."
+NO_PATH = f"There is nothing at this address. The hook is POST {CLAUDE_CODE}."
+UNREADABLE = "The request could not be read."
 _WORDS = ("hook", "claude")  # in an address that was mistyped
 # below these stand random ids, which may hold such a word; Slack and MCP hosts are no coding agents
 _OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp")
@@ -404,10 +404,10 @@ def terms_of(said: QueryParams) -> HookTerms:
     """Return the terms that the query of a hook's address states; raises ProblemError."""
     for name in said:
         if name not in ("wait", "does", "requester", "channel"):
-            raise not_taken(name, "The address of a hook takes no such thing.")
+            raise not_taken(name, "This is not a parameter of the hook's address.")
     wait = seconds(said.get("wait", WAIT))
     if not wait:
-        raise not_taken("wait", "It is no duration: 90s, 30m, 4h, 2d.")
+        raise not_taken("wait", "This is not a duration. Write 90s, 30m, 4h or 2d.")
     texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
     return HookTerms(wait, *texts)
 
@@ -475,7 +475,11 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _broken(_: Request, error: Exception) -> Response:
     """Return the problem for an unexpected error: 503 if it may pass, else 500."""
     if may_pass(error):
-        sentence = "The record cannot be read or written just now; say the same again."
+        sentence = (
+            "The database cannot be read or written at the moment. Please repeat the request."
+        )
         return later(HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN).answer()
-    sentence = "Something went wrong here; nothing is known of what came of it."
+    sentence = (
+        "Something went wrong in Countersign. It is not known whether the request had an effect."
+    )
     return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).answer()

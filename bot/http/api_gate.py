@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 REF = "#/components/schemas/{model}"
 ABOUT = (
-    "Programs put calls before people, wait for what they decide, and execute what they approved. "
-    "A key asks, and never approves."
+    "Programs ask people to approve calls, wait for the decision, and execute what was approved. "
+    "A key can ask, but never approve."
 )
 KEY = "key"  # where in a request's state its key stands
 _BEARER = HTTPBearer(
     scheme_name="key",
-    description="A key of `countersign key new`: csk_…",
+    description="A key made with `countersign key new`: csk_…",
     auto_error=False,  # the gate has looked at it
 )
 
@@ -151,7 +151,7 @@ class RoomLimit:
 # Which program asks: a request's key is checked before anything else of it is read.
 
 SCHEME = "Bearer"
-_UNKNOWN = "The request has no key that is good: it takes Authorization: Bearer csk_…"
+_UNKNOWN = "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"
 
 
 class Callers:
@@ -208,7 +208,7 @@ def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
     wait = since + programs.HOUR - now
     return later(
         HTTPStatus.TOO_MANY_REQUESTS,
-        f"{key.name} may make {key.per_hour} requests an hour, and has made them.",
+        f"{key.name} has made the {key.per_hour} requests that it may make in an hour.",
         int(wait.total_seconds()) + 1,
         "limits",
     )
@@ -258,7 +258,7 @@ class Gate:
                 body = await self._body(scope, receive)
                 await self._app(scope, read_again(body, receive), _never_kept(send))
         except FullError:
-            many = "Too much is asked at once; say the same again."
+            many = "Too many requests at once. Please repeat this one."
             error = later(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
             await error.answer()(scope, receive, send)
         except ProblemError as error:
@@ -295,7 +295,7 @@ async def read_body(receive: Receive) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise ProblemError(HTTPStatus.BAD_REQUEST, "The body did not come to its end.")
+                    raise ProblemError(HTTPStatus.BAD_REQUEST, "The body ended too early.")
                 found += message.get("body", b"")
                 if len(found) > MOST:
                     raise _too_long()
@@ -303,13 +303,15 @@ async def read_body(receive: Receive) -> bytes:
                     return bytes(found)
     except TimeoutError:
         raise ProblemError(
-            HTTPStatus.REQUEST_TIMEOUT, f"The body did not come within {READ:.0f} seconds."
+            HTTPStatus.REQUEST_TIMEOUT, f"The body did not arrive within {READ:.0f} seconds."
         ) from None
 
 
 def _too_long() -> ProblemError:
     return ProblemError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body has {MOST:,} bytes at most.", about="limits"
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"A body may have at most {MOST:,} bytes.",
+        about="limits",
     )
 
 
@@ -317,7 +319,7 @@ def look_at_body(body: bytes, headers: Headers) -> None:
     """Raise ProblemError unless the body is uncompressed, unambiguous JSON without U+0000."""
     if headers.get("content-encoding", "identity") != "identity" or _kind(headers) != JSON:
         raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A body is {JSON}, and is not compressed."
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}, without compression."
         )
     try:
         found = parsed_json(body.decode())
@@ -326,7 +328,7 @@ def look_at_body(body: bytes, headers: Headers) -> None:
     except UnreadableError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
     if any(NUL in each for each in _texts(found)):
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body holds a character U+0000.")
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")
 
 
 def _kind(headers: Headers) -> str:

@@ -86,7 +86,7 @@ class WaitingPrograms:
         """
         if self._by_key[key_id] >= MOST_OF_ONE or self._by_key.total() >= MOST:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise later(many, "Too many wait at once: ask without `wait`.", 5, "limits")
+            raise later(many, "Too many requests wait at once. Ask without `wait`.", 5, "limits")
         event = asyncio.Event()
         self._by_key[key_id] += 1
         self._waiters.setdefault(run_id, set()).add(event)
@@ -181,7 +181,7 @@ class AskHandler:
         """
         call = replace(_call(wanted), while_open=wanted.while_open)
         if not key.may_ask_for(call.name):
-            why = f"The key of {key.name} is not for {call.name}."
+            why = f"The key of {key.name} may not ask for {call.name}."
             raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
         try:
             requester = self._requester(key, wanted.requester)
@@ -253,7 +253,7 @@ class AskHandler:
     def report(self, key: ClientKey, run_id: str, sent: OutcomeSent) -> RequestShown:
         """Record the outcome of a claimed call; return the request. Raises ProblemError."""
         if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
-            raise not_taken("result", f"It has more than {MOST_RESULT:,} bytes.")
+            raise not_taken("result", f"This has more than {MOST_RESULT:,} bytes.")
         asked = self.find(key, run_id)
         try:
             asked.report(sent.claimant, sent.succeeded, sent.result)
@@ -267,7 +267,7 @@ class AskHandler:
         is_taken_back = asked.cancel()
         found = shown(asked.stands())
         if not is_taken_back and found.status is not ShownStatus.CANCELLED:
-            why = "It has ended, or is being executed: there is nothing to take back."
+            why = "It has ended or is being executed, so it cannot be taken back."
             raise ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
         return found
 
@@ -280,7 +280,7 @@ class AskHandler:
         except ValueError as error:
             raise not_taken("requester", str(error)) from None
         if found != key.person and not key.is_service:
-            why = f"The key of {key.name} asks in the name of {key.person} alone."
+            why = f"The key of {key.name} may only ask in the name of {key.person}."
             raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
         return found
 

@@ -146,7 +146,10 @@ class Keys:
         with host.store.write() as tx:
             is_made = programs.make_key(tx, row, self._by, beside=beside)
         if not is_made:
-            why = f"there is a key of that name; `countersign key revoke {wanted.name}` ends it"
+            why = (
+                f"there is already a key with that name; `countersign key revoke {wanted.name}` "
+                "ends it"
+            )
             raise _refused(HTTPStatus.CONFLICT, why)
         signing = webhook_secret(host.store.key, text.id) if wanted.webhook else ""
         return KeyMade(str(text), signing)
@@ -171,7 +174,7 @@ class Keys:
 
 
 def _no_such_key(name: str) -> ProblemError:
-    return _refused(HTTPStatus.NOT_FOUND, f"no key of the name {name!r} is good")
+    return _refused(HTTPStatus.NOT_FOUND, f"there is no valid key with the name {name!r}")
 
 
 def _refused(status: HTTPStatus, why: str) -> ProblemError:
@@ -195,8 +198,10 @@ def _insist_on_address(url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise ValueError("--webhook is no address") from None
+        raise ValueError("--webhook is not an address") from None
     if not host or parts.username or parts.password or not url.isascii() or not url.isprintable():
-        raise ValueError("--webhook is an address, https://…, without a name or password in it")
+        raise ValueError(
+            "--webhook takes an address, https://…, without a user name or password in it"
+        )
     if parts.scheme != "https" and not (parts.scheme == "http" and host in HERE):
-        raise ValueError("--webhook begins with https://; only this machine is told without TLS")
+        raise ValueError("--webhook must begin with https://; http:// is for this machine only")

@@ -124,7 +124,7 @@ class LocalApi:
         actor, over = self._host.settings.operator or "system", self._ending.is_set
         done = personal_data.forget(self._host.store, person, at=now, actor=actor, is_over=over)
         if over():
-            why = "The bot stops, and has not done all of it."
+            why = "The bot is stopping before all of it was done. Please repeat the command."
             raise later(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
         return done
 
@@ -132,7 +132,7 @@ class LocalApi:
         """Do what the operator wants, and say what came of it."""
         terminal = self._operators()
         if len(asking.words) + sum(map(len, asking.values.values())) > MOST:
-            why = f"A command says {MOST:,} characters at most."
+            why = f"A command may have at most {MOST:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         answer = await to_thread.run_sync(lambda: terminal.answer(asking), limiter=self._acts)
         return Response(write_line(answer), media_type=JSONResponse.media_type)

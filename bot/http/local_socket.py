@@ -71,14 +71,14 @@ class LocalSocket:
                 return
             self._api = LocalApi(self._host, listening)
         except Exception:
-            log.exception("nobody is answered at %s", self._path)
+            log.exception("commands and programs cannot be answered at %s", self._path)
             listening.close()
 
 
 def _listen_privately(path: Path) -> socket.socket | None:
     """Return a socket that listens at this path; None, with a logged warning, if it cannot."""
     if len(str(path).encode()) > LONGEST_SOCKET_PATH:
-        log.warning("the path of %s is too long for a socket: no command reaches the bot", path)
+        log.warning("the path of %s is too long for a socket: no command can reach the bot", path)
         return None
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -89,6 +89,6 @@ def _listen_privately(path: Path) -> socket.socket | None:
         made.listen(BACKLOG)
     except OSError as error:
         made.close()
-        log.warning("no command reaches the bot: %s: %s", path, error.strerror)
+        log.warning("no command can reach the bot: %s: %s", path, error.strerror)
         return None
     return made

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
-NOT_YET = "It has not come to an end yet{link}."
+NOT_YET = "It has not ended yet{link}."
 STOPPING = (
     "Countersign is being stopped or started anew. Make the same call again in a moment, with the "
     "same arguments: what waits is not asked twice."
@@ -250,7 +250,7 @@ class McpEndpoint:
                 await self._begin()
                 await self._manager.handle_request(scope, read_again(body, receive), send)
         except FullError:
-            error = later(HTTPStatus.SERVICE_UNAVAILABLE, "Too much is asked at once.", 1, "limits")
+            error = later(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at once.", 1, "limits")
             await error.answer()(scope, receive, send)
         except ProblemError as error:
             await error.answer()(scope, receive, send)
@@ -288,7 +288,7 @@ def _insist_on_own_page(headers: Headers) -> None:
     host = authority.rpartition(":")[0] if re.search(r":\d+$", authority) else authority
     is_ours = scheme in ("http", "https") and [authority] == headers.getlist("host")
     if not (is_ours and (host == "localhost" or _is_number(host))):
-        raise ProblemError(HTTPStatus.FORBIDDEN, "This takes nothing from a page of elsewhere.")
+        raise ProblemError(HTTPStatus.FORBIDDEN, "Requests from other websites are refused.")
 
 
 def _is_number(host: str) -> bool:

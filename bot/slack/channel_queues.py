@@ -152,7 +152,7 @@ class Outbox:
         except Exception as error:
             self._memory.rest(channel)  # and not in the database, which is what failed
             log.error(
-                "a lane of the outbox failed: %s", error_text(error), exc_info=not may_pass(error)
+                "a queue of the outbox failed: %s", error_text(error), exc_info=not may_pass(error)
             )
         finally:
             with self._lock:

@@ -122,7 +122,7 @@ def _show(can: Answerer, asked: SlashCommand) -> CommandAnswer:
         raise MistypedError("Name one request: the link to its card, or its id.")
     found = can.desk.overview().show(asked.person, asked.words[0].strip("`"))
     if found is None:
-        raise MistypedError("There is no such request that you may read.")
+        raise MistypedError("There is no request with that id that you may read.")
     return found
 
 
@@ -180,7 +180,7 @@ def _report(can: Answerer, asked: SlashCommand) -> str | CommandAnswer:
         raise MistypedError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
     lists = can.desk.overview()
     if not lists.lives.is_reader(asked.person):
-        return "The report is for those whom the policy names as readers."
+        return "The report is only for the people whom the policy names as readers."
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
@@ -212,7 +212,7 @@ def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], AnswerFil
 
 def _revoke(can: Answerer, asked: SlashCommand) -> str:
     if len(asked.words) != 1:
-        raise MistypedError("Name one remembered approval by its id.")
+        raise MistypedError("Name one saved approval by its id.")
     return can.grants.revoke(asked.words[0].strip("`"), asked.person)
 
 
@@ -265,7 +265,7 @@ QUESTIONS: dict[str, Question] = {
     ),
     "show": Question(
         "show <link or id>",
-        "all of one request: what was asked, changed and decided, by whom",
+        "the whole story of one request: who asked, changed and decided what",
         _show,
         _names_a_request,
     ),
@@ -283,25 +283,25 @@ QUESTIONS: dict[str, Question] = {
     ),
     "explain": Question(
         "explain <tool> key=value …",
-        "what would become of this call if you asked for it here, and why",
+        "what would happen to this call if you asked for it here, and why",
         _explain,
         _types_a_call,
     ),
     "grants": Question(
-        "grants", "what is remembered for you, and what you had remembered", _grants
+        "grants", "approvals that were saved for you, and those that you saved", _grants
     ),
     "revoke": Question(
         "revoke <id>",
-        "end a remembered approval: the next such call is asked again",
+        "end a saved approval: the next such call is asked again",
         _revoke,
         _names_a_grant,
     ),
     "delegate": Question(
-        "delegate", "have somebody decide for you until a day, and end it", _delegate
+        "delegate", "have somebody decide for you for some days, or end that", _delegate
     ),
     "mode": Question(
         "mode [observe | ask | strict] [everywhere]",
-        "what may happen in this channel, and a tighter or a looser way",
+        "see or change this channel's mode: what is asked, and what may run at all",
         _mode,
         lambda _can, words: not words or [each.lower() for each in words] in _MODES,
     ),

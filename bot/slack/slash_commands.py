@@ -211,7 +211,7 @@ class Commands:
                 "I could not ask Slack about this just now. Please try again in a minute."
             )
         except Exception:
-            log.exception("a question could not be answered")
+            log.exception("a command could not be answered")
             return _drawn(refusals.could_not(False))
 
 

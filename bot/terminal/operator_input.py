@@ -124,7 +124,7 @@ def filled_in(
     Returns FieldErrors for texts that do not fit their input, and for names that no input has.
     """
     known = {name_of(each): each for each in inputs}
-    odd = {name: f"There is nothing called so; {_all(known)}." for name in typed.keys() - known}
+    odd = {name: f"There is no such field; {_all(known)}." for name in typed.keys() - known}
     found: dict[str, dict[str, Any]] = {}
     for name, text in typed.items():
         made = known.get(name)

@@ -9,22 +9,22 @@ from storage.states import Verb
 
 def no_such_call() -> str:
     """Return the sentence for an id that no call has."""
-    return "Nothing goes by that id; `countersign pending` lists what waits, with its ids."
+    return "There is nothing with that id. `countersign pending` lists what waits, with its ids."
 
 
 def is_a_question() -> str:
     """Return the sentence for a vote on a question, which is answered instead."""
-    return "That is a question: `countersign answer` is for whoever was asked."
+    return "That is a question. Whoever was asked answers it with `countersign answer`."
 
 
 def is_no_question() -> str:
     """Return the sentence for an answer to a call that is not a question."""
-    return "That is no question: it is approved, edited or rejected."
+    return "That is not a question. It can be approved, edited or rejected."
 
 
 def no_such_plan() -> str:
     """Return the sentence for an id of no plan, or of a plan of which nothing is pending."""
-    return "Nothing waits in a plan of that id; `countersign pending` shows plans with their ids."
+    return "No plan with that id waits. `countersign pending` shows plans with their ids."
 
 
 def plan_has_changed() -> str:
@@ -34,12 +34,12 @@ def plan_has_changed() -> str:
 
 def no_such_request() -> str:
     """Return the sentence for an id that no request has."""
-    return "No request goes by that id; `countersign show` tells it for each call."
+    return "There is no request with that id. `countersign show` prints it for each call."
 
 
 def no_such_chat() -> str:
     """Return the sentence for a chat that is not the operator's own, or has no agent."""
-    return "No chat of yours goes by that id."
+    return "You have no chat with that id."
 
 
 def no_operator() -> str:
@@ -54,7 +54,7 @@ def too_many_chats() -> str:
 
 def not_begun_yet() -> str:
     """Return the sentence for a chat whose first message has not been posted to Slack yet."""
-    return "Slack does not have the beginning of this chat yet; say it again in a moment."
+    return "The beginning of this chat has not reached Slack yet. Please say it again in a moment."
 
 
 def heard() -> str:
@@ -64,7 +64,7 @@ def heard() -> str:
 
 def not_sent_back(most: int) -> str:
     """Return the sentence for sending back a question, or a plan with no or too many words."""
-    return f"A plan goes back with what to do otherwise, in {most} characters at most."
+    return f"Say what to do differently, in at most {most} characters."
 
 
 def sent_back() -> str:
@@ -79,7 +79,7 @@ def nothing_to_edit() -> str:
 
 def nothing_changed() -> str:
     """Return the sentence for an edit that leaves the arguments as they were."""
-    return "That changes nothing: it reads so already."
+    return "That changes nothing: it already has these values."
 
 
 def edited(effect: str, wanted: str) -> str:
@@ -122,15 +122,12 @@ def too_many_words(most: int, typed: int) -> str:
 
 def still_deciding() -> str:
     """Return the sentence for a command that takes longer than a terminal waits."""
-    return (
-        "It is written down, and takes longer than usual. `countersign show` tells what becomes of"
-        " it."
-    )
+    return "It is stored, but takes longer than usual. `countersign show` shows what comes of it."
 
 
 def could_not_be_decided() -> str:
     """Return the sentence for a command that failed in a way that only the log explains."""
-    return "That could not be done; the bot's log says why. Nothing was changed."
+    return "That could not be done, and nothing was changed. The bot's log says why."
 
 
 def decided(verb: Verb, effect: str) -> str:
@@ -141,6 +138,6 @@ def decided(verb: Verb, effect: str) -> str:
 def counts_and_waits(verb: Verb, effect: str, needed: int) -> str:
     """Return the sentence that a vote counts, while others still have to vote."""
     if verb is Verb.REJECT:
-        return f"Your no counts, and it takes more than one: {effect}"
+        return f"Your rejection counts, but more are needed: {effect}"
     more = "1 more person has" if needed == 1 else f"{needed} more people have"
     return f"Your approval counts; {more} to approve: {effect}"

@@ -27,7 +27,7 @@ SAID = ("chat.postMessage", "chat.postEphemeral")
 
 
 class Tries(logging.Handler):
-    """Counts what the log says of lanes that failed."""
+    """Counts what the log says of queues that failed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Tries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """One line; it may also be that the database was changed while it was being opened."""
-        if "lane of the outbox failed" not in record.getMessage():
+        if "queue of the outbox failed" not in record.getMessage():
             return
         self.count += 1
         if self.count == 3:

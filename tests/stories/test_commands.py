@@ -106,7 +106,7 @@ def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
     [
         ("/approvals", "What would you like to see?"),
         ("/approvals show", "Name one request"),
-        ("/approvals show nothing", "There is no such request that you may read."),
+        ("/approvals show nothing", "There is no request with that id that you may read."),
         ("/approvals history soon", "Say how many days"),
         ("/approvals history 91", "Say how many days"),
         ("/approvals help", "explain <tool> key=value …"),

@@ -136,7 +136,7 @@ def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
     for who in ("cleo", "dan"):
         assert "hive key" in asked(harness, f"/approvals show {call.id}", who)
     text = asked(harness, f"/approvals show {call.id}", "ana")
-    assert "There is no such request that you may read." in text
+    assert "There is no request with that id that you may read." in text
     events = harness.all(Audit, Audit.event == "request.read", Audit.run_id == call.run_id)
     assert sorted(row.actor for row in events) == ["UCLEO0001", "UDAN00001"]
 
@@ -179,7 +179,7 @@ def test_the_report_is_for_readers(harness: Harness) -> None:
     assert "approved" in text
     assert "UANA00001" in text
     told = asked(harness, "/approvals report", "ana")
-    assert "for those whom the policy names" in told
+    assert "the people whom the policy names" in told
     assert "Write a note" not in told
 
 

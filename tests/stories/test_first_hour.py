@@ -226,14 +226,14 @@ def test_an_approval_is_remembered(hour: Hour) -> None:
     thread = hour.says("refund 2 EUR of order 1047, another candle was bent")
     text = hour.reads(thread)
     assert "[*Approve" not in text
-    assert "remember" in text
+    assert "approval that @ana saved" in text
     assert "Order 1047" in hour.asks("ana", "/approvals grants")
 
 
 def test_somebody_decides_for_another(hour: Hour) -> None:
     """Ana has Dan decide for her: he is told so, approves in her name, and the card says it."""
     hour.delegates("ana", "UDAN00001", 3)
-    assert "@ana has you decide for them until" in hour.reads(None, "dan", "DDAN00001")
+    assert "@ana asked you to decide for them until" in hour.reads(None, "dan", "DDAN00001")
     thread = hour.says("refund 6 EUR of order 1051, the vase was scratched")
     hour.presses("dan", "approve", thread)
     text = hour.reads(thread)
@@ -297,4 +297,4 @@ def test_what_home_shows(hour: Hour) -> None:
     assert "Waits for you" in hour.home("cleo", "order 1050")
     assert "Your requests" in hour.home("ben", "order 1050")
     assert hour.home("dan", "order 1050")
-    assert "Remembered approvals" in hour.home("ben", "order 1047")
+    assert "Saved approvals" in hour.home("ben", "order 1047")

@@ -232,12 +232,12 @@ def test_what_fell_due_goes(harness: Harness) -> None:
 def test_remembered_approvals_stand_there(harness: Harness) -> None:
     """Who gave a remembered approval and whom it is for see it; Revoke ends it for both."""
     thread = remember(harness, "weekly compost")
-    opened(harness, "dan", "Nothing waits for you", without="Remembered approvals")
-    opened(harness, "ben", "Remembered approvals", "weekly compost", "given by <@UANA00001>")
-    opened(harness, "ana", "Remembered approvals", "weekly compost")
+    opened(harness, "dan", "Nothing waits for you", without="Saved approvals")
+    opened(harness, "ben", "Saved approvals", "weekly compost", "given by <@UANA00001>")
+    opened(harness, "ana", "Saved approvals", "weekly compost")
     harness.person("ana").click_home("revoke")
-    wait(harness, "ana", "Nothing waits for you", without="Remembered approvals")
-    wait(harness, "ben", "weekly compost", without="Remembered approvals")
+    wait(harness, "ana", "Nothing waits for you", without="Saved approvals")
+    wait(harness, "ben", "weekly compost", without="Saved approvals")
     [grant] = harness.all(Grant, Grant.call_id == harness.calls_in(thread)[0].id)
     assert grant.revoked_by == "UANA00001"
 
@@ -245,9 +245,9 @@ def test_remembered_approvals_stand_there(harness: Harness) -> None:
 def test_nobody_else_revokes(harness: Harness) -> None:
     """Only who gave a remembered approval or whom it is for ends it, whatever a click claims."""
     remember(harness, "fresh mulch")
-    opened(harness, "ana", "Remembered approvals", "fresh mulch")
+    opened(harness, "ana", "Saved approvals", "fresh mulch")
     click = harness.person("ana").click_home("revoke")
-    wait(harness, "ana", "Nothing waits for you", without="Remembered approvals")
+    wait(harness, "ana", "Nothing waits for you", without="Saved approvals")
     thread = remember(harness, "more mulch")
     payload = copy.deepcopy(click.payload)
     payload["user"] |= {"id": "UDAN00001"}
@@ -256,9 +256,9 @@ def test_nobody_else_revokes(harness: Harness) -> None:
     arrived(harness)
     dan = harness.person("dan")
     harness.slack.wait(lambda: "revoked already" in str(dan.everything(dan.dm_channel)))
-    opened(harness, "ben", "Remembered approvals", "more mulch")
+    opened(harness, "ben", "Saved approvals", "more mulch")
     harness.person("ben").click_home("revoke")
-    wait(harness, "ben", "more mulch", without="Remembered approvals")
+    wait(harness, "ben", "more mulch", without="Saved approvals")
 
 
 def test_much_is_counted_within_slacks_limit(own: Harness) -> None:
@@ -275,8 +275,8 @@ def test_much_is_counted_within_slacks_limit(own: Harness) -> None:
     assert len(blocks) <= 100
     assert offered(blocks).count("review") == WAITING
     assert f"and {LOOKED_AT - WAITING} more that you may decide" in str(blocks)
-    assert "than I look through here" in str(blocks)
-    mine = opened(own, "ben", "Your requests", "and more before")
+    assert "than I can list here" in str(blocks)
+    mine = opened(own, "ben", "Your requests", "Older ones are under")
     assert sum(each["type"] == "rich_text" for each in mine) == REQUESTS
 
 

@@ -16,11 +16,11 @@ def test_a_request_of_somebody_who_left_ends(harness: Harness, fakes: FakeTools)
     harness.settle()
     try:
         harness.slack.deactivate("ben")
-        harness.said(SUPPORT, thread, "<@UBEN00001>, who asked for this, has no active", "ana")
+        harness.said(SUPPORT, thread, "<@UBEN00001>, who asked for this, no longer has an active", "ana")
         arrived(harness)
         drawn = now_at(harness, SUPPORT, card["ts"])
         assert "approve" not in action_ids(drawn)
-        assert "who asked has no active account here anymore" in words(drawn)
+        assert "the person who asked no longer has an active account here" in words(drawn)
         assert harness.run_in(thread).status is RunStatus.CANCELLED
         harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
         arrived(harness)
@@ -39,7 +39,7 @@ def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools) ->
         harness.slack.people["ben"].deleted = True
         harness.clock.advance(61)  # what was looked up is old
         harness.person("ana").click(SUPPORT, card["ts"], "approve")
-        told(harness, "ana", SUPPORT, thread, "has no active account here anymore")
+        told(harness, "ana", SUPPORT, thread, "no longer has an active account here")
         run = harness.run_in(thread)
         whys = [each["why"] for each in noted(harness, run.id, "decision.refused")]
         assert whys == ["requester_gone"]

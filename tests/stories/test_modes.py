@@ -306,7 +306,7 @@ def test_a_form_keeps_to_the_channel_where_it_was_opened(
     assert ben.submit(typed(text="a form in a DM"))["outcome"] == "closed"
 
     def refused() -> bool:
-        return any("observe mode holds" in words(m) for m in ben.everything(ben.dm_channel))
+        return any("is in observe mode" in words(m) for m in ben.everything(ben.dm_channel))
 
     harness.slack.wait(refused)
     root(harness, "a form in a DM", ben.dm_channel)

@@ -131,7 +131,7 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(*_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
-    harness.said(SUPPORT, thread, "under an approval <@UANA00001> asked me to remember.")
+    harness.said(SUPPORT, thread, "under an approval that <@UANA00001> saved.")
     harness.said(SUPPORT, thread, "Again.")
     assert fakes.did("note", "daily") == 2
     [*_, last] = harness.calls_in(thread)
@@ -206,7 +206,7 @@ def test_the_list_in_slack(made: tuple[Harness, FakeTools]) -> None:
     says("cleo", "/approvals grants", "You have no saved approvals")
     says("cleo", f"/approvals revoke {grant.id}", "no saved approval with that id")
     says("ana", f"/approvals revoke {grant.id}", "Revoked: ")
-    says("ben", "/approvals revoke", "Name one remembered approval")
+    says("ben", "/approvals revoke", "Name one saved approval")
     assert harness.all(Grant)[0].revoked_by == "UANA00001"
 
 

@@ -176,7 +176,7 @@ def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[st
     bare = waits(harness, thread).removesuffix(":1")
     for odd in ("nothing:1", bare, "a b"):
         code, said = command(capsys, "approve", odd)
-        assert (code, "Nothing goes by that id" in said) == (1, True)
+        assert (code, "There is nothing with that id" in said) == (1, True)
     assert command(capsys, "show", "nothing")[0] == 1
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
@@ -189,7 +189,7 @@ def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
         status, said = posted(path, "/v1/terminal", odd)
         assert (status, said["status"]) in ((400, 400), (422, 422))
     answer = send(path, Asking(Wish.APPROVE, "x:1"))
-    assert (answer.counted, "Nothing goes by that id" in answer.sentence) == (False, True)
+    assert (answer.counted, "There is nothing with that id" in answer.sentence) == (False, True)
 
 
 def test_without_a_bot_nothing_is_decided(
@@ -234,7 +234,7 @@ def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "typed at the end") == 1
     assert said[0][0] == 1
-    assert "It is written down" in said[0][1]
+    assert "It is stored" in said[0][1]
 
 
 def test_a_question_is_not_approved(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,8 +50,8 @@ def test_an_edit_is_stored_and_others_approve_it(
         ("amount=much", "Amount (EUR): This must be a number, like 12.50."),
         ("amount=-5", "Amount (EUR): "),
         ("reason=because", "Please say one of these: damaged, wrong item, late, goodwill, other."),
-        ("colour=red", "There is nothing called so; there are order_id, amount, reason, note."),
-        ("amount=5.00", "That changes nothing: it reads so already."),
+        ("colour=red", "There is no such field; there are order_id, amount, reason, note."),
+        ("amount=5.00", "That changes nothing: it already has these values."),
         ("amount=99999", "Amount (EUR): "),
     ],
 )

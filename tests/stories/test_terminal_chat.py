@@ -166,7 +166,7 @@ def test_nobody_chats_in_requests_of_others(harness: Harness) -> None:
     waits(harness, thread)
     path = socket_path(harness.app.core.store.path)
     answer = send(path, Asking(Wish.SAY, harness.run_in(thread).id, "and pay me"))
-    assert (answer.counted, answer.sentence) == (False, "No chat of yours goes by that id.")
+    assert (answer.counted, answer.sentence) == (False, "You have no chat with that id.")
     for odd in ("", "x" * 12_001):
         assert not send(path, Asking(Wish.SAY, "", odd)).counted
 

@@ -186,9 +186,9 @@ def test_a_no_is_told_in_its_words(bot: Harness, asks: Asks) -> None:
 @pytest.mark.parametrize(
     ("key", "query", "body", "why"),
     [
-        ("", "", use("ls"), "no key"),
-        ("csk_wrong", "", use("ls"), "no key"),
-        ("good", "", use("ls", tool_name="Write"), "not for claude_Write"),
+        ("", "", use("ls"), "no valid API key"),
+        ("csk_wrong", "", use("ls"), "no valid API key"),
+        ("good", "", use("ls", tool_name="Write"), "may not ask for claude_Write"),
         ("good", "", use("ls", tool_input=7), "not what Claude Code says"),
         ("good", "", use("ls", tool_use_id=""), "not what Claude Code says"),
         ("good", "", use("ls", event="Stop"), "not what Claude Code says"),
@@ -198,7 +198,7 @@ def test_a_no_is_told_in_its_words(bot: Harness, asks: Asks) -> None:
         ("good", "&wait=soon", use("ls"), "duration"),
         ("good", "&does=good", use("ls"), "read"),
         ("good", "&requester=@nobody", use("ls"), "nobody"),
-        ("good", "&more=1", use("ls"), "takes no such thing"),
+        ("good", "&more=1", use("ls"), "not a parameter"),
     ],
 )
 def test_whatever_is_wrong_is_a_no(

@@ -90,7 +90,7 @@ def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) 
     new = ("key", "new", "twice", "--for", "UBEN00001", "--tools", "*")
     assert command(capsys, *new)[0] == 0
     code, said = command(capsys, *new)
-    assert (code, "there is a key of that name" in said) == (1, True)
+    assert (code, "there is already a key with that name" in said) == (1, True)
     assert command(capsys, "key", "revoke", "twice")[0] == 0
     assert command(capsys, *new)[0] == 0
     assert len(bot.all(ClientKey, ClientKey.name == "twice")) == 2

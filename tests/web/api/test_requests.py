@@ -172,7 +172,7 @@ def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
     bot.person("ben").open_home()
     bot.slack.wait(lambda: f"T{whose} asks you" in str(bot.person("ben").home()))
     view = open_modal(bot, "ben", SUPPORT, message, "answer")
-    assert f"T{whose} is told your answer" in str(view)
+    assert f"T{whose} gets your answer" in str(view)
     bot.person("ben").close_view()
     bot.person("ben").say(SUPPORT, "the upper one", run.thread_ts)
     status, said = program.ask("GET", f"/v1/questions/{asked['id']}?wait=30")
