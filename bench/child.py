@@ -25,14 +25,14 @@ if "--without" in sys.argv:
     for name in sys.argv[sys.argv.index("--without") + 1 :]:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # ModuleNotFoundError
 
-from countersign.cli.process import share_memory, uncollected
+from countersign.cli.process import limit_memory_arenas, pause_garbage_collection
 
-with uncollected():
+with pause_garbage_collection():
     from pydantic import BaseModel, Field
 
     from bot.app import App, build
     from bot.clock import SystemClock
-    from bot.config.settings import prepare_environment
+    from bot.config.settings import remove_misread_variables
     from bot.config.startup import read_settings_and_policy
     from bot.tools import Effect, ToolContext, tool
 
@@ -61,24 +61,24 @@ def main() -> None:
         from bench.hotspots import Profiles
 
         profiles = Profiles(this_thread=False)
-    share_memory()
+    limit_memory_arenas()
     settings, policy = read_settings_and_policy(os.environ)
     logging.basicConfig(level=settings.log_level.upper())
-    prepare_environment(os.environ, settings.slack_api_url)
+    remove_misread_variables(os.environ, settings.slack_api_url)
     app = build(settings, SystemClock(), policy, [note_asked])
     try:
         app.start()
-        app.settle(60)
+        app.wait_until_idle(60)
         _say({"born": BORN, "imported": IMPORTED, "ready": time.monotonic(), **_memory()})
         for line in sys.stdin:
             command, _, number = line.strip().partition(" ")
             if command == "report":
-                app.settle(60)
+                app.wait_until_idle(60)
                 _say({"starts": starts, "processor": time.process_time(), **_memory()})
             elif command == "ticks":
                 _say({"ticks": _ticks(app, int(number)), **_memory()})
             elif command == "profile" and profiles is not None:
-                app.settle(60)
+                app.wait_until_idle(60)
                 _say({"spent": profiles.spent()})
             else:
                 break

@@ -103,8 +103,8 @@ def _approve(live: Live, story: Story, person: str) -> None:
 
 def _wake(setup: Setup, url: str) -> Iterator[Figure]:
     """From the commit that makes a run READY to the thread that hears of it in another process."""
-    from bot.replicas.jobs import Jobs
-    from bot.replicas.replicas import psycopg_address
+    from bot.replicas.jobs import RunJobQueue
+    from bot.replicas.replicas import build_psycopg_arguments
     from storage.store import Store
 
     store = Store(url, key=b"of-the-benchmark-and-of-nobody-else").open()
@@ -114,15 +114,15 @@ def _wake(setup: Setup, url: str) -> Iterator[Figure]:
         moments.append(time.monotonic())
         begun.set()
 
-    jobs = Jobs(psycopg_address(store), hear, 4)
-    jobs.prepare(store)
+    jobs = RunJobQueue(build_psycopg_arguments(store), hear, 4)
+    jobs.create_job_tables(store)
     taking = threading.Thread(target=jobs.run, daemon=True)
     taking.start()
     took: list[float] = []
     for number in range(5 if setup.quick else 210):
         begun.clear()
         with store.write() as tx:
-            jobs.defer(tx, [f"run-{number}"])
+            jobs.insert_jobs(tx, [f"run-{number}"])
         committed = time.monotonic()
         begun.wait(20)
         took.append((moments[-1] - committed) * 1000)
@@ -144,7 +144,7 @@ def _killed(setup: Setup, url: str) -> Iterator[Figure]:
         folder = setup.new(f"killed-{number}")
         with Live(folder, 5, database=url) as one:
             one.start()
-            held = one.planner.hold()
+            held = one.planner.hold_next_request()
             story = one.ask()
             held.arrived.wait(20)
             other = one.beside()

@@ -29,11 +29,11 @@ class Counting(Trace):
         """Count what this one does, too."""
         store.trace = self
 
-    def running(self, sql: str, values: Any) -> None:
+    def before_statement(self, sql: str, values: Any) -> None:
         """Count a statement."""
         self.counts.statements += 1
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """Count a transaction."""
         self.counts.transactions += 1
         self.counts.commits += tx.writes

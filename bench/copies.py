@@ -61,7 +61,7 @@ class Copies:
                     _take_time(tx)
                     for sql in _copied(tx, kind, first, min(first + SOME - 1, count), count):
                         tx.exec_driver_sql(sql)
-        if self._store.shared:  # as the server does by itself, a little later
+        if self._store.is_multi_process:  # as the server does by itself, a little later
             with self._store.write() as tx:
                 tx.exec_driver_sql("ANALYZE")
 

@@ -41,15 +41,15 @@ class Stub:
         self._tool = tool_name
         self._turns = 0
 
-    seal = ""
+    compaction_server_id = ""
 
-    def compacted(self, items: object, instructions: str) -> None:
+    def compact_items(self, items: object, instructions: str) -> None:
         """Its server has no means of its own."""
 
     def close(self) -> None:
         """There is nothing to close."""
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -82,39 +82,39 @@ class Stub:
 class People:
     """`bot.policy.authority.Directory` over a fixed list."""
 
-    def person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> Person | None:
         """Everybody is a colleague."""
         return Person(user, TEAM, user, is_bot=False, is_guest=False, deleted=False)
 
-    def people(self, users: Collection[str]) -> dict[str, Person]:
+    def find_people(self, users: Collection[str]) -> dict[str, Person]:
         """The same."""
         return {user: Person(user, TEAM, user) for user in users}
 
-    def named(self, name: str) -> dict[str, str]:
+    def find_people_by_name(self, name: str) -> dict[str, str]:
         """The same."""
         return {}
 
-    def group(self, handle: str) -> Group | None:
+    def find_group(self, handle: str) -> Group | None:
         """There are no groups."""
         return None
 
-    def members(self, channel: str) -> frozenset[str]:
+    def list_channel_members(self, channel: str) -> frozenset[str]:
         """The same two everywhere."""
         return frozenset({ASKER, APPROVER})
 
-    def channel(self, name: str) -> str | None:
+    def find_channel_id(self, name: str) -> str | None:
         """Every channel is there."""
         return name
 
-    def sees(self, user: str, channel: str) -> bool:
+    def can_see_channel(self, user: str, channel: str) -> bool:
         """None is private."""
         return True
 
-    def outsiders_read(self, channel: str) -> bool:
+    def is_shared_channel(self, channel: str) -> bool:
         """None is shared."""
         return False
 
-    def heard(self, event: Mapping[str, Any]) -> bool:
+    def update_from_event(self, event: Mapping[str, Any]) -> bool:
         """There is nothing to heed."""
         return False
 
@@ -158,21 +158,21 @@ class Quiet:
     def __init__(self, run: Run | None = None) -> None:
         self._run = run
 
-    def take_in(self, run: Run) -> None:
+    def add_messages_to_transcript(self, run: Run) -> None:
         """Nothing was said meanwhile."""
 
     def write(self, text: str) -> None:
         """Not streamed."""
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         """Nothing to withdraw."""
 
-    def finish(
+    def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
-            run, body = self._run, outbox.dump_body({"text": text, "last": last})
+            run, body = self._run, outbox.dump_message_body({"text": text, "last": last})
             row = Message(
                 key=f"answer:{run.id}:{run.turns}",
                 kind=MessageKind.ANSWER,
@@ -181,16 +181,16 @@ class Quiet:
                 body=body,
             )
             row.thread_ts = run.thread_ts
-            outbox.put_message(tx, row)
+            outbox.queue_message(tx, row)
 
-    def abandon(self) -> None:
+    def close_failed_answer(self) -> None:
         """Nothing to close."""
 
-    def working(self, run: Run) -> None:
+    def show_working(self, run: Run) -> None:
         """Shown nowhere."""
 
-    def waiting(self, run: Run) -> None:
+    def show_waiting(self, run: Run) -> None:
         """Shown nowhere."""
 
-    def done(self, run: Run) -> None:
+    def show_done(self, run: Run) -> None:
         """Shown nowhere."""

@@ -43,7 +43,7 @@ class Floor:
             self._raw.execute(pragma)
         self._raw.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
         self._engine = create_engine(f"sqlite:///{folder / 'sqlmodel.db'}")
-        sqlite_connections.prepare_all(self._engine)
+        sqlite_connections.prepare_engine_connections(self._engine)
         Note.metadata.create_all(self._engine)
 
     def raw(self) -> float:

@@ -20,9 +20,9 @@ from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.resume import check, full, pending
 from bot.cards.button_codec import HOME
-from bot.runs.loop import Loop
+from bot.runs.loop import MainLoop
 from bot.runs.worker_pool import WorkerPool
-from bot.slack.posting import Renderer
+from bot.slack.posting import MessageRenderer
 from storage import calls, moves, outbox, runs
 from storage.models import Call, Run
 from storage.states import RunStatus
@@ -100,9 +100,9 @@ class Years:
         self._bench = self._bench.again()  # it knew where the audit ended
         core = self._bench.core
         workers = WorkerPool(lambda *_: None, 1, core.signals)
-        self._loop: Loop = core.loop(self._bench.intake, workers, lambda _: None)
-        self._desk = core.desk()
-        self._renderer = Renderer(core.store, core.clock, core.tools, People())
+        self._loop: MainLoop = core.build_loop(self._bench.intake, workers, lambda _: None)
+        self._desk = core.build_person_views()
+        self._renderer = MessageRenderer(core.store, core.clock, core.tools, People())
 
     def close(self) -> None:
         """Give back what is held."""
@@ -130,54 +130,54 @@ class Years:
 
     def _ask(self) -> str:
         self._bench.store_delivery(mention(self._thread(), ASKER))
-        self._bench.take_in()
+        self._bench.add_messages_to_transcript()
         return self._bench.advance_ready()
 
     def _claim(self) -> float:
         store = self._bench.store
         self._bench.store_delivery(mention(self._thread(), ASKER))
-        self._bench.take_in()
+        self._bench.add_messages_to_transcript()
 
         def claim() -> None:
             with store.read() as tx:
-                [run_id] = runs.ready_run_ids(tx)
+                [run_id] = runs.list_ready_run_ids(tx)
             now = self._bench.clock.now()
             with store.write() as tx:
-                claimed.append(runs.claim(tx, run_id, now=now, lease_until=now))
+                claimed.append(runs.claim_run(tx, run_id, now=now, lease_until=now))
 
         claimed: list[Run | None] = []
         took = _seconds(claim)
         [found] = claimed
         assert found is not None
         with store.write() as tx:
-            moves.run(tx, found, RunStatus.CANCELLED, at=self._bench.clock.now())
+            moves.change_run_status(tx, found, RunStatus.CANCELLED, at=self._bench.clock.now())
         return took
 
     def _card(self) -> str:
         run_id = self._ask()
         with self._bench.store.read() as tx:
-            plan = calls.open_plan(tx, run_id)
+            plan = calls.find_open_plan(tx, run_id)
             assert plan is not None
-            [card] = outbox.cards(tx, plan.id)
-        assert self._renderer.draw(card)[0].blocks
+            [card] = outbox.list_cards_of_plan(tx, plan.id)
+        assert self._renderer.render_message(card)[0].blocks
         return run_id
 
     def _decide(self, call: Call) -> None:
         self._bench.store_delivery(approval(call))
-        self._bench.take_in()
+        self._bench.add_messages_to_transcript()
         self._bench.advance_ready()
 
     def lists(self) -> None:
         """Ask for three lists."""
-        lists = self._desk.overview()
-        assert lists.waiting(APPROVER)
-        assert lists.requests(ASKER)
-        assert lists.history(APPROVER, 30)
+        lists = self._desk.build_overview()
+        assert lists.render_waiting_calls(APPROVER)
+        assert lists.render_own_requests(ASKER)
+        assert lists.render_decisions(APPROVER, 30)
 
     def home(self) -> None:
         """Open Home, as who decides and as who asks."""
-        assert self._desk.homes().of(APPROVER, HOME)
-        assert self._desk.homes().of(ASKER, HOME)
+        assert self._desk.build_home_view_builder().build_home_view(APPROVER, HOME)
+        assert self._desk.build_home_view_builder().build_home_view(ASKER, HOME)
 
 
 def _seconds(work: Callable[[], object]) -> float:

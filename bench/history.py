@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from bench.fakes import CHANNEL, TEAM, asker
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call, Item, Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -33,16 +33,21 @@ def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
     for number in range(items):
         if number % 4 == 1:
             plan = Plan(run_id=run.id, turn=number, answered=True, created_at=at)
-            plans.append(values(plan))
-            made.append(values(_call(plan, _call_id(thread, number), at)))
+            plans.append(get_column_values(plan))
+            made.append(get_column_values(_call(plan, _call_id(thread, number), at)))
         row = Item(
             run_id=run.id,
             body=json.dumps(_entry(thread, number)),
             created_at=at,
         )
-        entries.append(values(row))
+        entries.append(get_column_values(row))
     with store.write() as tx:
-        for model, many in ((Run, [values(run)]), (Plan, plans), (Call, made), (Item, entries)):
+        for model, many in (
+            (Run, [get_column_values(run)]),
+            (Plan, plans),
+            (Call, made),
+            (Item, entries),
+        ):
             if many:
                 tx.execute(insert(model), many)
 

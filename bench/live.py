@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.installed import others
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner, Turn
 from slack_sandbox.workspace.people import BOT_USER, Channel, Group, Person
 from slack_sandbox.workspace.seed import Seed
@@ -68,7 +68,7 @@ class Live:
         """
         self.folder, self.people = folder, people
         self._database = database or f"sqlite:///{folder / 'countersign.db'}"
-        self.slack = local_slack(seed=seed(people))
+        self.slack = build_local_slack(seed=seed(people))
         self.planner = StandInPlanner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
         self._asked = 0

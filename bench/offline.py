@@ -30,12 +30,12 @@ from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy, parse
-from bot.runs.worker import Worker
-from bot.slack.listeners import read
-from bot.slack.pace import Access, EveryChannel, Pace
-from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
-from bot.slack.sender import Sender
-from bot.slack.thread import SlackThread
+from bot.runs.worker import RunWorker
+from bot.slack.listeners import parse_delivery
+from bot.slack.pace import AllChannelOwnership, BotTokenStatus, ChannelPacer
+from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
+from bot.slack.sender import MessageSender
+from bot.slack.thread import SlackThreadReader
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, outbox, runs
 from storage.models import Run
@@ -86,14 +86,14 @@ class Bench:
         self._pool = ThreadPoolExecutor(8)
         self._people = People()
         self.core = self._core()
-        thread = SlackThread(
+        thread = SlackThreadReader(
             self.store, self.clock, self._people, self.core.identity.user, Silence()
         )
         self.worker = self.make_worker(Stub())
         self.hearing = self.make_worker(Stub(), thread=thread)  # takes in what the inbox holds
-        self.intake = self.core.intake(self._people, lambda _channel: None)
-        self.clicks = self.core.clicks()
-        self.permissions = self.core.permissions()
+        self.intake = self.core.build_intake(self._people, lambda _channel: None)
+        self.clicks = self.core.build_clicks()
+        self.permissions = self.core.build_permissions()
         self._sender = self._make_sender()
 
     def _core(self) -> Core:
@@ -113,43 +113,43 @@ class Bench:
             clock=self.clock,
             policy=CurrentPolicy(parse(POLICY)),
             tools=registry,
-            key=self.store.key,
+            key=self.store.signing_key,
             identity=Identity(TEAM, BOT, "B0BOT00001"),
             authority=Authority(self._people, TEAM),
             directory=self._people,
         )
 
-    def _make_sender(self) -> Sender:
+    def _make_sender(self) -> MessageSender:
         store, client, people = self.store, Posts(), self._people
-        return Sender(
+        return MessageSender(
             store,
             self.clock,
             self.core.signals,
             OutboxMemory(self.clock),
-            Access(self.clock, client.auth_test),
-            Pace(self.clock, client.base_url),
-            renderer=Renderer(store, self.clock, self.core.tools, people),
-            posting=Posting(store, client),
+            BotTokenStatus(self.clock, client.auth_test),
+            ChannelPacer(self.clock, client.base_url),
+            renderer=MessageRenderer(store, self.clock, self.core.tools, people),
+            posting=OutboxSlackCalls(store, client),
             search=PostSearch(store, self.clock, BOT, client),
-            channels=EveryChannel(),
+            channels=AllChannelOwnership(),
         )
 
     def post(self) -> None:
         """Draw what is due and hand it to Slack, which takes it at once, as the outbox does."""
         now = self.clock.now()
         with self.store.read() as tx:
-            channels = outbox.channels_due(tx, now)
-            outbox.next_due(tx)
+            channels = outbox.list_due_channels(tx, now)
+            outbox.find_next_retry_time(tx)
         for channel in channels:
             with self.store.read() as tx:
-                due = outbox.due_messages(tx, now, channel)
+                due = outbox.list_due_messages(tx, now, channel)
             for row in due:
                 assert self._sender.send(row)
 
-    def make_worker(self, model: Stub, executor: Any = None, thread: Any = None) -> Worker:
+    def make_worker(self, model: Stub, executor: Any = None, thread: Any = None) -> RunWorker:
         """One more worker; in its thread nothing is said unless `thread` says otherwise."""
-        executor = executor or self.core.executor(self._pool, _no_portal)
-        return self.core.worker(model, executor, thread or Quiet(), Quiet, Quiet())
+        executor = executor or self.core.build_executor(self._pool, _no_portal)
+        return self.core.build_worker(model, executor, thread or Quiet(), Quiet, Quiet())
 
     def again(self) -> Bench:
         """Everything closed, and opened anew from the files."""
@@ -174,29 +174,29 @@ class Bench:
         )
         with self.store.write() as tx:
             moves.insert_run(tx, run, at=now)
-            runs.append(tx, run, {"role": "user", "content": REQUEST}, at=now)
+            runs.append_transcript_item(tx, run, {"role": "user", "content": REQUEST}, at=now)
         return run
 
     def store_delivery(self, body: dict[str, Any]) -> None:
         """Store a payload as the listener does before it acknowledges it."""
-        delivery = read(body, TEAM)
+        delivery = parse_delivery(body, TEAM)
         assert delivery is not None
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
-            inbox.store_delivery(tx, delivery)
+            inbox.insert_delivery(tx, delivery)
 
-    def take_in(self) -> None:
+    def add_messages_to_transcript(self) -> None:
         """Deal with what arrived, as a tick of the loop does."""
         with self.store.read() as tx:
-            arrived = inbox.new_deliveries(tx)
+            arrived = inbox.list_new_deliveries(tx)
         for each in arrived:
-            (self.clicks if each.kind is DeliveryKind.ACTION else self.intake).take(each)
+            (self.clicks if each.kind is DeliveryKind.ACTION else self.intake).handle_delivery(each)
 
     def advance_ready(self) -> str:
         """Advance the one run that is ready, found as the loop finds it; its id."""
         with self.store.read() as tx:
-            [run_id] = runs.ready_run_ids(tx)
-        self.hearing.advance(run_id)
+            [run_id] = runs.list_ready_run_ids(tx)
+        self.hearing.advance_run(run_id)
         return run_id
 
 

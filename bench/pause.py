@@ -29,7 +29,7 @@ class Halt:
 
     def execute(self, run: Run, call_id: str) -> None:
         """Starts nothing."""
-        raise moves.FencedError(run.id)
+        raise moves.StaleFenceError(run.id)
 
 
 def record(row: tuple[Any, ...]) -> int:
@@ -79,9 +79,9 @@ def added(bench: Bench, thread: str, *, asks: bool) -> int:
     run = bench.ask(thread)
     before = stored(bench)
     if asks:
-        bench.make_worker(Stub("note_asked")).advance(run.id)
+        bench.make_worker(Stub("note_asked")).advance_run(run.id)
     else:
-        bench.make_worker(Stub("note_freely"), Halt()).advance(run.id)
+        bench.make_worker(Stub("note_freely"), Halt()).advance_run(run.id)
     return stored(bench) - before
 
 
@@ -103,7 +103,7 @@ def measure(setup: Setup) -> Iterator[Figure]:
     for number in range(2 if setup.quick else 5):
         before, times = pages(bench), 50 if setup.quick else 200
         for nth in range(times):
-            bench.make_worker(Stub("note_asked")).advance(bench.ask(f"grow.{number}.{nth}").id)
+            bench.make_worker(Stub("note_asked")).advance_run(bench.ask(f"grow.{number}.{nth}").id)
         growth.append((pages(bench) - before) / times)
     bench.close()
     yield Figure(

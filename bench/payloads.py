@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.fakes import APPROVER, BOT, CHANNEL, REQUEST, TEAM, asker
 from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, encode
+from bot.cards.button_codec import CallTarget, encode_button_value
 from storage.models import Call
 
 _written = count(1)
@@ -33,7 +33,7 @@ def mention(thread: str, by: str = "") -> dict[str, Any]:
 
 def approval(call: Call) -> dict[str, Any]:
     """The approver's click on this call's Approve."""
-    value = encode(CallTarget(call.id, call.revision))
+    value = encode_button_value(CallTarget(call.id, call.revision))
     return {
         "type": "block_actions",
         "user": {"id": APPROVER, "team_id": TEAM},

@@ -37,7 +37,7 @@ def fill(folder: Path, count: int) -> None:
     """A database in which so many calls are pending, their cards posted."""
     bench = Bench(folder)
     run = bench.ask("1700000000.000000")
-    bench.worker.advance(run.id)
+    bench.worker.advance_run(run.id)
     message = Delivery(
         key=f"msg:{run.id}",
         kind=DeliveryKind.MESSAGE,
@@ -48,7 +48,7 @@ def fill(folder: Path, count: int) -> None:
     message.thread_ts, message.received_at, message.run_id = run.thread_ts, run.created_at, run.id
     message.body = json.dumps({"event": {"type": "message", "text": "x" * 1000}})
     with bench.store.write() as tx:
-        inbox.store_delivery(tx, message)
+        inbox.insert_delivery(tx, message)
     bench.close()
     db = sqlite3.connect(folder / "countersign.db")
     db.execute("PRAGMA synchronous=OFF")

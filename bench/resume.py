@@ -28,11 +28,11 @@ from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.yardstick import Yardstick
 from bot.agent import outputs
-from bot.policy.authority import Yes
+from bot.policy.authority import Permission
 from storage import calls, decisions, outbox, runs
 from storage.decisions import AppliedDecision
 from storage.models import Call
-from storage.states import Balance, RunStatus, Verb
+from storage.states import CallVerb, RunStatus, VoteOutcome
 
 HISTORY = (10, 100, 1000)  # items in the thread before the request
 Story = Callable[[Bench, str], Took]
@@ -51,9 +51,9 @@ AIMS = {  # in yardsticks
 class Approved:
     """How far votes have come once there is one: all the way."""
 
-    outcome: Balance = Balance.APPROVED
+    outcome: VoteOutcome = VoteOutcome.APPROVED
     stage: int = 0
-    open: tuple[int, ...] = (0,)
+    open_stages: tuple[int, ...] = (0,)
 
 
 def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) -> Took:
@@ -61,28 +61,28 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
     watch = Stopwatch()
     with watch:
         run = bench.ask(thread)
-        bench.worker.advance(run.id)
+        bench.worker.advance_run(run.id)
     call = pending(bench, run.id)
     with watch:
         if restart is not None:
             bench = restart()
         at = bench.clock.now()
-        verdict = bench.permissions.verdict(Verb.APPROVE, call, run, APPROVER, at=at)
-        assert isinstance(verdict, Yes)
+        verdict = bench.permissions.judge_action(CallVerb.APPROVE, call, run, APPROVER, at=at)
+        assert isinstance(verdict, Permission)
         with bench.store.write() as tx:
-            found = decisions.vote(
+            found = decisions.apply_vote(
                 tx,
                 call.id,
                 call.revision,
-                Verb.APPROVE,
+                CallVerb.APPROVE,
                 APPROVER,
                 at=at,
                 weigh=lambda _votes: Approved(),
                 words=outputs,
             )
         assert isinstance(found, AppliedDecision)
-        bench.worker.advance(run.id)
-        bench.store.harden()
+        bench.worker.advance_run(run.id)
+        bench.store.sync_commits()
     check(bench, run.id)
     return watch.took
 
@@ -92,18 +92,18 @@ def full(bench: Bench, thread: str, *, posts: bool = False) -> Took:
     watch, message = Stopwatch(), mention(thread)
     with watch:
         bench.store_delivery(message)
-        bench.take_in()
+        bench.add_messages_to_transcript()
         run_id = bench.advance_ready()
         if posts:
             bench.post()
     click = approval(pending(bench, run_id))
     with watch:
         bench.store_delivery(click)
-        bench.take_in()
+        bench.add_messages_to_transcript()
         bench.advance_ready()
         if posts:
             bench.post()
-        bench.store.harden()
+        bench.store.sync_commits()
     check(bench, run_id)
     return watch.took
 
@@ -112,23 +112,23 @@ def posted(bench: Bench, thread: str) -> Took:
     """The same, and all of it has been told to Slack."""
     took = full(bench, thread, posts=True)
     with bench.store.read() as tx:
-        assert not outbox.channels_due(tx, bench.clock.now())
+        assert not outbox.list_due_channels(tx, bench.clock.now())
     return took
 
 
 def pending(bench: Bench, run_id: str) -> Call:
     """The one call of this run that waits for people."""
     with bench.store.read() as tx:
-        plan = calls.open_plan(tx, run_id)
+        plan = calls.find_open_plan(tx, run_id)
         assert plan is not None
-        [call] = calls.of_plan(tx, plan.id)
+        [call] = calls.list_calls_of_plan(tx, plan.id)
     return call
 
 
 def check(bench: Bench, run_id: str) -> None:
     """Fail unless the run has come to its answer."""
     with bench.store.read() as tx:
-        ended = runs.get(tx, run_id)
+        ended = runs.find_run(tx, run_id)
     assert ended is not None
     assert ended.status is RunStatus.COMPLETED, ended.error
 

@@ -20,59 +20,64 @@ from slack_sdk import WebClient
 
 import bot
 from bot import version
-from bot.agent.late_planner import LatePlanner, make_planner
-from bot.approvals.channel_mode import Modes
-from bot.approvals.delegation import StandIns
-from bot.approvals.form_requests import insist
-from bot.approvals.question_answers import QuestionAnswers
-from bot.checks.inspection import Inspection
+from bot.agent.late_planner import LazyPlanner, create_planner
+from bot.approvals.channel_mode import ChannelModes
+from bot.approvals.delegation import DelegateFinder
+from bot.approvals.form_requests import require_fitting_templates
+from bot.approvals.question_answers import AnswerHandler
+from bot.checks.inspection import SetupInspector
 from bot.clock import Clock
 from bot.config.connection_settings import USUAL, Transport
 from bot.config.settings import Settings
-from bot.config.startup import StartupError, fit_policy
+from bot.config.startup import StartupError, adapt_policy_to_tools
 from bot.core import Core
 from bot.explain.explanation import ExplanationSources
 from bot.identity import Identity
-from bot.monitoring.exporters import MissingExtraError, make_exporters
-from bot.monitoring.logs import mask_logs
+from bot.monitoring.exporters import MissingExtraError, create_exporters
+from bot.monitoring.logs import mask_root_log_handlers
 from bot.monitoring.spans import Incident, Tracer
 from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError
-from bot.replicas.membership import SingleProcess, advance_clock, join_replicas, settings_and_clock
-from bot.runs.loop import Loop
+from bot.replicas.membership import (
+    SingleProcess,
+    adapt_settings_and_clock,
+    advance_clock_past_record,
+    create_replica_or_single_process,
+)
+from bot.runs.loop import MainLoop
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
-from bot.slack.client import SlackClient, app_of, make_clients
-from bot.slack.command_answers import Answerer
-from bot.slack.dialogs import Dialogs
-from bot.slack.directory import SlackDirectory, look_ahead, with_names
-from bot.slack.home import PATIENCE, SlackHome
-from bot.slack.listeners import LOOK_UP, Listeners, make_bolt
-from bot.slack.pace import Channels
-from bot.slack.posting import Posting, PostSearch, Renderer
+from bot.slack.client import SlackClient, build_slack_clients, find_app_id
+from bot.slack.command_answers import AnswerServices
+from bot.slack.dialogs import DialogHandler
+from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
+from bot.slack.home import PATIENCE, HomeTabPublisher
+from bot.slack.listeners import LOOK_UP, Listeners, build_bolt_app
+from bot.slack.pace import ChannelOwnership
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.request_dialogs import (
-    AnswerDialogs,
-    DelegationDialogs,
-    RequestDialogs,
-    RequestOpeners,
+    AnswerDialogFamily,
+    DelegationDialogFamily,
+    RequestDialogFamily,
+    RequestDialogOpener,
 )
-from bot.slack.slash_commands import Commands
-from bot.slack.socket import SocketMode, connect_alone
+from bot.slack.slash_commands import SlashCommandHandler
+from bot.slack.socket import SocketModeConnection, open_sole_connection
 from bot.slack.socket_client import ACKNOWLEDGED
-from bot.slack.thread import SlackThread
-from bot.toolbox import make_tools
+from bot.slack.thread import SlackThreadReader
+from bot.toolbox import build_tool_registry
 from bot.tools import Tool
 from bot.upkeep import Upkeep
 from storage import trail
 
 if TYPE_CHECKING:
-    from bot.http.http_side import Web
-    from bot.replicas.replicas import Replicas
+    from bot.http.http_side import HttpSide
+    from bot.replicas.replicas import ReplicaProcess
 
 
 log = logging.getLogger("countersign")
@@ -87,19 +92,19 @@ class App:
 
     core: Core
     bolt: BoltApp
-    loop: Loop
+    loop: MainLoop
     outbox: Outbox
     listeners: Listeners
-    replicas: Replicas | SingleProcess
+    replicas: ReplicaProcess | SingleProcess
     upkeep: Upkeep
     presence: SlackPresence
-    home: SlackHome
+    home: HomeTabPublisher
     directory: SlackDirectory
-    slack: tuple[SlackClient, ...]
-    planner: LatePlanner
+    slack_clients: tuple[SlackClient, ...]
+    planner: LazyPlanner
     tool_pool: ThreadPoolExecutor
     endpoints: Endpoints
-    inspection: Inspection | None = None
+    inspection: SetupInspector | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -107,13 +112,13 @@ class App:
         """Start the threads, take up what the last process left open, and connect to Slack."""
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
-        on_shift += [self.core.signals.work.give, self.core.signals.post.give]
-        self._record()
-        self.core.restored(self.presence.done).take_up()
+        on_shift += [self.core.signals.work.set, self.core.signals.outbox.set]
+        self._record_start()
+        self.core.build_restoration(self.presence.show_done).settle_open_work()
         self.replicas.start()
         if connect:
-            self.endpoints.open(self._ended)
-        self.loop.adopt()
+            self.endpoints.start_receiving(self._ended)
+        self.loop.reclaim_orphaned_runs()
         bodies = {"loop": self.loop.run, "outbox": self.outbox.run, "home": self.home.run}
         for name, body in bodies.items():
             thread = threading.Thread(target=body, name=name, daemon=True)
@@ -126,7 +131,7 @@ class App:
             "Countersign is at work in %s: %s", self.core.identity.team, version.describe_version()
         )
 
-    def _record(self) -> None:
+    def _record_start(self) -> None:
         """Record in the audit which version, commit and policy are at work from now on."""
         core = self.core
         data = {
@@ -135,13 +140,13 @@ class App:
             "policy": core.policy.digest,
         }
         with core.store.write() as tx:
-            trail.record(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
+            trail.record_event(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
 
-    def inspect(self) -> None:
+    def start_inspection(self) -> None:
         """Begin to report in the log and the metrics what is wrong with the setup."""
         core = self.core
         parts = (core.settings, core.policy, core.tools, core.store, core.clock, core.signals)
-        self.inspection = Inspection(*parts)
+        self.inspection = SetupInspector(*parts)
         self.inspection.start()
 
     def wait(self) -> None:
@@ -153,10 +158,10 @@ class App:
         self._ended.set()
         if self.inspection is not None:
             self.inspection.stop()
-        self.endpoints.shut()
+        self.endpoints.stop_receiving()
         self.upkeep.stop()
         self.core.signals.stopping.set()
-        self.replicas.rest()
+        self.replicas.stop_taking_jobs()
         self.loop.stop(GRACE)
         self.planner.close()
         self.outbox.stop()
@@ -170,21 +175,21 @@ class App:
         self.tool_pool.shutdown(wait=False, cancel_futures=True)
         self.core.previews.close()
         self.core.previews.portal.close()
-        for client in self.slack:
+        for client in self.slack_clients:
             client.close()
         self.endpoints.close()
         self.replicas.stop()
         self.core.store.close()
         self.core.signals.tracer.close()
 
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Return whether no work is under way, except waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
         return self.replicas.is_idle() and is_idle and self.loop.is_idle()
 
-    def settle(self, timeout: float = 30.0) -> None:
+    def wait_until_idle(self, timeout: float = 30.0) -> None:
         """Wait until nothing is under way; raise TimeoutError after `timeout` seconds."""
-        if not self.core.signals.rest.wait_for(self.is_quiet, timeout):
+        if not self.core.signals.rest.wait_for(self.is_idle, timeout):
             raise TimeoutError("Countersign did not come to rest")
 
 
@@ -202,114 +207,132 @@ def build(
     StartupError for a key or a policy that cannot be used, and ValueError for tools that cannot be
     registered.
     """
-    mask_logs()
-    settings, clock = settings_and_clock(settings, clock)
-    signals = Signals(tracer=make_tracer(settings, clock))
-    posting, reading = make_clients(settings, clock, signals.tracer)
-    identity = Identity.told(reading.auth_test().get)
+    mask_root_log_handlers()
+    settings, clock = adapt_settings_and_clock(settings, clock)
+    signals = Signals(tracer=build_tracer(settings, clock))
+    posting, reading = build_slack_clients(settings, clock, signals.tracer)
+    identity = Identity.from_auth_test(reading.auth_test().get)
     directory = SlackDirectory(reading, clock, signals)
-    registry = make_tools(settings, posting, directory, tools)
+    registry = build_tool_registry(settings, posting, directory, tools)
     try:
-        policy = fit_policy(policy, registry)
+        policy = adapt_policy_to_tools(policy, registry)
     except PolicyError as error:
         raise StartupError((), error.problems) from None
-    insist(policy, registry)
+    require_fitting_templates(policy, registry)
     current = CurrentPolicy(policy)
-    told = signals.tracer.audited
+    told = signals.tracer.report_audit_lines
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
-    advance_clock(store, clock)
-    store.count_unstored(partial(signals.tracer.happened, Incident.UNSTORED))
-    signals.tracer.opened(store)
+    advance_clock_past_record(store, clock)
+    store.set_failed_commit_handler(partial(signals.tracer.report_incident, Incident.UNSTORED))
+    signals.tracer.attach_store(store)
     core = Core(
         settings=settings,
         store=store,
         clock=clock,
         policy=current,
         tools=registry,
-        key=store.key,
+        key=store.signing_key,
         identity=identity,
-        authority=Authority(directory, identity.team, StandIns(store, clock, identity.team).of),
+        authority=Authority(
+            directory, identity.team, DelegateFinder(store, clock, identity.team).list_delegates
+        ),
         directory=directory,
         signals=signals,
     )
-    return _assemble(core, directory, posting, reading)
+    return _assemble_app(core, directory, posting, reading)
 
 
-def _assemble(
+def _assemble_app(
     core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
 ) -> App:
     """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
-    naming, hurried = directory.within(NAMING), directory.within(LOOK_UP)
+    naming, hurried = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
     store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
-    homes = core.over(directory.within(PATIENCE)).desk().homes()
-    home = SlackHome(posting, homes.of, signals, me.team)
-    planner = LatePlanner(lambda: make_planner(settings, signals))
-    worker = core.worker(
+    homes = (
+        core.with_directory(directory.with_timeout(PATIENCE))
+        .build_person_views()
+        .build_home_view_builder()
+    )
+    home = HomeTabPublisher(posting, homes.build_home_view, signals, me.team)
+    planner = LazyPlanner(lambda: create_planner(settings, signals))
+    worker = core.build_worker(
         PlannerWithFiles(planner, store, clock),
-        core.executor(tool_pool, portal),
-        _thread_of(core, directory, reading),
-        StreamedAnswers(store, naming, signals, posting, clock).of,
+        core.build_executor(tool_pool, portal),
+        _build_thread_reader(core, directory, reading),
+        StreamedAnswers(store, naming, signals, posting, clock).get_or_create_answer,
         presence,
     )
-    commands = make_commands(core, posting, hurried)
-    deciding = core.over(directory.within(0))
-    replicas = join_replicas(core, worker.advance, directory.heard, posting.pauses)
-    loop = deciding.loop(
-        deciding.intake(
-            directory, presence.suggest, presence.done, home.opened, commands.asked_in_words
+    commands = build_command_handler(core, posting, hurried)
+    deciding = core.with_directory(directory.with_timeout(0))
+    replicas = create_replica_or_single_process(
+        core, worker.advance_run, directory.update_from_event, posting.pauses
+    )
+    loop = deciding.build_loop(
+        deciding.build_intake(
+            directory,
+            presence.show_suggested_prompts,
+            presence.show_done,
+            home.schedule_publishing,
+            commands.answer_if_question,
         ),
         replicas.workers,
-        lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
-        presence.done,
+        lambda arrived: start_click_lookups(directory, core.policy.policy, me.user, arrived),
+        presence.show_done,
         replicas,
     )
-    bolt = make_bolt(me, posting)
-    home.listen(bolt)
-    listeners = make_listeners(core, bolt, commands, posting, hurried)
+    bolt = build_bolt_app(me, posting)
+    home.register_listeners(bolt)
+    listeners = build_listeners(core, bolt, commands, posting, hurried)
     return App(
         core=core,
         bolt=bolt,
         loop=loop,
-        outbox=_outbox(core, posting, naming, replicas.channels),
+        outbox=_build_outbox(core, posting, naming, replicas.channels),
         listeners=listeners,
         replicas=replicas,
-        upkeep=core.upkeep(listeners.keep, partial(with_names, naming)),
+        upkeep=core.build_upkeep(listeners.store_delivery, partial(add_names_to_mentions, naming)),
         directory=directory,
         presence=presence,
         home=home,
-        slack=(posting, reading),
+        slack_clients=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
         endpoints=Endpoints(core, bolt, reading),
     )
 
 
-def _thread_of(core: Core, directory: SlackDirectory, reading: SlackClient) -> SlackThread:
+def _build_thread_reader(
+    core: Core, directory: SlackDirectory, reading: SlackClient
+) -> SlackThreadReader:
     """Return the reader of a run's Slack thread and of the files in it."""
     me, files, stopping = core.identity.user, core.settings.attached_files, core.signals.stopping
     known = (core.store, core.clock, directory, me, reading)
-    return SlackThread(*known, files=files, stopping=stopping)
+    return SlackThreadReader(*known, files=files, stopping=stopping)
 
 
-def _outbox(core: Core, posting: SlackClient, naming: Directory, channels: Channels) -> Outbox:
+def _build_outbox(
+    core: Core, posting: SlackClient, naming: Directory, channels: ChannelOwnership
+) -> Outbox:
     """Return the outbox for `channels`, those this process sends to; `naming` looks names up."""
     store, clock = core.store, core.clock
-    renderer = Renderer(store, clock, core.tools, naming)
+    renderer = MessageRenderer(store, clock, core.tools, naming)
     search = PostSearch(store, clock, core.identity.user, posting)
-    return Outbox(store, clock, core.signals, renderer, Posting(store, posting), search, channels)
+    return Outbox(
+        store, clock, core.signals, renderer, OutboxSlackCalls(store, posting), search, channels
+    )
 
 
 # The tracer, with the exporters that the settings name.
 
 
-def make_tracer(settings: Settings, clock: Clock) -> Tracer:
+def build_tracer(settings: Settings, clock: Clock) -> Tracer:
     """Return the tracer; raise StartupError if an exporter that is wanted is not installed."""
     counts = settings.http is not None or settings.transport is Transport.HTTP
     try:
-        made = make_exporters(clock.now, counts=counts, traces=settings.traces)
+        made = create_exporters(clock.now, counts=counts, traces=settings.traces)
     except MissingExtraError as error:
         raise StartupError([f"COUNTERSIGN_TRACES: {error}"], ()) from None
     return Tracer(made, clock.now)
@@ -318,30 +341,36 @@ def make_tracer(settings: Settings, clock: Clock) -> Tracer:
 # The edge to Slack: the listeners, and the answers to questions about approvals.
 
 
-def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
+def build_command_handler(
+    core: Core, posting: SlackClient, hurried: Directory
+) -> SlashCommandHandler:
     """Return the handler of slash commands and typed questions about approvals."""
-    grounds = ExplanationSources(core.sources(), core.authority, core.limits())
-    forms = RequestDialogs(core.store, core.over(hurried).forms())
-    doors = RequestOpeners(forms, posting, core.identity.team)
-    modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)
-    answerer = Answerer(grounds, core.grants(), core.tools, doors, modes, core.desk())
-    return Commands(answerer, posting, core.identity.team)
+    grounds = ExplanationSources(
+        core.build_policy_sources(), core.authority, core.build_call_limits()
+    )
+    forms = RequestDialogFamily(core.store, core.with_directory(hurried).forms())
+    doors = RequestDialogOpener(forms, posting, core.identity.team)
+    modes = ChannelModes(core.store, core.clock, core.policy, core.authority, core.signals.outbox)
+    answerer = AnswerServices(
+        grounds, core.build_grant_list(), core.tools, doors, modes, core.build_person_views()
+    )
+    return SlashCommandHandler(answerer, posting, core.identity.team)
 
 
-def make_listeners(
-    core: Core, bolt: BoltApp, commands: Commands, client: WebClient, hurried: Directory
+def build_listeners(
+    core: Core, bolt: BoltApp, commands: SlashCommandHandler, client: WebClient, hurried: Directory
 ) -> Listeners:
     """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
-    asking = core.over(hurried)
-    may, edits = asking.permissions(), asking.edits()
-    answers = AnswerDialogs(QuestionAnswers(store, asking.authority), clock, hurried)
+    asking = core.with_directory(hurried)
+    may, edits = asking.build_permissions(), asking.build_edits()
+    answers = AnswerDialogFamily(AnswerHandler(store, asking.authority), clock, hurried)
     families = (
-        RequestDialogs(asking.store, asking.forms()),
+        RequestDialogFamily(asking.store, asking.forms()),
         answers,
-        DelegationDialogs(asking.desk().delegations()),
+        DelegationDialogFamily(asking.build_person_views().build_delegation_manager()),
     )
-    dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
+    dialogs = DialogHandler(store, clock, core.tools, hurried, signals.outbox, may, edits, families)
     return Listeners(
         store,
         clock,
@@ -351,7 +380,7 @@ def make_listeners(
         client=client,
         dialogs=dialogs,
         commands=commands,
-        hears=asking.authority.hears,
+        hears=asking.authority.may_act_from_workspace,
     )
 
 
@@ -368,10 +397,10 @@ class Endpoints:
     def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
         """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""
         self._core, self._bolt, self._slack = core, bolt, slack
-        self.socket: SocketMode | None = None
-        self.web: Web | None = None
+        self.socket: SocketModeConnection | None = None
+        self.web: HttpSide | None = None
 
-    def open(self, ended: threading.Event) -> None:
+    def start_receiving(self, ended: threading.Event) -> None:
         """Begin to receive deliveries and requests; `ended` is set when the process is to stop.
 
         Raises StartupError if Slack cannot be connected to as the settings say, or the address
@@ -381,36 +410,36 @@ class Endpoints:
         own = {core.identity.user, core.identity.bot} - {""}
         over_http = settings.transport is Transport.HTTP
         if settings.http is not None or over_http:
-            self.web = self._listening()
+            self.web = self._build_http_side()
             if over_http:
-                self.web.let_slack_in(self._bolt, own)
+                self.web.add_slack_endpoint(self._bolt, own)
         if not over_http:
-            own_app = app_of(self._slack, core.identity.bot)
+            own_app = find_app_id(self._slack, core.identity.bot)
             arrivals = core.signals.arrivals
-            self.socket = connect_alone(self._bolt, settings, arrivals, ended, own, own_app)
+            self.socket = open_sole_connection(self._bolt, settings, arrivals, ended, own, own_app)
         if self.web is not None:
             self.web.start()
 
-    def _listening(self) -> Web:
+    def _build_http_side(self) -> HttpSide:
         """Return the HTTP side, which listens already; raise StartupError if it cannot."""
         try:
-            from bot.http.http_side import Web
-            from bot.http.server import NotListeningError
+            from bot.http.http_side import HttpSide
+            from bot.http.server import CannotListenError
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         try:
             core = self._core
             programs = ProgramRequests(core.forms(), core.signals)
-            return Web(core, self._slack, core.settings.http or USUAL, programs)
-        except NotListeningError as error:
+            return HttpSide(core, self._slack, core.settings.http or USUAL, programs)
+        except CannotListenError as error:
             remedy = "name another address, or stop who has it"
             raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
 
-    def shut(self) -> None:
+    def stop_receiving(self) -> None:
         """Refuse new input, and wait for a limited time until deliveries are acknowledged."""
         if self.web is not None:
-            self.web.shut()
-            self._core.signals.arrivals.wait(ACKNOWLEDGED)
+            self.web.refuse_requests()
+            self._core.signals.arrivals.wait_until_acknowledged(ACKNOWLEDGED)
         if self.socket is not None:
             self.socket.close()
 

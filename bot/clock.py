@@ -39,7 +39,7 @@ class SystemClock:
         return datetime.now(UTC)  # noqa: TID251  # it is the clock
 
 
-class RecordClock:
+class ForwardOnlyClock:
     """The time used in the record: the machine's time, except that it never goes back.
 
     If the machine's clock is set back, this clock goes on from its last time, so what has expired
@@ -60,35 +60,35 @@ class RecordClock:
         found: list[Callable[[], None]] = getattr(self._own, "on_shift", [])
         return found
 
-    def wall(self) -> datetime:
+    def read_machine_clock(self) -> datetime:
         """Return the time of the machine's clock as it is, even if that was set back."""
         return self._own.now()
 
     def now(self) -> datetime:
         """Return the record's time in UTC; never earlier than a time returned before."""
         with self._stepping:
-            return self._next()
+            return self._compute_now()
 
     def advance_past(self, moment: datetime) -> None:
         """Move this clock forward to `moment`, the newest time on record, if it is behind."""
         with self._stepping:
-            behind = moment - self._next()
+            behind = moment - self._compute_now()
             if behind > timedelta():
                 self._ahead += behind
-                self._last = moment, self._passed()
+                self._last = moment, self._get_elapsed_time()
         if behind > STEP:
             log.warning(
                 "the clock is %.1f s behind the newest time on record; time goes on from there",
                 behind.total_seconds(),
             )
 
-    def _passed(self) -> timedelta:
+    def _get_elapsed_time(self) -> timedelta:
         """Return the time that has passed, plus the shift by which a test has moved its clock."""
         shift: timedelta = getattr(self._own, "shift", timedelta())
         return timedelta(seconds=elapsed_seconds()) + shift
 
-    def _next(self) -> datetime:
-        said, at = self.wall(), self._passed()
+    def _compute_now(self) -> datetime:
+        said, at = self.read_machine_clock(), self._get_elapsed_time()
         now = said + self._ahead
         if self._last is not None:
             expected = self._last[0] + max(at - self._last[1], timedelta())
@@ -102,14 +102,14 @@ class RecordClock:
         return now
 
 
-def world_time(clock: Clock) -> datetime:
+def get_machine_time(clock: Clock) -> datetime:
     """Return the machine's time, for comparison with the clocks of others such as Slack.
 
     The record's time is ahead of it if the machine's clock was set back.
     """
-    return clock.wall() if isinstance(clock, RecordClock) else clock.now()
+    return clock.read_machine_clock() if isinstance(clock, ForwardOnlyClock) else clock.now()
 
 
-def lead_over_world_time(clock: Clock) -> timedelta:
-    """Return how far the record's time is ahead of `world_time`; zero if it is not."""
-    return max(clock.now() - world_time(clock), timedelta())
+def get_lead_over_machine_time(clock: Clock) -> timedelta:
+    """Return how far the record's time is ahead of `get_machine_time`; zero if it is not."""
+    return max(clock.now() - get_machine_time(clock), timedelta())

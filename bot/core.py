@@ -12,52 +12,52 @@ from dataclasses import dataclass, field, replace
 
 from anyio.from_thread import BlockingPortal
 
-from bot.agent.turn import ModelTurns
-from bot.approvals.call_checks import Allowance
-from bot.approvals.clicks import Clicks
-from bot.approvals.deadlines import Expiry, Reminders
-from bot.approvals.delegation import Handover
-from bot.approvals.dialog_access import AllRows, DialogAccess
-from bot.approvals.edits import Edits
-from bot.approvals.facts import Sources
-from bot.approvals.form_requests import Beginnings, FormParts, misfitting
+from bot.agent.turn import ModelPlanner
+from bot.approvals.call_checks import UsageLimits
+from bot.approvals.clicks import ClickDispatcher
+from bot.approvals.deadlines import CallExpirer, ReminderSender
+from bot.approvals.delegation import DelegateNotifier
+from bot.approvals.dialog_access import DialogAccess, PreviewRowsSender
+from bot.approvals.edits import EditHandler
+from bot.approvals.facts import FactSources
+from bot.approvals.form_requests import FormFactory, FormRequestStarter, list_template_problems
 from bot.approvals.grants import GrantList
-from bot.approvals.permissions import Permissions
-from bot.approvals.person_views import PersonViews
-from bot.approvals.question_answers import PlainReplies, QuestionAnswers
-from bot.approvals.replies import Replies
-from bot.approvals.request_changes import PlanChanges, Requests
-from bot.approvals.votes import Votes
-from bot.cards.action_names import Dialog
+from bot.approvals.permissions import PermissionChecker
+from bot.approvals.person_views import PersonViewFactory
+from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
+from bot.approvals.replies import DeliverySettler
+from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
+from bot.approvals.votes import VoteHandler
+from bot.cards.action_names import DialogId
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.config.startup import PolicyReload
+from bot.config.startup import PolicyReloader
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy
 from bot.runs import ports
-from bot.runs.compaction import LongThreads
-from bot.runs.direct_turns import DirectTurns
+from bot.runs.compaction import CompactingPlanner
+from bot.runs.direct_turns import DirectCallTurnTaker
 from bot.runs.executor import CallExecutor
-from bot.runs.intake import Intake, TypedWords
-from bot.runs.loop import Loop, TickActions
-from bot.runs.ports import Answer, DirectoryMemory, Presence, Questions, Thread
+from bot.runs.intake import MessageIntake, TypedMessageIntake
+from bot.runs.loop import MainLoop, TickParts
+from bot.runs.ports import Answer, DirectoryCache, Presence, Questions, RunThread
 from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
-from bot.runs.proposals import Proposals
+from bot.runs.proposals import ProposalPreparer
 from bot.runs.restoration import Restoration
-from bot.runs.surfaces import Host, made
-from bot.runs.turns import Turns
-from bot.runs.worker import Worker
+from bot.runs.surfaces import Host, create_surfaces
+from bot.runs.turns import ModelTurnTaker
+from bot.runs.worker import RunWorker
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.tools import Registry
-from bot.tools.preview import Previews
+from bot.tools.preview import PreviewRunner
 from bot.upkeep import DailyPurge, Upkeep
 from storage.models import Delivery, Run
 from storage.states import MODELLED, RunSource
 from storage.store import Store
-from storage.transcripts import Transcripts
+from storage.transcripts import TranscriptCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,87 +74,98 @@ class Core:
     identity: Identity
     key: bytes
     signals: Signals = field(default_factory=Signals)
-    transcripts: Transcripts = field(default_factory=Transcripts)
-    previews: Previews = field(default_factory=Previews)
+    transcripts: TranscriptCache = field(default_factory=TranscriptCache)
+    previews: PreviewRunner = field(default_factory=PreviewRunner)
 
-    def over(self, directory: Directory) -> Core:
+    def with_directory(self, directory: Directory) -> Core:
         """Return a copy with another directory, for threads that wait less long for look-ups."""
-        authority = Authority(directory, self.identity.team, self.authority.stand_ins)
+        authority = Authority(directory, self.identity.team, self.authority.list_delegates)
         return replace(self, directory=directory, authority=authority)
 
-    def sources(self) -> Sources:
+    def build_policy_sources(self) -> FactSources:
         """Return the policy with the directory, store and clock that it takes to evaluate it."""
-        return Sources(self.policy, self.directory, self.store, self.clock)
+        return FactSources(self.policy, self.directory, self.store, self.clock)
 
-    def limits(self) -> Allowance:
+    def build_call_limits(self) -> UsageLimits:
         """Return the limits on calls that the settings name."""
-        return Allowance(self.settings, self.clock)
+        return UsageLimits(self.settings, self.clock)
 
-    def permissions(self) -> Permissions:
+    def build_permissions(self) -> PermissionChecker:
         """Return the checks of who may do what to a call."""
-        return Permissions(self.store, self.clock, self.authority)
+        return PermissionChecker(self.store, self.clock, self.authority)
 
-    def edits(self) -> Edits:
+    def build_edits(self) -> EditHandler:
         """Return the object that checks and stores edits of a call's arguments."""
-        return Edits(
-            self.sources(),
+        return EditHandler(
+            self.build_policy_sources(),
             self.authority,
             self.tools,
-            self.permissions(),
+            self.build_permissions(),
             self.key,
             previews=self.previews,
-            wake=self.signals.work.give,
+            wake=self.signals.work.set,
         )
 
-    def clicks(self, ended: Callable[[Run], None] = ports.show_no_end) -> Clicks:
+    def build_clicks(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> ClickDispatcher:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
-        permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
-        acts = {**answers.acts(), **self.desk().delegations().acts()}
-        return Clicks(
+        permissions, answers = self.build_permissions(), AnswerHandler(self.store, self.authority)
+        acts = {
+            **answers.get_action_handlers(),
+            **self.build_person_views().build_delegation_manager().get_action_handlers(),
+        }
+        return ClickDispatcher(
             self.authority,
-            Votes(self.store, self.clock, self.tools, permissions, self.policy),
-            self.edits(),
-            PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
-            Requests(self.store, permissions, self.tools, self.key, self._over(ended)),
-            AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
-            self.grants(),
-            Replies(self.store),
-            acts | {Dialog.REQUEST: Beginnings(self.forms()).begin},
+            VoteHandler(self.store, self.clock, self.tools, permissions, self.policy),
+            self.build_edits(),
+            PlanChangeHandler(self.store, self.tools, permissions, self.settings.max_rounds),
+            RequestActionHandler(
+                self.store, permissions, self.tools, self.key, self._wrap_ended_callback(ended)
+            ),
+            PreviewRowsSender(self.store, DialogAccess(self.store, self.clock, permissions)),
+            self.build_grant_list(),
+            DeliverySettler(self.store),
+            acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
         )
 
-    def _over(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
-        return ports.broadcast_end(ended, self.signals.live)
+    def _wrap_ended_callback(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
+        return ports.build_end_broadcaster(ended, self.signals.live)
 
-    def forms(self) -> FormParts:
+    def forms(self) -> FormFactory:
         """Return the parts for requests made with a form, without the agent."""
-        wake, me = self.signals.work.give, self.identity
-        return FormParts(self.sources(), self.authority, self.tools, me, self.previews, wake)
+        wake, me = self.signals.work.set, self.identity
+        return FormFactory(
+            self.build_policy_sources(), self.authority, self.tools, me, self.previews, wake
+        )
 
-    def grants(self) -> GrantList:
+    def build_grant_list(self) -> GrantList:
         """Return the object that lists and ends grants (saved approvals)."""
         return GrantList(self.store, self.clock, self.tools, self.identity.team)
 
-    def desk(self) -> PersonViews:
+    def build_person_views(self) -> PersonViewFactory:
         """Return the object that builds one person's lists, Home tab and delegations."""
-        return PersonViews(
-            self.identity, self.authority, self.permissions(), self.policy, self.grants()
+        return PersonViewFactory(
+            self.identity,
+            self.authority,
+            self.build_permissions(),
+            self.policy,
+            self.build_grant_list(),
         )
 
-    def intake(
+    def build_intake(
         self,
-        known: DirectoryMemory,
+        known: DirectoryCache,
         prompts: Callable[[str], None],
-        ended: Callable[[Run], None] = ports.show_no_end,
-        home: Callable[[str], None] = ports.publish_no_home,
+        ended: Callable[[Run], None] = ports.ignore_run_end,
+        home: Callable[[str], None] = ports.ignore_home_tab,
         questions: Questions = ports.answer_no_question,
-    ) -> Intake:
+    ) -> MessageIntake:
         """Return the object that takes in messages and events.
 
         `prompts` shows suggested prompts in a direct message, `ended` is called with each cancelled
         run, `home` with each person who opens the Home tab; `questions` answers questions about
         approvals.
         """
-        return Intake(
+        return MessageIntake(
             self.store,
             self.clock,
             self.tools,
@@ -163,16 +174,16 @@ class Core:
             self.policy,
             known,
             prompts,
-            self._over(ended),
+            self._wrap_ended_callback(ended),
             home,
             questions,
             self.settings.has_model,
         )
 
-    def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
+    def build_executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
         return CallExecutor(
-            self.sources(),
+            self.build_policy_sources(),
             self.authority,
             self.tools,
             self.key,
@@ -184,22 +195,24 @@ class Core:
             portal=portal,
         )
 
-    def worker(
+    def build_worker(
         self,
-        planner: ModelTurns,
+        planner: ModelPlanner,
         executor: CallExecutor,
-        thread: Thread,
+        thread: RunThread,
         answer: Callable[[Run], Answer],
         presence: Presence,
-    ) -> Worker:
+    ) -> RunWorker:
         """Return the worker that advances runs; `answer` returns where a turn's text is written."""
         presence = ports.BroadcastPresence(presence, self.signals.live)
-        limits, sources, tools = self.limits(), self.sources(), self.tools
-        proposals = Proposals(sources, self.authority, tools, limits, self.key, self.previews)
+        limits, sources, tools = self.build_call_limits(), self.build_policy_sources(), self.tools
+        proposals = ProposalPreparer(
+            sources, self.authority, tools, limits, self.key, self.previews
+        )
         known, window = self.transcripts, self.settings.context_tokens
-        threads = LongThreads(self.store, self.clock, self.signals, planner, known, window)
+        threads = CompactingPlanner(self.store, self.clock, self.signals, planner, known, window)
         rest = (self.store, self.clock, tools, self.signals)
-        turns = Turns(
+        turns = ModelTurnTaker(
             *rest,
             threads=threads,
             proposals=proposals,
@@ -208,21 +221,22 @@ class Core:
             answer=answer,
             presence=presence,
         )
-        entries = self.forms().entries()
-        direct = DirectTurns(*rest, proposals=proposals, entries=entries, presence=presence)
-        return Worker(
+        entries = self.forms().build_reader()
+        direct = DirectCallTurnTaker(*rest, proposals=proposals, entries=entries, presence=presence)
+        return RunWorker(
             self.store,
             self.clock,
             self.settings.lease,
             self.signals,
-            turns=dict.fromkeys(RunSource, direct.take) | dict.fromkeys(MODELLED, turns.take),
+            turns=dict.fromkeys(RunSource, direct.take_turn)
+            | dict.fromkeys(MODELLED, turns.take_turn),
             executor=executor,
             tools=tools,
             authority=self.authority,
             presence=presence,
         )
 
-    def upkeep(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Upkeep:
+    def build_upkeep(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Upkeep:
         """Return the background work: surfaces beside Slack and the purge; raises SurfacesError.
 
         `keep` stores a delivery and wakes the loop; `named` adds people's names to the mentions in
@@ -236,55 +250,61 @@ class Core:
             self.identity,
             self.signals,
             self.authority,
-            self.permissions(),
-            self.edits(),
+            self.build_permissions(),
+            self.build_edits(),
             keep,
             named,
             ProgramRequests(self.forms(), self.signals),
         )
-        return Upkeep(made(host), DailyPurge(self.store, self.clock, self.settings.keep_days))
+        return Upkeep(
+            create_surfaces(host), DailyPurge(self.store, self.clock, self.settings.keep_days)
+        )
 
-    def restored(self, ended: Callable[[Run], None] = ports.show_no_end) -> Restoration:
+    def build_restoration(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> Restoration:
         """Return the object that settles open work if the record was put back from a backup.
 
         `ended` is called with each run that ends by this, except those of sub-agents.
         """
-        return Restoration(self.store, self.clock, self.tools, self.key, self._over(ended))
+        return Restoration(
+            self.store, self.clock, self.tools, self.key, self._wrap_ended_callback(ended)
+        )
 
-    def loop(
+    def build_loop(
         self,
-        intake: Intake,
+        intake: MessageIntake,
         workers: WorkerPool,
         look_ahead: Callable[[list[Delivery]], None],
-        ended: Callable[[Run], None] = ports.show_no_end,
+        ended: Callable[[Run], None] = ports.ignore_run_end,
         others: OtherProcesses | None = None,
-    ) -> Loop:
+    ) -> MainLoop:
         """Return the loop; `look_ahead` starts looking people up, `ended` gets each cancelled run.
 
         `others`: the other processes on this database; None if this process has it alone.
         """
-        acts = TickActions(
+        acts = TickParts(
             intake=intake,
-            typed=TypedWords(
+            typed_messages=TypedMessageIntake(
                 self.store, self.clock, self.authority, self.settings.has_model, ended
             ),
-            replies=PlainReplies(QuestionAnswers(self.store, self.authority), self.identity.user),
-            clicks=self.clicks(ended),
-            expiry=Expiry(self.store, self.clock, self.tools),
-            reminders=Reminders(self.store, self.clock, self.tools, self.authority),
-            handover=Handover(self.store, self.clock, self.tools, self.authority),
-            handovers=ProgramCalls(self.store, self.clock, self.signals, self.tools),
-            reload=PolicyReload(
+            replies=ReplyAnswerHandler(
+                AnswerHandler(self.store, self.authority), self.identity.user
+            ),
+            clicks=self.build_clicks(ended),
+            expiry=CallExpirer(self.store, self.clock, self.tools),
+            reminders=ReminderSender(self.store, self.clock, self.tools, self.authority),
+            handover=DelegateNotifier(self.store, self.clock, self.tools, self.authority),
+            program_calls=ProgramCalls(self.store, self.clock, self.signals, self.tools),
+            policy_reload=PolicyReloader(
                 self.settings.policy_path,
                 self.policy,
                 self.store,
                 self.clock,
-                lambda policy: misfitting(policy, self.tools),
+                lambda policy: list_template_problems(policy, self.tools),
                 self.signals.tracer,
-                self.signals.policy.give,
+                self.signals.policy.set,
             ),
         )
-        return Loop(
+        return MainLoop(
             self.store,
             self.clock,
             self.settings,

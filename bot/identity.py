@@ -17,7 +17,7 @@ class Identity:
     workspace: str = ""  # its address: "https://example.slack.com/"
 
     @classmethod
-    def told(cls, said: Callable[[str], Any]) -> Identity:
+    def from_auth_test(cls, said: Callable[[str], Any]) -> Identity:
         """Return the identity; `said` returns a field of what Slack's `auth.test` answered."""
         fields = ("team_id", "user_id", "bot_id", "url")
         return cls(*(str(said(name) or "") for name in fields))

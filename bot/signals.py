@@ -20,8 +20,8 @@ from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from bot.clock import SystemClock
-from bot.monitoring.live_events import Live
-from bot.monitoring.spans import Tracer, Work
+from bot.monitoring.live_events import LiveEventBroadcaster
+from bot.monitoring.spans import Tracer, WorkKind
 
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
 
@@ -33,13 +33,13 @@ class Signal:
         """Begin as not given."""
         self._event = threading.Event()
         self._others: list[Signal] = []
-        self.looked_at: float | None = None  # when somebody last began to look, time.monotonic()
+        self.cleared_at: float | None = None  # when somebody last began to look, time.monotonic()
 
-    def give(self) -> None:
+    def set(self) -> None:
         """Set the flag, and wake the thread that waits for it now or that waits next."""
         self._event.set()
         for other in self._others:
-            other.give()
+            other.set()
 
     def forward(self, other: Signal) -> None:
         """Have `other` given as well whenever this signal is given."""
@@ -47,10 +47,10 @@ class Signal:
 
     def clear(self) -> None:
         """Reset the flag and note the time; a thread calls this before it looks for work."""
-        self.looked_at = time.monotonic()
+        self.cleared_at = time.monotonic()
         self._event.clear()
 
-    def is_given(self) -> bool:
+    def is_set(self) -> bool:
         """Return whether no thread has looked since the signal was given."""
         return self._event.is_set()
 
@@ -59,14 +59,14 @@ class Signal:
         self._event.wait(seconds)
 
 
-class IdleWait:
+class WorkEndCondition:
     """A condition to wait on until no work is under way; work that ends calls `changed`."""
 
     def __init__(self) -> None:
         """Begin with no waiting thread."""
         self._condition = threading.Condition()
 
-    def changed(self) -> None:
+    def notify_changed(self) -> None:
         """Have every waiting thread check its condition again."""
         with self._condition:
             self._condition.notify_all()
@@ -77,7 +77,7 @@ class IdleWait:
             return self._condition.wait_for(is_quiet, seconds)
 
 
-class Precedence:
+class DecisionPriority:
     """A latch that puts decisions first: other work waits briefly while clicks are undecided."""
 
     def __init__(self) -> None:
@@ -85,15 +85,15 @@ class Precedence:
         self._free = threading.Event()
         self._free.set()
 
-    def claim(self) -> None:
+    def hold_other_work(self) -> None:
         """Make other work wait: a click was stored or is being decided."""
         self._free.clear()
 
-    def release(self) -> None:
+    def release_other_work(self) -> None:
         """Let other work go on: no click is undecided."""
         self._free.set()
 
-    def wait(self, seconds: float = 0.5) -> None:
+    def wait_for_decisions(self, seconds: float = 0.5) -> None:
         """Return once no click is undecided, or after `seconds`, so that nothing waits for ever.
 
         A wait that times out ends the claim, so that later messages are not each delayed by it.
@@ -102,7 +102,7 @@ class Precedence:
             self._free.set()
 
 
-class Arrivals:
+class UnacknowledgedDeliveries:
     """A count of the deliveries that have arrived and are not acknowledged yet."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
@@ -112,36 +112,36 @@ class Arrivals:
         self._open = 0
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def count_delivery(self) -> Iterator[None]:
         """Count one delivery as arrived until the block ends, when it has been acknowledged."""
         with self._condition:
             self._open += 1
         try:
-            with self._tracer.start_span(Work.ACKNOWLEDGE):
+            with self._tracer.start_span(WorkKind.ACKNOWLEDGE):
                 yield
         finally:
             with self._condition:
                 self._open -= 1
                 self._condition.notify_all()
 
-    def wait(self, seconds: float = FIRST) -> None:
+    def wait_until_acknowledged(self, seconds: float = FIRST) -> None:
         """Return once all deliveries are acknowledged, or after `seconds`."""
         with self._condition:
             self._condition.wait_for(lambda: not self._open, seconds)
 
 
-class PendingAnswers:
+class PendingLookups:
     """The look-ups (futures) that each waiting item still needs; used by one thread only."""
 
     def __init__(self) -> None:
         """Begin with nothing waiting."""
         self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
 
-    def put(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
+    def set_pending(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
         """Make `who` wait until all of `answers` are done."""
         self._answers[who] = answers
 
-    def holds(self, who: Hashable) -> bool:
+    def is_waiting(self, who: Hashable) -> bool:
         """Return whether one of the answers that `who` waits for is not done yet."""
         waits = not all(each.done() for each in self._answers.get(who, ()))
         if not waits:
@@ -154,25 +154,31 @@ class Signals:
     """The signals of one process."""
 
     work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
-    post: Signal = field(default_factory=Signal)  # the outbox has something to send
+    outbox: Signal = field(default_factory=Signal)  # the outbox has something to send
     policy: Signal = field(default_factory=Signal)  # another policy is in force
-    rest: IdleWait = field(default_factory=IdleWait)  # something came to its end
-    decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
-    live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
-    own: set[str] = field(default_factory=set)  # keys of deliveries that were stored here
+    rest: WorkEndCondition = field(default_factory=WorkEndCondition)  # something came to its end
+    decisions: DecisionPriority = field(
+        default_factory=DecisionPriority
+    )  # clicks are decided first
+    live: LiveEventBroadcaster = field(
+        default_factory=LiveEventBroadcaster
+    )  # what goes on in each request, for surfaces
+    own_delivery_keys: set[str] = field(
+        default_factory=set
+    )  # keys of deliveries that were stored here
     tracer: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
-    arrivals: Arrivals = field(init=False)
+    arrivals: UnacknowledgedDeliveries = field(init=False)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         """Create `arrivals`, which reports to the tracer."""
-        object.__setattr__(self, "arrivals", Arrivals(self.tracer))
+        object.__setattr__(self, "arrivals", UnacknowledgedDeliveries(self.tracer))
 
-    def give_way(self) -> None:
+    def wait_for_urgent_work(self) -> None:
         """Wait, for a limited time each, until deliveries are acknowledged and clicks decided."""
-        self.arrivals.wait()
-        self.decisions.wait()
+        self.arrivals.wait_until_acknowledged()
+        self.decisions.wait_for_decisions()
 
 
 # The alarm, which wakes a thread when time has passed: at an interval and at requested moments.
@@ -199,7 +205,7 @@ class Alarm:
                 self._scheduler.start()
                 self._scheduler.add_job(self._wake, IntervalTrigger(seconds=interval))
 
-    def after(self, wait: timedelta, name: str) -> None:
+    def schedule_wake(self, wait: timedelta, name: str) -> None:
         """Call `wake` once after `wait`, a day at most; replaces an earlier call of that `name`."""
         at = SystemClock().now() + min(wait, LONGEST)
         with self._lock:

@@ -18,8 +18,8 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import audit_log, calls, moves, runs
 from storage.audit_log import AuditLine
-from storage.chain import key_id, key_ids
-from storage.digest import KeyFileError, key_path
+from storage.chain import compute_key_id, list_key_ids
+from storage.digest import KeyFileError, key_file_path
 from storage.states import CallStatus
 from storage.store import Store
 
@@ -58,26 +58,26 @@ def open_store(
             remedy = "set COUNTERSIGN_KEY, the same for each of them"
         raise StartupError([f"{error}; {remedy}"], ()) from error
     try:
-        _look(settings, store, now)
+        _check_signing_keys(settings, store, now)
     except BaseException:
         store.close()
         raise
     return store
 
 
-def _look(settings: Settings, store: Store, now: datetime) -> None:
+def _check_signing_keys(settings: Settings, store: Store, now: datetime) -> None:
     """Raise StartupError if an unknown key made waiting calls; close those that a lost key made."""
     with store.read() as tx:
-        open_under = calls.open_by_key(tx)
-    if wrong := unknown_key_sentences(
-        open_under, store.key, settings.lost_key, key_path(store.path)
+        open_under = calls.count_open_calls_by_signing_key(tx)
+    if wrong := unknown_signing_key_sentences(
+        open_under, store.signing_key, settings.lost_key, key_file_path(store.path)
     ):
         raise StartupError(wrong, ())
-    if settings.lost_key in open_under.keys() - key_ids(store.key):
-        _close(store, settings.lost_key, now)
+    if settings.lost_key in open_under.keys() - list_key_ids(store.signing_key):
+        _close_calls_of_lost_key(store, settings.lost_key, now)
 
 
-def unknown_key_sentences(
+def unknown_signing_key_sentences(
     open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path
 ) -> list[str]:
     """Return a sentence for each unknown key (by id) that made calls that still wait.
@@ -85,14 +85,16 @@ def unknown_key_sentences(
     Known are `key`, the older keys beside it, and the `lost` one. An empty `key` means that there
     is none.
     """
-    known = key_ids(key) if key else set()
+    known = list_key_ids(key) if key else set()
     return [
-        _sentence(each, open_under[each], key_id(key) if key else "(none)", path)
+        _unknown_signing_key_sentence(
+            each, open_under[each], compute_key_id(key) if key else "(none)", path
+        )
         for each in sorted(open_under.keys() - {*known, lost})
     ]
 
 
-def _sentence(other: str, many: int, mine: str, path: Path) -> str:
+def _unknown_signing_key_sentence(other: str, many: int, mine: str, path: Path) -> str:
     calls_wait = (
         "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
     )
@@ -104,16 +106,16 @@ def _sentence(other: str, many: int, mine: str, path: Path) -> str:
     )
 
 
-def _close(store: Store, lost: str, now: datetime) -> None:
+def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:
     """Close the calls shown under a lost key without running them.
 
     The model gets an output for each, and their runs go on.
     """
-    output = outputs.invalidated(LOST)
+    output = outputs.invalidated_output(LOST)
     with store.write() as tx:
-        for call in calls.open_under(tx, lost):
-            moves.call(
+        for call in calls.list_open_calls_of_signing_key(tx, lost):
+            moves.change_call_status(
                 tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST
             )
-            runs.free_if_decided(tx, call.run_id, at=now, actor="system")
+            runs.resume_run_if_unblocked(tx, call.run_id, at=now, actor="system")
             log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, LOST)

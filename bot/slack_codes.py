@@ -12,7 +12,7 @@ from enum import StrEnum
 from slack_sdk.errors import SlackApiError
 
 
-class Meaning(StrEnum):
+class ErrorMeaning(StrEnum):
     """What an error answer of Slack's says about the request that it answers."""
 
     FINAL = "final"  # it was not done, and will not be: the same call gets the same answer
@@ -259,22 +259,26 @@ FINAL = frozenset(
 )
 
 
-def meaning_of(code: str, *, status: int = 200, method: str = "") -> Meaning:
+def classify_error_code(code: str, *, status: int = 200, method: str = "") -> ErrorMeaning:
     """Return what an error means, given its code, its HTTP status and the method called.
 
     An unlisted code, or none of Slack's, leaves it unknown whether Slack did what was asked.
     """
     if status == TOO_MANY:
-        return Meaning.PASSING
+        return ErrorMeaning.PASSING
     if status >= CERTAIN or not CODE.fullmatch(code):
-        return Meaning.UNKNOWN
+        return ErrorMeaning.UNKNOWN
     if code == MISSING_SCOPE:
-        return Meaning.PASSING if method in SAYING else Meaning.FINAL
-    listed = ((TOKEN, Meaning.TOKEN), (PASSING, Meaning.PASSING), (FINAL, Meaning.FINAL))
-    return next((meaning for codes, meaning in listed if code in codes), Meaning.UNKNOWN)
+        return ErrorMeaning.PASSING if method in SAYING else ErrorMeaning.FINAL
+    listed = (
+        (TOKEN, ErrorMeaning.TOKEN),
+        (PASSING, ErrorMeaning.PASSING),
+        (FINAL, ErrorMeaning.FINAL),
+    )
+    return next((meaning for codes, meaning in listed if code in codes), ErrorMeaning.UNKNOWN)
 
 
-def code_of(error: SlackApiError) -> str:
+def extract_error_code(error: SlackApiError) -> str:
     """Return the error code in Slack's answer; "" if there is none."""
     told = getattr(error.response, "data", error.response)
     found = told.get("error") if isinstance(told, dict) else None

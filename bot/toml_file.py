@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-Loc = tuple[int | str, ...]
+KeyPath = tuple[int | str, ...]
 # Pydantic's kinds of complaint, in the words of the file's author
 COMPLAINTS = {
     "missing": "is missing",
@@ -29,7 +29,7 @@ _KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
 _AT_LINE = re.compile(r"\(at line (\d+)")
 
 
-def unreadable_sentence(source: str, error: OSError | UnicodeDecodeError) -> str:
+def unreadable_file_sentence(source: str, error: OSError | UnicodeDecodeError) -> str:
     """Return a sentence for the author of file `source`: why it cannot be read as text."""
     if isinstance(error, IsADirectoryError):
         return f"{source}: it is a folder; name a file in it"
@@ -44,39 +44,39 @@ class FileProblems:
         """`source` is the file's name in messages."""
         self._source = source
         self._text = text
-        self._places = LinePlaces(text)
+        self._places = TomlLineIndex(text)
         self._found: list[tuple[int, str]] = []  # line, sentence
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, loc: Loc, sentence: str) -> None:
+    def add(self, loc: KeyPath, sentence: str) -> None:
         """Add a problem with the key at `loc`."""
-        self.add_at(self.line(loc), f"{key_name(loc)}: {sentence}")
+        self.add_at_line(self.get_line(loc), f"{format_key_name(loc)}: {sentence}")
 
-    def line(self, loc: Loc) -> int:
+    def get_line(self, loc: KeyPath) -> int:
         """Return the line (from 1) of the key at `loc`."""
-        return self._places.line(loc)
+        return self._places.get_line(loc)
 
-    def place(self, loc: Loc) -> str:
+    def describe_location(self, loc: KeyPath) -> str:
         """Return where the key at `loc` is, for a message: file, line, key."""
-        return f"{self._source}:{self._places.line(loc)}: {key_name(loc)}"
+        return f"{self._source}:{self._places.get_line(loc)}: {format_key_name(loc)}"
 
-    def add_at(self, line: int, sentence: str) -> None:
+    def add_at_line(self, line: int, sentence: str) -> None:
         """Add a problem with a line (from 1)."""
         self._found.append((line, f"{self._source}:{line}: {sentence}"))
 
-    def add_syntax(self, error: tomllib.TOMLDecodeError, sentence: str) -> None:
+    def add_syntax_error(self, error: tomllib.TOMLDecodeError, sentence: str) -> None:
         """Add that the text is not TOML, at the line that `error` names, else at the last."""
         found = _AT_LINE.search(str(error))
-        self.add_at(int(found[1]) if found else self._text.rstrip().count("\n") + 1, sentence)
+        self.add_at_line(int(found[1]) if found else self._text.rstrip().count("\n") + 1, sentence)
 
-    def sentences(self) -> list[str]:
+    def list_sentences(self) -> list[str]:
         """Return all problems by line: file, line, key, what is wrong, what to do."""
         return [sentence for _, sentence in sorted(self._found)]
 
 
-def read_entries(text: str, heading: str, problems: FileProblems) -> list[dict[str, Any]]:
+def parse_entries(text: str, heading: str, problems: FileProblems) -> list[dict[str, Any]]:
     """Return the tables headed [[heading]]; the text may hold nothing else.
 
     What is wrong is added to `problems`.
@@ -85,7 +85,7 @@ def read_entries(text: str, heading: str, problems: FileProblems) -> list[dict[s
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        problems.add_syntax(error, "this is not TOML; correct this line")
+        problems.add_syntax_error(error, "this is not TOML; correct this line")
     for key in written.keys() - {heading}:
         problems.add((key,), f"unknown key; {heading}s are headed [[{heading}]]")
     found = written.get(heading, [])
@@ -95,7 +95,7 @@ def read_entries(text: str, heading: str, problems: FileProblems) -> list[dict[s
     return found
 
 
-class LinePlaces:
+class TomlLineIndex:
     """The lines of a TOML text, each with the table it is in and the key that begins there.
 
     tomllib does not report lines, so the text is searched for them; for a key that is not found,
@@ -103,8 +103,8 @@ class LinePlaces:
     """
 
     def __init__(self, text: str) -> None:
-        self._lines: list[Loc] = []
-        table: Loc = ()
+        self._lines: list[KeyPath] = []
+        table: KeyPath = ()
         seen: Counter[str] = Counter()
         quote = ""
         for line in text.split("\n"):
@@ -120,7 +120,7 @@ class LinePlaces:
                 quote = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
             self._lines.append(here)
 
-    def line(self, loc: Loc) -> int:
+    def get_line(self, loc: KeyPath) -> int:
         """Return the line (from 1) where the table or key at `loc` begins.
 
         ("rule", 2, "deadline") is that key in the third [[rule]].
@@ -132,46 +132,46 @@ class LinePlaces:
         return 1
 
 
-def key_name(loc: Loc) -> str:
+def format_key_name(loc: KeyPath) -> str:
     """Return the path of a key as the file's author would name it, such as "rule 2 deadline"."""
     if len(loc) > 1 and isinstance(loc[1], int):
         return " ".join([str(loc[0]), str(loc[1] + 1), *(str(each) for each in loc[2:3])])
     return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])
 
 
-def nearest_name(wrong: Iterable[str], there: Collection[str]) -> str:
+def nearest_name_hint(wrong: Iterable[str], there: Collection[str]) -> str:
     """Return " (is X meant?)", where X in `there` is close to a wrong name; "" if none is close."""
     close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
     return f" (is {close[0]} meant?)" if close else ""
 
 
-def unknown_key_sentence(loc: Loc, model: type[BaseModel]) -> str:
+def unknown_key_sentence(loc: KeyPath, model: type[BaseModel]) -> str:
     """Return the message for a key that `model` does not have, with the nearest that it has."""
-    near = nearest_name([str(loc[-1])], _keys_at(loc[:-1], model))
+    near = nearest_name_hint([str(loc[-1])], _list_keys_at(loc[:-1], model))
     return f"unknown key{near}; correct or remove it"
 
 
-def _keys_at(loc: Loc, model: type[BaseModel]) -> list[str]:
+def _list_keys_at(loc: KeyPath, model: type[BaseModel]) -> list[str]:
     """Return the keys allowed in the table at `loc`; none if no model describes that table."""
     for part in loc:
         if isinstance(part, int):
             continue
         fields = {each.alias or name: each for name, each in model.model_fields.items()}
-        inner = _model_in(fields[part].annotation) if part in fields else None
+        inner = _find_model(fields[part].annotation) if part in fields else None
         if inner is None:
             return []
         model = inner
     return [each.alias or name for name, each in model.model_fields.items()]
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _find_model(annotation: Any) -> type[BaseModel] | None:
     """Return the model in an annotation, also inside a list or beside None; None for none."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+    return next(filter(None, map(_find_model, get_args(annotation))), None)
 
 
-def to_json(text: str) -> str:
+def convert_toml_to_json(text: str) -> str:
     """Return a TOML text as JSON, with dates and times in ISO 8601.
 
     Raises tomllib.TOMLDecodeError.
@@ -179,7 +179,7 @@ def to_json(text: str) -> str:
     return json.dumps(tomllib.loads(text), default=lambda each: each.isoformat(), indent=2)
 
 
-def from_json(text: str) -> dict[str, Any]:
+def parse_strict_json(text: str) -> dict[str, Any]:
     """Return the JSON object that a text holds, as strict as TOML is about repeated keys.
 
     Raises ValueError, also for a repeated key, for NaN or Infinity, and for what is not an object.

@@ -12,11 +12,11 @@ from slack_sdk import WebClient
 from bot.config.entry_points import OURS, EntryPointError, LoadedEntryPoint, load_entry_points
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
-from bot.tools.agents import check_agents
+from bot.tools.agents import check_sub_agent_tools
 from bot.tools.handed_over import load_action_tool
 from bot.tools.person_question import ASK_PERSON
 from bot.tools.slack_lookup import CachedDirectory
-from bot.tools.slack_tools import slack_tools
+from bot.tools.slack_tools import build_slack_tools
 
 
 class ToolsError(ValueError):
@@ -26,7 +26,7 @@ class ToolsError(ValueError):
         super().__init__(f"the tools cannot be used: {why}{see}")
 
 
-class LeftOutError(Exception):
+class UnknownToolError(Exception):
     """Raised when the settings leave out tools that do not exist; its message names them."""
 
 
@@ -47,7 +47,7 @@ _FIRST = ("shop", "databases", "modules", "servers")
 OWN = tuple((name, f"bot.toolbox:{name}") for name in (*_FIRST, *LAST))
 
 
-class _NoClient:
+class _RefusingClient:
     """A stand-in for Slack's client that refuses every call."""
 
     def __getattr__(self, method: str) -> NoReturn:
@@ -55,7 +55,7 @@ class _NoClient:
         raise ToolError(f"Slack is not configured, so there is no {method}.")
 
 
-def make_tools(
+def build_tool_registry(
     settings: Settings,
     posting: WebClient | None,
     directory: CachedDirectory,
@@ -68,19 +68,19 @@ def make_tools(
     entry point that cannot be used, for tools that cannot be registered, and for a tool to be left
     out that does not exist.
     """
-    registry = Registry(described=load_action_tool)
+    registry = Registry(find_action_tool=load_action_tool)
     try:
-        _fill(registry, settings, posting, directory, extra)
+        _add_tools(registry, settings, posting, directory, extra)
     except EntryPointError as error:  # it says itself where it comes from
         raise ToolsError(str(error), see="") from error
-    except LeftOutError as error:
+    except UnknownToolError as error:
         raise ToolsError(f"COUNTERSIGN_WITHOUT_TOOLS: there is no tool {error}", see="") from None
     except ValueError as error:
         raise ToolsError(str(error)) from error
     return registry
 
 
-def _fill(
+def _add_tools(
     registry: Registry,
     settings: Settings,
     posting: WebClient | None,
@@ -88,29 +88,29 @@ def _fill(
     extra: Iterable[Tool[Any]],
 ) -> None:
     # the tools keep the client for their calls, and a description makes none
-    kit = Kit(settings, posting or cast(WebClient, _NoClient()), directory)
-    found = load_families()
+    kit = Kit(settings, posting or cast(WebClient, _RefusingClient()), directory)
+    found = load_tool_families()
     for each in found:
         if each.name not in LAST:
-            registry.add(*_made(each, kit))
+            registry.add(*_create_family_tools(each, kit))
     registry.add(*extra)
     for each in found:
         if each.name in LAST:
-            registry.add(*_made(each, kit))
-    _leave_out(registry, settings.without_tools)
-    check_agents(registry)
+            registry.add(*_create_family_tools(each, kit))
+    _remove_left_out_tools(registry, settings.without_tools)
+    check_sub_agent_tools(registry)
 
 
-def _leave_out(registry: Registry, names: Iterable[str]) -> None:
+def _remove_left_out_tools(registry: Registry, names: Iterable[str]) -> None:
     """Remove the tools that the settings leave out; raise LeftOutError for unknown names."""
     unknown = sorted(set(names) - set(registry.tools))
     if unknown:
-        raise LeftOutError(", ".join(unknown))
+        raise UnknownToolError(", ".join(unknown))
     for name in names:
-        registry.left_out[name] = registry.tools.pop(name)
+        registry.excluded_tools[name] = registry.tools.pop(name)
 
 
-def load_families() -> list[LoadedEntryPoint]:
+def load_tool_families() -> list[LoadedEntryPoint]:
     """Return the entry points that create tools: the bot's own, then those of other packages.
 
     Raises EntryPointError for one that cannot be loaded.
@@ -118,7 +118,7 @@ def load_families() -> list[LoadedEntryPoint]:
     return load_entry_points(GROUP, OWN)
 
 
-def _made(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
+def _create_family_tools(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
     """Return the tools of one family; EntryPointError if another package's family fails."""
     if family.source == OURS:
         return list(family.value(kit))
@@ -133,54 +133,54 @@ def _made(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
     return found
 
 
-def shop(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_shop(kit: Kit) -> list[Tool[Any]]:
     """Return the demo shop's tools if the settings name its file, else none."""
     path = kit.settings.shop_path
     if path is None:
         return []
     # only now: it takes a hundredth of a start
-    from bot.tools.shop_tools import order_tools
+    from bot.tools.shop_tools import build_order_tools
     from bot.tools.web_shop import Shop
 
-    return order_tools(Shop(path))
+    return build_order_tools(Shop(path))
 
 
-def databases(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_databases(kit: Kit) -> list[Tool[Any]]:
     """Return the tools for the databases that the settings name."""
     if not kit.settings.databases:
         return []
     # only now: its parser and driver take memory and a moment
-    from bot.tools.database.child_tools import database_tools
+    from bot.tools.database.child_tools import build_database_tools
 
-    return database_tools(kit.settings.databases, kit.settings.database_path)
+    return build_database_tools(kit.settings.databases, kit.settings.database_path)
 
 
-def modules(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_modules(kit: Kit) -> list[Tool[Any]]:
     """Return the tools of the operator's own modules, in the order the settings name them."""
-    return [each for name in kit.settings.tool_modules for each in _own(name)]
+    return [each for name in kit.settings.tool_modules for each in _load_module_tools(name)]
 
 
-def servers(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_servers(kit: Kit) -> list[Tool[Any]]:
     """Return the accepted tools of the MCP servers that the settings name."""
     if kit.settings.servers is None:
         return []
     # only now: what checks arguments against their schemas takes a moment
-    from bot.mcp.server_tools import server_tools
+    from bot.mcp.server_tools import load_server_tools
 
-    return server_tools(kit.settings.servers)
+    return load_server_tools(kit.settings.servers)
 
 
-def slack(kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_slack(kit: Kit) -> list[Tool[Any]]:
     """Return the Slack tools, or none if the settings turn them off."""
-    return slack_tools(kit.slack, kit.directory) if kit.settings.slack_tools else []
+    return build_slack_tools(kit.slack, kit.directory) if kit.settings.slack_tools else []
 
 
-def people(_kit: Kit) -> list[Tool[Any]]:
+def build_tools_for_people(_kit: Kit) -> list[Tool[Any]]:
     """Return the tool that asks a person for information."""
     return [ASK_PERSON]
 
 
-def _own(name: str) -> list[Tool[Any]]:
+def _load_module_tools(name: str) -> list[Tool[Any]]:
     """Return the tools that a module of the operator's defines; ValueError if there are none."""
     try:
         module = importlib.import_module(name)

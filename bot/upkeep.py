@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.clock import Clock
-from bot.runs.surfaces import NamedSurface, start, stop
+from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.signals import Alarm
 from countersign.durations import DAY
 from storage import purge
@@ -44,13 +44,13 @@ class DailyPurge:
         self._soon = soon
         self._done = done
         self._stopping = False
-        self._alarm = Alarm(self._purge_quietly)
+        self._alarm = Alarm(self._purge_and_log_failure)
 
     def start(self) -> None:
         """Have a purge begin soon and then every day, unless `keep_days` is None."""
         if self._keep_days is not None:
             self._alarm.start(DAY)
-            self._alarm.after(self._soon, "purge")
+            self._alarm.schedule_wake(self._soon, "purge")
 
     def stop(self) -> None:
         """Begin no further purge; one that is under way ends after its current transaction."""
@@ -62,24 +62,24 @@ class DailyPurge:
         if self._keep_days is None:
             return 0
         older_than = timedelta(days=self._keep_days)
-        done = purge_all(self._store, self._clock, older_than, self._is_over)
+        done = purge_old_requests(self._store, self._clock, older_than, self._is_stopping)
         if done:
             log.info("purged what was said in %s requests", done)
-        self._store.shrink(SPARE, self._is_over)
+        self._store.release_all_free_pages(SPARE, self._is_stopping)
         self._done()
         return done
 
-    def _is_over(self) -> bool:
+    def _is_stopping(self) -> bool:
         return self._stopping
 
-    def _purge_quietly(self) -> None:
+    def _purge_and_log_failure(self) -> None:
         try:
             self.purge()
         except Exception:
             log.exception("the purge was cut short; it goes on tomorrow")
 
 
-def purge_all(
+def purge_old_requests(
     store: Store,
     clock: Clock,
     older_than: timedelta,
@@ -91,10 +91,10 @@ def purge_all(
     """
     now, done, after = clock.now(), 0, ""
     before = now - older_than
-    _purge_clicks(store, before, is_over)
+    _purge_delegations_and_clicks(store, before, is_over)
     while not is_over():
         with store.read() as tx:
-            due = purge.due_requests(tx, before, after)
+            due = purge.list_requests_to_purge(tx, before, after)
         if not due:
             break
         with store.write() as tx:
@@ -104,17 +104,19 @@ def purge_all(
     return done
 
 
-def _purge_clicks(store: Store, before: datetime, is_over: Callable[[], bool]) -> None:
+def _purge_delegations_and_clicks(
+    store: Store, before: datetime, is_over: Callable[[], bool]
+) -> None:
     """Purge old delegations, then clicks and other deliveries, some thousands at a time."""
     with store.read() as tx:
-        last = purge.last_delivery(tx)
+        last = purge.get_newest_delivery_seq(tx)
     with store.write() as tx:
-        purge.purge_delegations(tx, before)
+        purge.erase_old_delegation_notes(tx, before)
     for after in range(0, last, purge.MANY):
         if is_over():
             return
         with store.write() as tx:
-            purge.purge_clicks(tx, before, after)
+            purge.purge_old_deliveries(tx, before, after)
         time.sleep(BREATH)
 
 
@@ -123,17 +125,17 @@ class Upkeep:
     """The surfaces beside Slack and the daily purge. Call `start` once, then `stop` once."""
 
     surfaces: tuple[NamedSurface, ...]
-    purging: DailyPurge
+    daily_purge: DailyPurge
 
     def start(self) -> None:
         """Start every surface beside Slack and the daily purge.
 
         Raises SurfacesError for a surface that does not start.
         """
-        start(self.surfaces)
-        self.purging.start()
+        start_surfaces(self.surfaces)
+        self.daily_purge.start()
 
     def stop(self) -> None:
         """Stop the surfaces and the daily purge."""
-        stop(self.surfaces)
-        self.purging.stop()
+        stop_surfaces(self.surfaces)
+        self.daily_purge.stop()

@@ -21,7 +21,11 @@ _REFERENCE = "ref: "
 def commit_id() -> str:
     """Return the id of the commit this code was built from; `unknown` if no file names it."""
     here = Path(__file__).parent
-    return commit_in_folder(here.parent) or _checked(_text(here / FILE)) or UNKNOWN
+    return (
+        find_checked_out_commit(here.parent)
+        or _validate_commit_id(_read_small_file(here / FILE))
+        or UNKNOWN
+    )
 
 
 def describe_version() -> str:
@@ -32,28 +36,32 @@ def describe_version() -> str:
     return f"{__version__} (commit {found if found == UNKNOWN else found[:SHORT]})"
 
 
-def commit_in_folder(folder: Path) -> str:
+def find_checked_out_commit(folder: Path) -> str:
     """Return the commit checked out in this folder; "" if it is not the top of a checkout."""
     git = folder / ".git"
-    if said := _text(git):  # of a worktree: a file that names the folder
+    if said := _read_small_file(git):  # of a worktree: a file that names the folder
         git = folder / said.removeprefix("gitdir: ")
-    head = _text(git / "HEAD")
+    head = _read_small_file(git / "HEAD")
     if not head.startswith(_REFERENCE):
-        return _checked(head)
+        return _validate_commit_id(head)
     name = head.removeprefix(_REFERENCE)
-    common = _text(git / "commondir")
+    common = _read_small_file(git / "commondir")
     homes = [git, git / common] if common else [git]
-    loose = (_checked(_text(each / name)) for each in homes)
-    return next(filter(None, loose), "") or _packed(homes[-1], name)
+    loose = (_validate_commit_id(_read_small_file(each / name)) for each in homes)
+    return next(filter(None, loose), "") or _find_packed_commit(homes[-1], name)
 
 
-def _packed(git: Path, name: str) -> str:
+def _find_packed_commit(git: Path, name: str) -> str:
     """Return the commit of a reference that git keeps in the file `packed-refs`; "" for none."""
-    found = (line.split(" ", 1) for line in _text(git / "packed-refs").splitlines() if " " in line)
-    return next((_checked(commit_id) for commit_id, each in found if each == name), "")
+    found = (
+        line.split(" ", 1)
+        for line in _read_small_file(git / "packed-refs").splitlines()
+        if " " in line
+    )
+    return next((_validate_commit_id(commit_id) for commit_id, each in found if each == name), "")
 
 
-def _text(path: Path) -> str:
+def _read_small_file(path: Path) -> str:
     """Return the text of a small file without outer blanks; "" if it cannot be read."""
     try:
         return path.read_text("utf-8").strip()
@@ -61,5 +69,5 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _checked(text: str) -> str:
+def _validate_commit_id(text: str) -> str:
     return text if _COMMIT.fullmatch(text) else ""

@@ -44,42 +44,42 @@ def log_audit_lines(appended: Iterable[AuditLine]) -> None:
     for row in appended:
         if row.event in IN_WORDS:
             continue
-        told = _told(row)
+        told = _select_logged_data(row)
         fact = {"audit": row.seq, "actor": row.actor, "details": told or None}
         fact |= {"run_id": row.run_id, "call_id": row.call_id}
-        log.info("%s", _line(row, told), extra={"event": row.event, "fact": fact})
+        log.info("%s", _format_line(row, told), extra={"event": row.event, "fact": fact})
 
 
-def _told(row: AuditLine) -> dict[str, Any]:
+def _select_logged_data(row: AuditLine) -> dict[str, Any]:
     """Return the part of a row's data that is logged."""
     return {
         name: row.data[name]
         for name in _TOLD
-        if name in row.data and not (row.call_id and _is_told_in_words(name, row.data[name]))
+        if name in row.data and not (row.call_id and _is_free_text_reason(name, row.data[name]))
     }
 
 
-def _line(row: AuditLine, data: Mapping[str, Any]) -> str:
+def _format_line(row: AuditLine, data: Mapping[str, Any]) -> str:
     about = "".join(
-        f" {kind} {_quoted(value)}"
+        f" {kind} {_quote_if_needed(value)}"
         for kind, value in (("run", row.run_id), ("call", row.call_id))
         if value
     )
     told = [
-        f"{name} {_quoted(value)}"  # a "=" would have each line searched for passwords
+        f"{name} {_quote_if_needed(value)}"  # a "=" would have each line searched for passwords
         for name, value in data.items()
     ]
     details = f" ({', '.join(told)})" if told else ""
-    return f"#{row.seq}{about}: {row.event} by {_quoted(row.actor)}{details}"
+    return f"#{row.seq}{about}: {row.event} by {_quote_if_needed(row.actor)}{details}"
 
 
-def _quoted(value: Any) -> str:
+def _quote_if_needed(value: Any) -> str:
     """Return a value for a log line: unchanged if it is one word, else as JSON."""
     if isinstance(value, str) and WORD.fullmatch(value):
         return str(value)
     return json.dumps(value)
 
 
-def _is_told_in_words(name: str, value: Any) -> bool:
+def _is_free_text_reason(name: str, value: Any) -> bool:
     """Return whether this is a reason in free text, which could hold a tool's arguments."""
     return name in ("why", "refused") and not WORD.fullmatch(str(value))

@@ -33,18 +33,18 @@ PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
 
 
-def may_pass(error: BaseException) -> bool:
+def is_temporary_error(error: BaseException) -> bool:
     """Return whether the error is a temporary fault of the database and not a bug."""
     if not isinstance(error, DBAPIError):
         return False
     orig: Any = error.orig
     if not isinstance(orig, sqlite3.Error):
-        return _passes_there(orig)
+        return _is_temporary_postgres_error(orig)
     code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code & 0xFF in PASSING  # the rest of the code says where
 
 
-def _passes_there(error: Any) -> bool:
+def _is_temporary_postgres_error(error: Any) -> bool:
     """Return whether a PostgreSQL error is temporary, including a broken connection."""
     state = getattr(error, "sqlstate", None)
     if state is None:
@@ -57,12 +57,12 @@ def error_text(error: BaseException) -> str:
     return str(getattr(error, "orig", None) or error)
 
 
-def pause_after(failures: int) -> float:
+def compute_retry_delay(failures: int) -> float:
     """Return the seconds to wait after this number (1, 2, …) of failed tries in a row."""
     return min(LONGEST, FIRST * float(2 ** min(failures - 1, 20)))
 
 
-def until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T:
+def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T:
     """Call `write` until the database accepts it, and return its result.
 
     `write` starts from the beginning each time. Raises other errors at once, and the database's
@@ -74,8 +74,8 @@ def until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T
         try:
             return write()
         except Exception as error:
-            if not may_pass(error) or last:
+            if not is_temporary_error(error) or last:
                 raise
             failures += 1
             log.error("%s cannot be stored, and is kept until it can: %s", what, error_text(error))
-        ended.wait(pause_after(failures))
+        ended.wait(compute_retry_delay(failures))

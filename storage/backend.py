@@ -12,8 +12,8 @@ from typing import Protocol
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
-from storage.chain import Chain
-from storage.trail import HeadFile
+from storage.chain import AuditChain
+from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
 # The interface of a database: `storage.sqlite` and `storage.postgres` implement it.
@@ -23,7 +23,7 @@ class Backend(Protocol):
     """One database. `open`, then `prepare`, and `close` at the end."""
 
     path: Path  # what lies beside the record on this machine is named after it
-    shared: bool  # whether other processes may write it as well
+    is_multi_process: bool  # whether other processes may write it as well
 
     @property
     def engine(self) -> Engine:
@@ -31,12 +31,12 @@ class Backend(Protocol):
         ...
 
     @property
-    def held(self) -> bool:
+    def has_exclusive_lock(self) -> bool:
         """Whether only this process may write to the database."""
         ...
 
     @property
-    def name(self) -> str:
+    def display_name(self) -> str:
         """Return the database's name for messages to people, without a password."""
         ...
 
@@ -48,74 +48,74 @@ class Backend(Protocol):
         """
         ...
 
-    def load_key(self) -> bytes:
+    def require_local_key(self) -> bytes:
         """Return the key stored beside the database; KeyFileError if there is none."""
         ...
 
-    def prepare(self) -> None:
+    def create_if_missing(self) -> None:
         """Create the database if it does not exist; called before its schema is checked."""
         ...
 
-    def migrating(self) -> AbstractContextManager[None]:
+    def migration_lock(self) -> AbstractContextManager[None]:
         """Keep other processes from changing the schema while this one migrates."""
         ...
 
-    def lacks_table(self, error: Exception) -> bool:
+    def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether the error means that a table does not exist."""
         ...
 
-    def copy_before(self, revision: str) -> None:
+    def copy_before_migration(self, revision: str) -> None:
         """Copy the database file before a migration, if this backend keeps such copies."""
         ...
 
-    def append_only(self) -> list[str]:
+    def list_create_trigger_statements(self) -> list[str]:
         """Return DDL that makes the append-only tables refuse update and delete.
 
         Only a purge is let through.
         """
         ...
 
-    def not_append_only(self) -> list[str]:
+    def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that lifts the append-only protection during a migration."""
         ...
 
-    def settle(self) -> None:
+    def finish_opening(self) -> None:
         """Finish opening the database once its schema is up to date."""
         ...
 
-    def head_note(self, chain: Chain) -> HeadFile | None:
+    def build_head_file(self, chain: AuditChain) -> AuditHeadFile | None:
         """Return the file that notes the audit's newest row; None if this backend keeps none."""
         ...
 
-    def begin(
-        self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
+    def begin_transaction(
+        self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
     ) -> Transaction:
         """Return a new transaction, to be used in a `with`."""
         ...
 
-    def sync(self) -> None:
+    def sync_commits(self) -> None:
         """Return once everything committed so far is on the disk."""
         ...
 
-    def give_back(self, tx: Transaction, spare: float) -> bool:
+    def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return some free pages to the disk within this transaction; True if there are more.
 
         `spare`: the share of the whole database that may stay free.
         """
         ...
 
-    def write_back(self) -> None:
+    def checkpoint_log(self) -> None:
         """Move the write-ahead log into the database, except what readers still need."""
         ...
 
-    def rewrite(self) -> str:
+    def vacuum_database(self) -> str:
         """Rewrite the whole database without its free space, however long that takes.
 
         Returns "" when done, else the reason why not, for people.
         """
         ...
 
-    def disconnect(self) -> None:
+    def close_idle_connections(self) -> None:
         """Close the connections that are not in use."""
         ...
 
@@ -130,19 +130,19 @@ SUPPORTED = (
 )
 
 
-def is_shared(url: str) -> bool:
+def is_postgres_url(url: str) -> bool:
     """Return whether several processes may write to the database at this address."""
     return url.startswith("postgres")
 
 
-def local_path(url: str) -> Path:
+def build_local_path(url: str) -> Path:
     """Return the path after which the files beside the database on this machine are named.
 
     For SQLite it is the database file. For a server it is a name made from the address, in the
     folder that the system keeps for this account's sockets, else in the working folder;
     `countersign.wire` finds it the same way.
     """
-    if is_shared(url):
+    if is_postgres_url(url):
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return Path(folder) / f"countersign-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     return Path(url.removeprefix("sqlite:///"))
@@ -156,7 +156,7 @@ def socket_path(record: Path) -> Path:
     return record.with_name(record.name + ".socket")
 
 
-def server_address(address: str) -> str:
+def normalize_postgres_url(address: str) -> str:
     """Return a PostgreSQL address in SQLAlchemy's form; ValueError for any other address."""
     scheme, _, rest = address.partition("://")
     if scheme not in ("postgres", "postgresql", "postgresql+psycopg") or not rest:
@@ -167,7 +167,7 @@ def server_address(address: str) -> str:
     return f"postgresql://{rest}"
 
 
-def backend_of(url: str) -> Backend:
+def build_backend(url: str) -> Backend:
     """Return the backend for an SQLAlchemy URL; ValueError if it cannot hold the record.
 
     Each backend is imported on demand, so the other kind's driver is not loaded.
@@ -176,8 +176,10 @@ def backend_of(url: str) -> Backend:
         parsed = make_url(url)
     except ArgumentError:
         raise ValueError(SUPPORTED) from None
-    if is_shared(url):
-        made: Backend = import_module("storage.postgres").PostgresDatabase(parsed, local_path(url))
+    if is_postgres_url(url):
+        made: Backend = import_module("storage.postgres").PostgresDatabase(
+            parsed, build_local_path(url)
+        )
         return made
     if not url.startswith("sqlite") or not parsed.database or parsed.database == ":memory:":
         raise ValueError(SUPPORTED)

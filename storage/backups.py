@@ -19,13 +19,19 @@ from sqlalchemy.exc import DBAPIError
 
 from storage import record_copies, sqlite, trail
 from storage import schema as schema_upgrade
-from storage.chain import Chain, Head
-from storage.columns import altered_row
-from storage.digest import key_text, parse_key
-from storage.examination import Examination, examine
-from storage.record_copies import CopyNote, LostRowsError, copy_rows, counts, record_tables
-from storage.sqlite_connections import WAIT, is_foreign
-from storage.store import ReadOnly, Store, unfit_reason, version
+from storage.chain import AuditChain, AuditHead
+from storage.columns import copy_row_with_changes
+from storage.digest import format_signing_key, parse_signing_key
+from storage.examination import ExaminationResult, examine_record
+from storage.record_copies import (
+    CopyNote,
+    UnreadableRowsError,
+    copy_rows,
+    count_rows_by_table,
+    list_record_tables,
+)
+from storage.sqlite_connections import WAIT, is_foreign_file
+from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
 
 # Restoring: a backup is checked, and replaces the database.
@@ -36,27 +42,27 @@ from storage.transaction import Transaction
 # Files that are complete or absent: written in a temporary folder, then renamed.
 
 
-def _mark(path: Path) -> str:
+def _working_folder_prefix(path: Path) -> str:
     return f".{path.name}.part-"
 
 
 @contextmanager
-def working_folder(path: Path) -> Iterator[Path]:
+def temporary_folder_beside(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that only its owner can enter; then delete it."""
-    folder = Path(tempfile.mkdtemp(prefix=_mark(path), dir=path.parent))
+    folder = Path(tempfile.mkdtemp(prefix=_working_folder_prefix(path), dir=path.parent))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def clear_working_folder(path: Path) -> None:
+def delete_leftover_folders(path: Path) -> None:
     """Delete the working folders of killed processes; none may be in use now."""
-    for folder in path.parent.glob(f"{_mark(path)}*"):
+    for folder in path.parent.glob(f"{_working_folder_prefix(path)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def flatten_log(database: Path) -> str:
+def merge_log_and_find_fault(database: Path) -> str:
     """Move an SQLite database's log into its file, synced to disk; return a fault found, or ""."""
     with closing(sqlite3.connect(database, isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode=DELETE")
@@ -77,7 +83,7 @@ def sync_to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def publish(new: Path, path: Path) -> None:
+def move_file_into_place(new: Path, path: Path) -> None:
     """Put the file `new` in place under the name `path`; FileExistsError if `path` exists."""
     try:
         os.link(new, path)
@@ -90,7 +96,7 @@ def publish(new: Path, path: Path) -> None:
     sync_to_disk(path.parent)
 
 
-def keep_aside(path: Path, aside: Path) -> None:
+def link_or_copy_file(path: Path, aside: Path) -> None:
     """Give the file at `path` the second name `aside`; FileExistsError if `aside` exists.
 
     A file renamed to `path` afterwards replaces it at once: there is no moment without a file.
@@ -116,12 +122,12 @@ class Backup:
     """A backup file, with the result of checking all of its rows."""
 
     path: Path
-    counts: Mapping[str, int]  # rows, by table
-    found: Examination
+    row_counts: Mapping[str, int]  # rows, by table
+    examination: ExaminationResult
     size: int  # bytes
 
 
-def open_store_in(folder: Path, key: bytes) -> Store:
+def build_store_in_folder(folder: Path, key: bytes) -> Store:
     """Return the store for the database in this folder; BackupError if its path fits no URL."""
     url = f"sqlite:///{folder / NAME}"
     if make_url(url).database != str(folder / NAME):
@@ -139,13 +145,15 @@ def make_backup(
     """
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
-    kept = key_text(key) if with_key else ""
+    kept = format_signing_key(key) if with_key else ""
     row = CopyNote(at=at, why=f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC", version=version)
     try:
-        with working_folder(path) as folder:
-            made = _written(source, folder, key, altered_row(row, signing_key=kept))
-            publish(folder / NAME, path)
-    except LostRowsError as error:
+        with temporary_folder_beside(path) as folder:
+            made = _write_checked_copy(
+                source, folder, key, copy_row_with_changes(row, signing_key=kept)
+            )
+            move_file_into_place(folder / NAME, path)
+    except UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
         raise BackupError(f"{path} is there by now, and a backup writes over nothing") from None
@@ -154,27 +162,27 @@ def make_backup(
     return Backup(path, *made, path.stat().st_size)
 
 
-def _written(
+def _write_checked_copy(
     source: Store, folder: Path, key: bytes, row: CopyNote
-) -> tuple[Mapping[str, int], Examination]:
+) -> tuple[Mapping[str, int], ExaminationResult]:
     """Copy the record into the folder, check the copy, and return the result."""
-    made, chain = open_store_in(folder, key), Chain(key)
+    made, chain = build_store_in_folder(folder, key), AuditChain(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
             counts = copy_rows(tx, into)
-            head = trail.head(tx)
+            head = trail.get_audit_head(tx)
         with made.write() as into:
-            found = examine(into, chain, head)
-            row = altered_row(
+            found = examine_record(into, chain, head)
+            row = copy_row_with_changes(
                 row,
                 head_seq=head.seq,
                 head_hash=head.hash,
                 counts=json.dumps(counts, sort_keys=True),
                 problems=json.dumps(found.problems),
             )
-            record_copies.write_copy_note(into, record_copies.sealed_copy(row, chain))
-    if wrong := flatten_log(folder / NAME):
-        raise LostRowsError(wrong)
+            record_copies.replace_copy_note(into, record_copies.seal_copy_note(row, chain))
+    if wrong := merge_log_and_find_fault(folder / NAME):
+        raise UnreadableRowsError(wrong)
     return counts, found
 
 
@@ -192,62 +200,69 @@ UNDATED = "it is a copy of a database"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedBackup:
+class BackupWorkingCopy:
     """A working copy of a backup: an intact Countersign file, not newer than this build."""
 
     file: Path  # the backup as it was named
     folder: Path  # where the copy is
-    sealed_by: str  # the id of the key that its audit goes on under; "" for an empty one
+    sealing_key_id: str  # the id of the key that its audit goes on under; "" for an empty one
     signing_key: bytes  # empty where it is not in the backup
 
     @property
-    def database(self) -> Path:
+    def database_path(self) -> Path:
         """Return the path of the working copy."""
         return self.folder / NAME
 
-    def ready(self, key: bytes, now: datetime, *, lost: bool = False) -> Backup:
+    def check_and_upgrade(self, key: bytes, now: datetime, *, lost: bool = False) -> Backup:
         """Check and upgrade the working copy so that the bot can start on it with this key.
 
         `lost`: the backup's own key is lost, so changes to it cannot be detected. Raises
         BackupError if something was changed since it was written, and SchemaError if its schema
         cannot be brought up to date.
         """
-        store, chain = open_store_in(self.folder, key), Chain(key)
+        store, chain = build_store_in_folder(self.folder, key), AuditChain(key)
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
-                there, row = counts(tx), record_copies.read_copy_note(tx)
-                found = Examination(trail.head(tx)) if lost else self._examined(tx, chain, row)
-            known = row.known if row else []
+                there, row = count_rows_by_table(tx), record_copies.find_copy_note(tx)
+                found = (
+                    ExaminationResult(trail.get_audit_head(tx))
+                    if lost
+                    else self._examine_copy(tx, chain, row)
+                )
+            known = row.known_problems if row else []
             if odd := [each for each in found.problems if each not in known]:
                 raise BackupError("\n  ".join([f"{self.file} is not sound:", *odd]))
             with store.write() as into:
-                record_copies.write_copy_note(
-                    into, altered_row(row or CopyNote(at=now, why=UNDATED), signing_key="")
+                record_copies.replace_copy_note(
+                    into,
+                    copy_row_with_changes(row or CopyNote(at=now, why=UNDATED), signing_key=""),
                 )
-        self._damaged_unless(flatten_log(self.database))
-        _switch_to_log(self.database)
-        return Backup(self.file, there, found, self.database.stat().st_size)
+        self._raise_if_damaged(merge_log_and_find_fault(self.database_path))
+        _enable_wal_mode(self.database_path)
+        return Backup(self.file, there, found, self.database_path.stat().st_size)
 
-    def _examined(self, tx: Transaction, chain: Chain, row: CopyNote | None) -> Examination:
+    def _examine_copy(
+        self, tx: Transaction, chain: AuditChain, row: CopyNote | None
+    ) -> ExaminationResult:
         """Return what is wrong with the copy: in its rows, and compared with its own note."""
         if row is None or not row.seal:
-            found = examine(tx, chain, trail.head(tx))
+            found = examine_record(tx, chain, trail.get_audit_head(tx))
             found.remarks.append(f"{UNDATED}, so rows that are missing at its end cannot be told")
             return found
-        found = examine(tx, chain, row.head)
-        if not row.is_sealed_by(chain):
-            found.wrong("what it says of itself was changed")
-        elif missing := row.missing(counts(tx)):
-            found.wrong(missing)
+        found = examine_record(tx, chain, row.audit_head)
+        if not row.has_valid_seal(chain):
+            found.add_problem("what it says of itself was changed")
+        elif missing := row.describe_missing_rows(count_rows_by_table(tx)):
+            found.add_problem(missing)
         return found
 
-    def _damaged_unless(self, sound: str) -> None:
+    def _raise_if_damaged(self, sound: str) -> None:
         if sound:
             raise BackupError(f"{self.file} is damaged: {sound}")
 
 
 @contextmanager
-def taken(file: Path, beside: Path) -> Iterator[OpenedBackup]:
+def open_backup(file: Path, beside: Path) -> Iterator[BackupWorkingCopy]:
     """Yield a working copy of the backup in `file`, in a folder `beside` that path.
 
     Raises BackupError for a file that is not a Countersign backup, is damaged or newer, and
@@ -255,42 +270,44 @@ def taken(file: Path, beside: Path) -> Iterator[OpenedBackup]:
     """
     if not file.is_file():
         raise BackupError(f"there is no file {file}")
-    with working_folder(beside) as folder:
+    with temporary_folder_beside(beside) as folder:
         copy = folder / NAME
-        sqlite.create(copy)
+        sqlite.create_private_file(copy)
         shutil.copyfile(file, copy)
         log = file.with_name(f"{file.name}{LOGS[0]}")
         if log.is_file():  # the copy was made by hand
             shutil.copyfile(log, folder / f"{NAME}{LOGS[0]}")
         try:
-            sealed_by, key = _copied_from(copy, file)
+            sealed_by, key = _check_copy_and_read_key(copy, file)
         except sqlite3.Error as error:
             raise BackupError(f"{file} is damaged, or no backup: {error}") from error
-        yield OpenedBackup(file, folder, sealed_by, key)
+        yield BackupWorkingCopy(file, folder, sealed_by, key)
 
 
-def _copied_from(copy: Path, file: Path) -> tuple[str, bytes]:
+def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
     """Return the id of the key that sealed the backup, and the key itself if stored in it."""
-    if is_foreign(copy):
+    if is_foreign_file(copy):
         raise BackupError(f"{file} is the database of another application")
-    with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
-        schema = version(looked_at)
-        wrong = unfit_reason(looked_at, schema, reading=True)
+    with closing(ReadOnlyStore(f"sqlite:///{copy}")) as looked_at:
+        schema = find_schema_revision(looked_at)
+        wrong = describe_unusable_schema(looked_at, schema, reading=True)
     if wrong:
         raise BackupError(wrong.replace(str(copy), str(file)))
     if schema is None:
         raise BackupError(f"{file} holds no record")
-    if wrong := flatten_log(copy):
+    if wrong := merge_log_and_find_fault(copy):
         raise BackupError(f"{file} is damaged: {wrong}")
     with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
-        schema_upgrade.restore_triggers(raw, schema)
+        schema_upgrade.create_missing_triggers(raw, schema)
         last = raw.execute("SELECT key_id FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
         row = raw.execute("SELECT key_id, signing_key FROM copied LIMIT 1").fetchone()
     key_id, key = row or (*(last or ("",)), "")
-    return key_id, parse_key(key) if key else b""
+    return key_id, parse_signing_key(key) if key else b""
 
 
-def put_back(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
+def replace_database_with_backup(
+    taken: BackupWorkingCopy, path: Path, now: datetime
+) -> Path | None:
     """Replace the database at `path`, which nobody else uses, with the copy made `ready`.
 
     Returns the path to which the old database was moved; None if there was none. If this is
@@ -299,24 +316,24 @@ def put_back(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
     """
     aside = path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%S.%fZ}")
     if there := path.exists():
-        _quieten(path)
-        keep_aside(path, aside)
+        _merge_log_into_file(path)
+        link_or_copy_file(path, aside)
     for end in LOGS:  # of a damaged one, or of one that is not there: nothing else may read them
         with suppress(FileNotFoundError):
             Path(f"{path}{end}").rename(f"{aside}{end}")
-    taken.database.replace(path)
+    taken.database_path.replace(path)
     sync_to_disk(path.parent)
     return aside if there else None
 
 
-def _switch_to_log(path: Path) -> None:
+def _enable_wal_mode(path: Path) -> None:
     """Switch the file to write-ahead mode, so that the next start does not have to."""
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute("PRAGMA journal_mode=WAL")
 
 
-def _quieten(path: Path) -> None:
+def _merge_log_into_file(path: Path) -> None:
     """Move a database's log into its file; a damaged database is left with its log beside it."""
     try:
         with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as raw:
@@ -337,63 +354,65 @@ _OTHERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class RecordMove:
+class RecordMoveResult:
     """The result of copying a record into another database."""
 
-    counts: Mapping[str, int]  # rows, by table
-    found: Examination
-    before: bool = False  # it was there already
-    aside: str = ""  # the schema in which what was there before is kept
+    row_counts: Mapping[str, int]  # rows, by table
+    examination: ExaminationResult
+    was_already_there: bool = False  # it was there already
+    kept_schema: str = ""  # the schema in which what was there before is kept
 
 
-def move_record(source: Store, target: Store, at: datetime) -> RecordMove:
+def move_record(source: Store, target: Store, at: datetime) -> RecordMoveResult:
     """Copy all of `source`, which this process alone holds, into the empty `target`.
 
     Before the first row is copied, `source` is marked as left for a copy: a bot started on it all
     the same asks people again about open calls. Raises BackupError.
     """
-    refuse_other_process(target)
-    before = _leave(source, target.database.name, at)
+    require_no_other_process(target)
+    before = _mark_as_left_for_copy(source, target.database.display_name, at)
     try:
         with source.read() as tx:
-            known = examine(tx, source.chain, trail.head(tx)).problems
+            known = examine_record(tx, source.chain, trail.get_audit_head(tx)).problems
             with target.write() as into:
-                return _moved(tx, into, known, at, before)
+                return _copy_and_check_record(tx, into, known, at, before)
     except BaseException:
         with source.write() as tx:
             record_copies.delete_copy_note(tx)
             if before is not None:
-                record_copies.write_copy_note(tx, before)
+                record_copies.replace_copy_note(tx, before)
         raise
 
 
 def replace_record(
     source: Store, target: Store, known: list[str] | None, at: datetime
-) -> RecordMove:
+) -> RecordMoveResult:
     """Replace the contents of `target` with all of `source`, whose problems are `known`.
 
     `known` is None if they cannot be determined. The old contents are kept in a schema of their
     own. Raises BackupError.
     """
-    refuse_other_process(target)
+    require_no_other_process(target)
     with source.read() as tx, target.write() as into:
-        aside = _keep(into, at) if any(counts(into).values()) else ""
-        everything = ", ".join(_named(into, each.name) for each in record_tables())
+        aside = (
+            _copy_tables_to_new_schema(into, at) if any(count_rows_by_table(into).values()) else ""
+        )
+        everything = ", ".join(_quote_name(into, each.name) for each in list_record_tables())
         for statement in (
-            *target.database.not_append_only(),
+            *target.database.list_drop_trigger_statements(),
             f"TRUNCATE {everything}",
-            *target.database.append_only(),
+            *target.database.list_create_trigger_statements(),
         ):
             into.exec_driver_sql(statement)
         there = copy_rows(tx, into)
-        head = trail.head(tx)
-        found = Examination(head) if known is None else _as_it_was(into, head, known)
-        if row := record_copies.read_copy_note(tx):
-            record_copies.write_copy_note(into, altered_row(row, seq=None))
-    return RecordMove(there, found, aside=aside)
+        head = trail.get_audit_head(tx)
+        found = ExaminationResult(head) if known is None else _check_copied_rows(into, head, known)
+        if row := record_copies.find_copy_note(tx):
+            record_copies.replace_copy_note(into, copy_row_with_changes(row, seq=None))
+    return RecordMoveResult(there, found, kept_schema=aside)
 
 
-def refuse_other_process(target: Store) -> None:
+def require_no_other_process(target: Store) -> None:
     """Raise BackupError while another Countersign process works with that database."""
     until = time.monotonic() + PATIENCE
     while True:
@@ -403,55 +422,55 @@ def refuse_other_process(target: Store) -> None:
             return
         if time.monotonic() > until:
             who = "another process works" if others == 1 else f"{others} other processes work"
-            raise BackupError(f"{who} with {target.database.name}; stop that first")
+            raise BackupError(f"{who} with {target.database.display_name}; stop that first")
         time.sleep(0.1)
 
 
-def _leave(source: Store, name: str, at: datetime) -> CopyNote | None:
+def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> CopyNote | None:
     """Mark the record as left for a copy; return its earlier copy note, or None."""
     error_sentence = (
         f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
     )
     with source.write() as tx:
-        before = record_copies.read_copy_note(tx)
-        record_copies.write_copy_note(tx, CopyNote(at=at, why=error_sentence))
+        before = record_copies.find_copy_note(tx)
+        record_copies.replace_copy_note(tx, CopyNote(at=at, why=error_sentence))
     return before
 
 
-def _moved(
+def _copy_and_check_record(
     tx: Transaction, into: Transaction, known: list[str], at: datetime, before: CopyNote | None
-) -> RecordMove:
+) -> RecordMoveResult:
     """Copy the rows between these two transactions, and check what has arrived."""
-    head, there = trail.head(tx), counts(into)
+    head, there = trail.get_audit_head(tx), count_rows_by_table(into)
     if any(there.values()):
-        if head.seq and trail.head_at(into, head.seq) == head:
-            return RecordMove(there, Examination(head), before=True)
+        if head.seq and trail.find_audit_head_at(into, head.seq) == head:
+            return RecordMoveResult(there, ExaminationResult(head), was_already_there=True)
         raise BackupError("the other database holds a record already, and nothing is written over")
     poured = copy_rows(tx, into)
-    found = _as_it_was(into, head, known)
+    found = _check_copied_rows(into, head, known)
     if before is not None:  # what is asked again at a start here is asked again there
-        record_copies.write_copy_note(into, altered_row(before, seq=None))
-    trail.record(into, MOVED, at=at, actor="system", data={"rows": sum(poured.values())})
-    return RecordMove(poured, found)
+        record_copies.replace_copy_note(into, copy_row_with_changes(before, seq=None))
+    trail.record_event(into, MOVED, at=at, actor="system", data={"rows": sum(poured.values())})
+    return RecordMoveResult(poured, found)
 
 
-def _as_it_was(into: Transaction, head: Head, known: list[str]) -> Examination:
+def _check_copied_rows(into: Transaction, head: AuditHead, known: list[str]) -> ExaminationResult:
     """Check the copied rows; BackupError for a problem that the source did not have (`known`)."""
-    found = examine(into, into.chain, head)
+    found = examine_record(into, into.chain, head)
     if odd := [each for each in found.problems if each not in known]:
         raise BackupError("\n  ".join(["it did not arrive as it was:", *odd]))
     return found
 
 
-def _keep(into: Transaction, at: datetime) -> str:
+def _copy_tables_to_new_schema(into: Transaction, at: datetime) -> str:
     """Copy each table into a new schema; return the schema's name."""
     schema = f"countersign_before_restore_{at:%Y%m%dt%H%M%Sz}"
     into.exec_driver_sql(f"CREATE SCHEMA {schema}")
-    for table in record_tables():
-        name = _named(into, table.name)
+    for table in list_record_tables():
+        name = _quote_name(into, table.name)
         into.exec_driver_sql(f"CREATE TABLE {schema}.{name} AS TABLE {name}")
     return schema
 
 
-def _named(tx: Transaction, name: str) -> str:
+def _quote_name(tx: Transaction, name: str) -> str:
     return str(tx.dialect.identifier_preparer.quote(name))

@@ -14,9 +14,9 @@ from sqlmodel import col
 
 from storage.calls import IN_REQUEST
 from storage.models import Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
-from storage.spending import AT_WORK, OPEN, CountedCall, attempts
-from storage.states import CallStatus, MessageKind, MessageStatus, Verb
-from storage.transaction import Transaction, first, rows
+from storage.spending import AT_WORK, OPEN, CountedCall, attempts_of_tool
+from storage.states import CallStatus, CallVerb, MessageKind, MessageStatus
+from storage.transaction import Transaction, fetch_first_row, fetch_rows
 
 # All revisions and votes of a call, and the messages in its request's thread. Reads only.
 
@@ -35,22 +35,22 @@ _SAID = (
 )
 
 
-def revisions(tx: Transaction, call_id: str) -> list[Revision]:
+def list_revisions(tx: Transaction, call_id: str) -> list[Revision]:
     """Return every revision of a call, oldest first."""
-    return rows(tx, Revision, _REVISIONS, call_=call_id)
+    return fetch_rows(tx, Revision, _REVISIONS, call_=call_id)
 
 
-def every_vote(tx: Transaction, call_id: str) -> list[Vote]:
+def list_votes_on_all_revisions(tx: Transaction, call_id: str) -> list[Vote]:
     """Return every vote on any revision of a call, oldest first."""
-    return rows(tx, Vote, _VOTES, call_=call_id)
+    return fetch_rows(tx, Vote, _VOTES, call_=call_id)
 
 
-def thread_messages(tx: Transaction, root_id: str) -> list[Message]:
+def list_thread_messages(tx: Transaction, root_id: str) -> list[Message]:
     """Return the answers and notices posted in a request's thread, in order."""
-    return rows(tx, Message, _SAID, root_=root_id)
+    return fetch_rows(tx, Message, _SAID, root_=root_id)
 
 
-def is_declined(tx: Transaction, call: Call) -> bool:
+def was_question_declined(tx: Transaction, call: Call) -> bool:
     """Return whether the call is a question that the person asked could not answer."""
     return call.status is CallStatus.ANSWERED and bool(tx.scalar(_DECLINED, {"call_": call.id}))
 
@@ -97,7 +97,7 @@ _ASKED = (
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedCall:
+class PastCall:
     """A past call of one tool, with its arguments and the time each version of them was made."""
 
     id: str
@@ -106,16 +106,16 @@ class ProposedCall:
     status: CallStatus
     created_at: datetime
     ended_at: datetime | None
-    arguments: tuple[tuple[datetime, str], ...]
+    argument_versions: tuple[tuple[datetime, str], ...]
     attempts: tuple[CountedCall, ...]  # what it may have done besides
 
 
-def since(tx: Transaction, moment: datetime) -> list[Call]:
+def list_calls_since(tx: Transaction, moment: datetime) -> list[Call]:
     """Return the calls proposed since then, in order."""
-    return rows(tx, Call, _SINCE, since_=moment)
+    return fetch_rows(tx, Call, _SINCE, since_=moment)
 
 
-def gates_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
+def count_calls_by_gate(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
     """Return (gate as JSON, requester, number of calls) of the calls proposed since then."""
     return [
         (gate, requester, count)
@@ -123,13 +123,13 @@ def gates_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]
     ]
 
 
-def arguments(tx: Transaction, call: Call) -> str | None:
+def find_current_arguments(tx: Transaction, call: Call) -> str | None:
     """Return the call's current arguments (canonical JSON); None if it was refused without any."""
     found: str | None = tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
     return found
 
 
-def proposed_arguments(tx: Transaction, call: Call) -> str | None:
+def find_proposed_arguments(tx: Transaction, call: Call) -> str | None:
     """Return the arguments as the model wrote them, from the transcript; None if there are none."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
         item = json.loads(text)
@@ -138,22 +138,22 @@ def proposed_arguments(tx: Transaction, call: Call) -> str | None:
     return None
 
 
-def calls_of_tool(
+def list_past_calls_of_tool(
     tx: Transaction, team: str, requester: str | None, tool: str
-) -> list[ProposedCall]:
+) -> list[PastCall]:
     """Return the calls of this tool that were not refused, in order.
 
     `requester`: whose requests; None: anyone's.
     """
-    found: dict[str, ProposedCall] = {}
+    found: dict[str, PastCall] = {}
     tried = defaultdict[str, tuple[CountedCall, ...]](tuple)
-    for call_id, counts in attempts(tx, team, requester, tool):
+    for call_id, counts in attempts_of_tool(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
     found_rows = tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about)
-    for row in found_rows.named():
-        had = found[row.id].arguments if row.id in found else ()
-        found[row.id] = ProposedCall(
+    for row in found_rows.to_named_tuples():
+        had = found[row.id].argument_versions if row.id in found else ()
+        found[row.id] = PastCall(
             row.id,
             row.plan_id,
             row.position,
@@ -166,7 +166,7 @@ def calls_of_tool(
     return list(found.values())
 
 
-def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[CountedCall]:
+def counted_calls_before(history: Sequence[PastCall], call: Call) -> Iterator[CountedCall]:
     """Yield what counted towards a sum when `call` was proposed, as `spending.counted` did then."""
     now = call.created_at
     for each in history:
@@ -174,7 +174,9 @@ def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[Coun
         sibling = each.plan_id == call.plan_id
         if each.position >= call.position if sibling else each.created_at >= now:
             continue
-        had = [text for since, text in each.arguments if since <= now] or [each.arguments[0][1]]
+        had = [text for since, text in each.argument_versions if since <= now] or [
+            each.argument_versions[0][1]
+        ]
         over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
         if not over and (each.ended_at is not None or each.status in OPEN):
             yield CountedCall(None, had[-1])
@@ -218,15 +220,17 @@ _LATELY = (
 )
 
 
-def same_calls_before(tx: Transaction, root_id: str, tool: str, arguments: str) -> list[Call]:
+def list_same_calls_in_request(
+    tx: Transaction, root_id: str, tool: str, arguments: str
+) -> list[Call]:
     """Return the request's calls of this tool with these canonical arguments, in order.
 
     Sub-agents' calls are included, refused ones are not.
     """
-    return rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
+    return fetch_rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
 
 
-def last_call_of_program(
+def find_last_call_of_program(
     tx: Transaction, client: str, tool: str, arguments: str, since: datetime
 ) -> Call | None:
     """Return this program's newest started call of this tool with these arguments; or None.
@@ -235,10 +239,10 @@ def last_call_of_program(
     `since` count.
     """
     values = {"client_": client, "tool_": tool, "arguments_": arguments, "since_": since}
-    return first(tx, Call, _LATELY, **values)
+    return fetch_first_row(tx, Call, _LATELY, **values)
 
 
-def gate_of_rejected(tx: Transaction, root_id: str) -> str | None:
+def find_gate_of_last_rejected_call(tx: Transaction, root_id: str) -> str | None:
     """Return the gate (JSON) of the call rejected last in this request; None if there is none."""
     found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": root_id})
     return found
@@ -286,7 +290,7 @@ _VOTES_GIVEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class DraftedRevision:
+class ReportedRevision:
     """One revision of a call: its author, and when it was made.
 
     The author is one of `storage.calls.WRITERS`, or a person's id.
@@ -301,13 +305,13 @@ class ReportedVote:
     """One person's vote, with the number of the revision that it was given on."""
 
     person: str
-    verb: Verb
+    verb: CallVerb
     revision: int
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCall:
+class ReportedCall:
     """One call that people were asked about, with its revisions and votes."""
 
     id: str
@@ -315,20 +319,22 @@ class AskedCall:
     status: CallStatus
     decided_at: datetime | None
     requester: str
-    drafts: dict[int, DraftedRevision]  # by the revision's number
+    revisions_by_number: dict[int, ReportedRevision]  # by the revision's number
     votes: tuple[ReportedVote, ...]  # oldest first
 
 
-def asked_calls(tx: Transaction, team: str, since: datetime, until: datetime) -> list[AskedCall]:
+def list_calls_asked_of_people(
+    tx: Transaction, team: str, since: datetime, until: datetime
+) -> list[ReportedCall]:
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
-    drafts: defaultdict[str, dict[int, DraftedRevision]] = defaultdict(dict)
+    drafts: defaultdict[str, dict[int, ReportedRevision]] = defaultdict(dict)
     for call, number, author, at in tx.execute(_DRAFTS, given):
-        drafts[call][number] = DraftedRevision(author, at)
+        drafts[call][number] = ReportedRevision(author, at)
     votes: defaultdict[str, tuple[ReportedVote, ...]] = defaultdict(tuple)
     for call, revision, person, verb, at in tx.execute(_VOTES_GIVEN, given):
         votes[call] += (ReportedVote(person, verb, revision, at),)
     return [
-        AskedCall(call, tool, status, decided_at, requester, drafts[call], votes[call])
+        ReportedCall(call, tool, status, decided_at, requester, drafts[call], votes[call])
         for call, tool, status, decided_at, requester in tx.execute(_CALLS, given)
     ]

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from sqlalchemy import BindParameter, and_, bindparam, func, or_, select, update
 from sqlmodel import col
 
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call, Plan, Revision, Run, Vote
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.transaction import Transaction, first, insert_into, rows
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
@@ -27,7 +27,7 @@ WAITS = or_(  # as `waits` has it
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
-_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_with_program` has it
+_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_waiting_for_program` has it
     col(Call.status) == CallStatus.RUNNING,
     (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
 )
@@ -78,7 +78,7 @@ WRITERS = frozenset({AGENT, FORM})
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRevision:
+class CallWithRevision:
     """A call together with its current revision."""
 
     call: Call
@@ -92,7 +92,7 @@ class ShownRevision:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovedCall(ShownRevision):
+class ApprovedCall(CallWithRevision):
     """A call with what its approval stands on; votes and edits end when the call is approved."""
 
     votes: tuple[Vote, ...]
@@ -100,24 +100,24 @@ class ApprovedCall(ShownRevision):
 
 
 @dataclass(frozen=True, slots=True)
-class Involvement:
+class CallParticipants:
     """Who edited a call, and the votes on its newest revision."""
 
     editors: frozenset[str]  # of any revision
     votes: tuple[Vote, ...]  # on the newest, oldest first
 
 
-def get(tx: Transaction, call_id: str) -> Call | None:
+def find_call(tx: Transaction, call_id: str) -> Call | None:
     """Return the call with that id, or None."""
-    return first(tx, Call, _GET, id_=call_id)
+    return fetch_first_row(tx, Call, _GET, id_=call_id)
 
 
-def plan(tx: Transaction, plan_id: str) -> Plan | None:
+def find_plan(tx: Transaction, plan_id: str) -> Plan | None:
     """Return the plan with that id, or None."""
-    return first(tx, Plan, _GET_PLAN, id_=plan_id)
+    return fetch_first_row(tx, Plan, _GET_PLAN, id_=plan_id)
 
 
-class RevisedCall(Protocol):
+class CallRevisionReference(Protocol):
     """The id and revision of a call, as a database row or a card holds them."""
 
     @property
@@ -131,7 +131,7 @@ class RevisedCall(Protocol):
         ...
 
 
-def card_revision(waiting: Iterable[RevisedCall]) -> int:
+def compute_card_revision(waiting: Iterable[CallRevisionReference]) -> int:
     """Return the number that the whole-card buttons carry, a hash of the waiting calls' revisions.
 
     A decision on another card of the plan does not change it.
@@ -140,87 +140,91 @@ def card_revision(waiting: Iterable[RevisedCall]) -> int:
     return int.from_bytes(sha256(said.encode()).digest()[:6])
 
 
-def of_plan(tx: Transaction, plan_id: str) -> list[Call]:
+def list_calls_of_plan(tx: Transaction, plan_id: str) -> list[Call]:
     """Return a plan's calls in the model's order."""
-    return rows(tx, Call, _OF_PLAN, id_=plan_id)
+    return fetch_rows(tx, Call, _OF_PLAN, id_=plan_id)
 
 
-def open_plan(tx: Transaction, run_id: str) -> Plan | None:
+def find_open_plan(tx: Transaction, run_id: str) -> Plan | None:
     """Return the run's newest plan whose outputs the model has not received yet; None if none."""
-    return first(tx, Plan, _OPEN_PLAN, id_=run_id)
+    return fetch_first_row(tx, Plan, _OPEN_PLAN, id_=run_id)
 
 
-def open_calls(tx: Transaction, run_id: str) -> list[Call]:
+def list_open_calls(tx: Transaction, run_id: str) -> list[Call]:
     """Return the calls of the run's newest open plan in the model's order; [] if none."""
-    return rows(tx, Call, _OPEN_CALLS, id_=run_id)
+    return fetch_rows(tx, Call, _OPEN_CALLS, id_=run_id)
 
 
-def open_plans(tx: Transaction, run_id: str) -> list[Plan]:
+def list_open_plans(tx: Transaction, run_id: str) -> list[Plan]:
     """Return all open plans of the run, newest first.
 
     There are two while the model looks something up during a side turn.
     """
-    return rows(tx, Plan, _OPEN_PLANS, id_=run_id)
+    return fetch_rows(tx, Plan, _OPEN_PLANS, id_=run_id)
 
 
-def revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
+def find_revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
     """Return one revision of a call, or None."""
-    return first(tx, Revision, _REVISION, id_=call_id, number_=number)
+    return fetch_first_row(tx, Revision, _REVISION, id_=call_id, number_=number)
 
 
-def shown(tx: Transaction, call_id: str) -> ShownRevision | None:
+def find_call_with_revision(tx: Transaction, call_id: str) -> CallWithRevision | None:
     """Return the call with its current revision; None if either is missing."""
-    call = get(tx, call_id)
-    current = call and revision(tx, call_id, call.revision)
-    return ShownRevision(call, current) if call and current else None
+    call = find_call(tx, call_id)
+    current = call and find_revision(tx, call_id, call.revision)
+    return CallWithRevision(call, current) if call and current else None
 
 
-def approved(tx: Transaction, call: Call) -> ApprovedCall | None:
+def find_approval_of_call(tx: Transaction, call: Call) -> ApprovedCall | None:
     """Return the call with its current revision, votes and editors; None if it has no revision."""
-    revisions = rows(tx, Revision, _REVISIONS, id_=call.id)
+    revisions = fetch_rows(tx, Revision, _REVISIONS, id_=call.id)
     current = next((each for each in revisions if each.number == call.revision), None)
     if current is None:
         return None
     edited_by = frozenset(each.author for each in revisions) - WRITERS
-    return ApprovedCall(call, current, tuple(votes(tx, call.id, call.revision)), edited_by)
+    return ApprovedCall(
+        call, current, tuple(list_votes_on_revision(tx, call.id, call.revision)), edited_by
+    )
 
 
-def editors(tx: Transaction, call_id: str) -> frozenset[str]:
+def list_editors(tx: Transaction, call_id: str) -> frozenset[str]:
     """Return the people who edited this call."""
     return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
 
 
-def involvement(tx: Transaction, call: Call) -> Involvement:
+def get_call_participants(tx: Transaction, call: Call) -> CallParticipants:
     """Return who edited this call and who voted on its current revision."""
-    return Involvement(editors(tx, call.id), tuple(votes(tx, call.id, call.revision)))
+    return CallParticipants(
+        list_editors(tx, call.id), tuple(list_votes_on_revision(tx, call.id, call.revision))
+    )
 
 
-def votes(tx: Transaction, call_id: str, number: int) -> list[Vote]:
+def list_votes_on_revision(tx: Transaction, call_id: str, number: int) -> list[Vote]:
     """Return the votes on one revision, oldest first."""
-    return rows(tx, Vote, _VOTES, id_=call_id, number_=number)
+    return fetch_rows(tx, Vote, _VOTES, id_=call_id, number_=number)
 
 
-def add_vote(tx: Transaction, row: Vote) -> None:
+def insert_vote(tx: Transaction, row: Vote) -> None:
     """Append a vote."""
-    tx.execute(insert_into(Vote), values(row))
+    tx.execute(build_insert(Vote), get_column_values(row))
 
 
-def add_revision(tx: Transaction, row: Revision) -> None:
+def insert_revision(tx: Transaction, row: Revision) -> None:
     """Append a revision."""
-    tx.execute(insert_into(Revision), values(row))
+    tx.execute(build_insert(Revision), get_column_values(row))
 
 
-def revise(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
+def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
     """Make `row` the call's newest revision, and update `columns` with what its new card shows."""
-    add_revision(tx, row)
+    insert_revision(tx, row)
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
     new = update(Call).where(*where).values(revision=row.number, digest=row.digest, **columns)
     tx.execute(new)
 
 
-def add_plan(tx: Transaction, row: Plan) -> None:
+def insert_plan(tx: Transaction, row: Plan) -> None:
     """Insert a plan."""
-    tx.execute(insert_into(Plan), values(row))
+    tx.execute(build_insert(Plan), get_column_values(row))
 
 
 def mark_plan_answered(tx: Transaction, plan_id: str) -> None:
@@ -228,14 +232,14 @@ def mark_plan_answered(tx: Transaction, plan_id: str) -> None:
     tx.execute(_ANSWERED, {"id_": plan_id})
 
 
-def waits(call: Call) -> bool:
+def is_waiting_for_people(call: Call) -> bool:
     """Return whether people can still decide: pending, or unknown and not given up."""
     return call.status is CallStatus.PENDING or (
         call.status is CallStatus.UNKNOWN and call.deadline is not None
     )
 
 
-def is_with_program(call: Call) -> bool:
+def is_waiting_for_program(call: Call) -> bool:
     """Return whether the asking program has yet to claim the call or to report its outcome."""
     if not call.action:
         return False
@@ -244,62 +248,66 @@ def is_with_program(call: Call) -> bool:
     )
 
 
-def is_handed_on_by_program(call: Call) -> bool:
+def was_passed_on_by_program(call: Call) -> bool:
     """Return whether the claiming program passed the call on and its outcome is unreported."""
     unsaid = call.status is CallStatus.UNKNOWN and call.deadline is None
     return bool(call.action) and unsaid and call.held_until is None
 
 
-def holds_up(call: Call) -> bool:
+def is_blocking_run(call: Call) -> bool:
     """Return whether the run has to wait for this call: for people, a sub-agent or a program."""
-    return waits(call) or call.status is CallStatus.ENTRUSTED or is_with_program(call)
+    return (
+        is_waiting_for_people(call)
+        or call.status is CallStatus.ENTRUSTED
+        or is_waiting_for_program(call)
+    )
 
 
-def may_run(call: Call) -> bool:
+def can_run_call(call: Call) -> bool:
     """Return whether the call is approved and does not have to be claimed by a program first."""
-    return call.status is CallStatus.APPROVED and not is_with_program(call)
+    return call.status is CallStatus.APPROVED and not is_waiting_for_program(call)
 
 
-def takes_precedence(call: Call) -> bool:
+def was_approved_by_people(call: Call) -> bool:
     """Return whether people approved the call, also by a grant, so that it runs first."""
     is_approved = call.status is CallStatus.APPROVED
     return is_approved and (call.decided_at is not None or bool(call.grant_id))
 
 
-def run_waits(tx: Transaction, run_id: str) -> bool:
+def is_run_blocked(tx: Transaction, run_id: str) -> bool:
     """Return whether a call of the run waits for people, a sub-agent or a program."""
-    plans = open_plans(tx, run_id)
-    return any(holds_up(call) for plan in plans for call in of_plan(tx, plan.id))
+    plans = list_open_plans(tx, run_id)
+    return any(is_blocking_run(call) for plan in plans for call in list_calls_of_plan(tx, plan.id))
 
 
-def is_settled(call: Call) -> bool:
+def has_final_outcome(call: Call) -> bool:
     """Return whether the call has a final outcome that the model can be given."""
     return call.status in CALL_FINAL or (
         call.status is CallStatus.UNKNOWN and call.deadline is None
     )
 
 
-def after(tx: Transaction, call: Call) -> list[Call]:
+def list_later_calls_of_run(tx: Transaction, call: Call) -> list[Call]:
     """Return the calls of the same run that were proposed after this one, in order."""
-    found = of_run(tx, call.run_id)
+    found = list_calls_of_run(tx, call.run_id)
     return found[[each.id for each in found].index(call.id) + 1 :]
 
 
-def of_run(tx: Transaction, run_id: str) -> list[Call]:
+def list_calls_of_run(tx: Transaction, run_id: str) -> list[Call]:
     """Return all calls of a run, in the order in which they were proposed."""
-    return rows(tx, Call, _IN_ORDER, id_=run_id)
+    return fetch_rows(tx, Call, _IN_ORDER, id_=run_id)
 
 
-def of_request(tx: Transaction, root_id: str) -> list[Call]:
+def list_calls_of_request(tx: Transaction, root_id: str) -> list[Call]:
     """Return all calls of a request, including its sub-agents' calls, in the order of proposal."""
-    return rows(tx, Call, _OF_REQUEST, id_=root_id)
+    return fetch_rows(tx, Call, _OF_REQUEST, id_=root_id)
 
 
-def open_by_key(tx: Transaction) -> dict[str, int]:
+def count_open_calls_by_signing_key(tx: Transaction) -> dict[str, int]:
     """Return the number of pending and approved calls for each signing key id."""
     return {str(row[0]): int(row[1]) for row in tx.execute(_OPEN_BY_KEY)}
 
 
-def open_under(tx: Transaction, key: str) -> list[Call]:
+def list_open_calls_of_signing_key(tx: Transaction, key: str) -> list[Call]:
     """Return the pending and approved calls whose digest was made with this key id."""
-    return rows(tx, Call, _OPEN_UNDER, id_=key)
+    return fetch_rows(tx, Call, _OPEN_UNDER, id_=key)

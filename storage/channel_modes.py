@@ -12,11 +12,11 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves, outbox, sub_agents, trail, transcripts
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.grants import Grant
 from storage.models import Delivery, Message, ModeSwitch, Run
-from storage.states import CallStatus, Mode, RunStatus
-from storage.transaction import Transaction, first, insert_into, rows
+from storage.states import CallStatus, ChannelMode, RunStatus
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
 
 # The modes of channels: what was switched, when and by whom; the newest counts.
 
@@ -56,18 +56,18 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
 )
 
 
-def newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
+def find_newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
     """Return the channel's newest mode switch; None if there is none."""
-    return first(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
+    return fetch_first_row(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
 
 
-def current_mode(tx: Transaction, team: str, channel: str) -> Mode:
+def get_current_mode(tx: Transaction, team: str, channel: str) -> ChannelMode:
     """Return the channel's mode; ASK if it was never switched."""
-    found = newest_mode_switch(tx, team, channel)
-    return found.mode if found else Mode.ASK
+    found = find_newest_mode_switch(tx, team, channel)
+    return found.mode if found else ChannelMode.ASK
 
 
-def modes_of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
+def list_modes_of_run(tx: Transaction, run: Run) -> frozenset[ChannelMode]:
     """Return the modes a run has to obey: of its channel, of where it was asked, and of everywhere.
 
     The first two differ if it was asked in a shared channel and goes on in private, or was asked
@@ -76,35 +76,37 @@ def modes_of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
     switched.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
-    return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))
+    return frozenset((ChannelMode.ASK, *tx.scalars(_OF_RUN, place)))
 
 
 def switch_mode(
-    tx: Transaction, team: str, channel: str, mode: Mode, person: str, *, at: datetime
+    tx: Transaction, team: str, channel: str, mode: ChannelMode, person: str, *, at: datetime
 ) -> None:
     """Store a switch of the channel's mode, with its audit row."""
-    before = current_mode(tx, team, channel)
+    before = get_current_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
-    tx.execute(insert_into(ModeSwitch), values(row))
+    tx.execute(build_insert(ModeSwitch), get_column_values(row))
     data = {"channel": channel, "from": before, "to": mode}
-    trail.record(tx, "mode.switched", at=at, actor=person, data=data)
+    trail.record_event(tx, "mode.switched", at=at, actor=person, data=data)
 
 
-def carry_over_mode(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> None:
+def copy_mode_to_new_channel(
+    tx: Transaction, team: str, old: str, new: str, *, at: datetime
+) -> None:
     """Give a channel's new id the mode of its old id."""
-    mode = current_mode(tx, team, old)
-    if mode is not current_mode(tx, team, new):
+    mode = get_current_mode(tx, team, old)
+    if mode is not get_current_mode(tx, team, new):
         switch_mode(tx, team, new, mode, "system", at=at)
 
 
-def follow_channel(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> int:
+def change_channel_id(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> int:
     """Change all rows of a channel to its new id; return the number of requests in it.
 
     A run whose worker is at a model turn is handed back, because that worker would write to the old
     id. The arguments of calls are left as they were voted on.
     """
     here = (col(Run.team) == team, col(Run.channel) == old)
-    found = rows(tx, Run, select(Run).where(*here))
+    found = fetch_rows(tx, Run, select(Run).where(*here))
     before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
     for model in (Run, Grant, Delivery):
         here = (col(model.team) == team, col(model.channel) == old)
@@ -114,48 +116,54 @@ def follow_channel(tx: Transaction, team: str, old: str, new: str, *, at: dateti
         tx.execute(update(model).where(*here).values(columns))
     origin = (col(Run.team) == team, col(Run.asked_in) == old)
     tx.execute(update(Run).where(*origin).values(asked_in=new))
-    transcripts.follow_channel_files(tx, team, old, new)
-    carry_over_mode(tx, team, old, new, at=at)
+    transcripts.change_channel_id_of_files(tx, team, old, new)
+    copy_mode_to_new_channel(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
     for run in found:
-        if run.status is RunStatus.RUNNING and not _runs_a_call(tx, run):
+        if run.status is RunStatus.RUNNING and not _has_running_call(tx, run):
             why = {"why": "its channel has another id"}
-            moves.run(tx, run, RunStatus.READY, at=at, actor="system", data=why)
+            moves.change_run_status(tx, run, RunStatus.READY, at=at, actor="system", data=why)
     data = {"from": old, "to": new, "requests": len(found)}
-    trail.record(tx, "channel.moved", at=at, actor="system", data=data)
+    trail.record_event(tx, "channel.moved", at=at, actor="system", data=data)
     return len(found)
 
 
-def leave_channel(tx: Transaction, run: Run, *, at: datetime) -> bool:
+def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> bool:
     """Move an open request out of its channel: it has no thread until a new one is begun.
 
     The new thread begins with a message to its requester; no worker takes the request before that.
     Its cards in the channel stop showing its calls. False if one of its calls is running: its
     worker would post the result in the channel.
     """
-    found = sub_agents.open_runs_of_request(tx, run.id)
-    if any(_runs_a_call(tx, each) for each in found):
+    found = sub_agents.list_open_runs_of_request(tx, run.id)
+    if any(_has_running_call(tx, each) for each in found):
         return False
-    for plan in (plan for each in found for plan in calls.open_plans(tx, each.id)):
-        for card in (row for row in outbox.cards(tx, plan.id) if row.channel == run.channel):
-            if outbox.QUESTION not in outbox.body(card):  # that is answered where it stands
+    for plan in (plan for each in found for plan in calls.list_open_plans(tx, each.id)):
+        for card in (
+            row for row in outbox.list_cards_of_plan(tx, plan.id) if row.channel == run.channel
+        ):
+            if outbox.QUESTION not in outbox.parse_message_body(
+                card
+            ):  # that is answered where it stands
                 outbox.update_message(
-                    tx, card, body=outbox.dump_body({**outbox.body(card), "calls": []})
+                    tx,
+                    card,
+                    body=outbox.dump_message_body({**outbox.parse_message_body(card), "calls": []}),
                 )
-        outbox.redraw(tx, plan.id)
+        outbox.mark_cards_for_redraw(tx, plan.id)
     why = {"why": "its channel is shared"}
     for each in found:
         columns = {"channel": run.requester, "thread_ts": ""}
         tx.execute(update(Run).where(col(Run.id) == each.id).values(**columns))
         if each.status is not RunStatus.READY:
-            moves.run(tx, each, RunStatus.READY, at=at, actor="system", data=why)
+            moves.change_run_status(tx, each, RunStatus.READY, at=at, actor="system", data=why)
     data = {"from": run.channel}
-    trail.record(tx, "request.left", at=at, actor="system", run_id=run.id, data=data)
+    trail.record_event(tx, "request.left", at=at, actor="system", run_id=run.id, data=data)
     return True
 
 
-def _runs_a_call(tx: Transaction, run: Run) -> bool:
+def _has_running_call(tx: Transaction, run: Run) -> bool:
     """Return whether a call of the run is RUNNING; its result would be lost on handing back."""
-    plans = calls.open_plans(tx, run.id)
-    found = (call for plan in plans for call in calls.of_plan(tx, plan.id))
+    plans = calls.list_open_plans(tx, run.id)
+    found = (call for plan in plans for call in calls.list_calls_of_plan(tx, plan.id))
     return any(call.status is CallStatus.RUNNING for call in found)

@@ -28,16 +28,16 @@ class UtcTime(TypeDecorator[datetime]):
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], int | None]:
         """Return the conversion to microseconds; it raises ValueError for a naive datetime."""
-        return _microseconds
+        return _to_microseconds
 
     def result_processor(
         self, dialect: Dialect, coltype: object
     ) -> Callable[[int | None], datetime | None]:
         """Return the conversion from microseconds."""
-        return _moment
+        return _from_microseconds
 
 
-def _microseconds(value: datetime | None) -> int | None:
+def _to_microseconds(value: datetime | None) -> int | None:
     if value is None:
         return None
     if value.tzinfo is None:
@@ -46,11 +46,11 @@ def _microseconds(value: datetime | None) -> int | None:
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
-def _moment(value: int | None) -> datetime | None:
+def _from_microseconds(value: int | None) -> datetime | None:
     return None if value is None else EPOCH + timedelta(microseconds=value)
 
 
-class Status(TypeDecorator[StrEnum]):
+class StoredEnum(TypeDecorator[StrEnum]):
     """A status enum stored by value.
 
     A value the enum does not know raises on reading (fail closed).
@@ -76,24 +76,26 @@ class Status(TypeDecorator[StrEnum]):
         return lambda value: None if value is None else known.get(value) or self.enum(value)
 
 
-def status(enum: type[StrEnum], default: StrEnum | None = None, *, index: bool = True) -> Any:
-    return Field(default=default, sa_column=Column(Status(enum), nullable=False, index=index))
+def status_column(
+    enum: type[StrEnum], default: StrEnum | None = None, *, index: bool = True
+) -> Any:
+    return Field(default=default, sa_column=Column(StoredEnum(enum), nullable=False, index=index))
 
 
-def text(default: str | None = None, *, nullable: bool = False) -> Any:
+def text_column(default: str | None = None, *, nullable: bool = False) -> Any:
     return Field(default=default, sa_column=Column(Text, nullable=nullable))
 
 
-def time(*, nullable: bool = False, index: bool = False) -> Any:
+def time_column(*, nullable: bool = False, index: bool = False) -> Any:
     return Field(default=None, sa_column=Column(UtcTime, nullable=nullable, index=index))
 
 
-def index_condition(condition: str) -> dict[str, Any]:
+def build_partial_index_options(condition: str) -> dict[str, Any]:
     """Return the index options that limit an index to rows for which the condition is true."""
     return {"sqlite_where": sql(condition), "postgresql_where": sql(condition)}
 
 
-class _OfClass:
+class _ColumnDescriptor:
     """A descriptor that gives the column on the class; on a row it raises AttributeError.
 
     A row holds all of its values itself, so they are found there first.
@@ -110,7 +112,7 @@ class _OfClass:
         return self._column
 
 
-class _Tables(SQLModelMetaclass):
+class _RowMetaclass(SQLModelMetaclass):
     """Makes a row by `Row`'s own constructor, and not by what SQLAlchemy puts around it.
 
     That is for sessions, which watch what is done to a row; ours are detached. Nor does reading a
@@ -121,7 +123,7 @@ class _Tables(SQLModelMetaclass):
         super().__init__(*given, **options)
         for name, column in list(vars(cls).items()):
             if isinstance(column, InstrumentedAttribute):
-                type.__setattr__(cls, name, _OfClass(column))
+                type.__setattr__(cls, name, _ColumnDescriptor(column))
 
     def __call__(cls, **given: Any) -> Any:
         model: Any = cls
@@ -130,7 +132,7 @@ class _Tables(SQLModelMetaclass):
         return row
 
 
-class Row(SQLModel, metaclass=_Tables):
+class Row(SQLModel, metaclass=_RowMetaclass):
     """What every table's rows share: they are built without SQLModel's constructor.
 
     It would take 60 µs a row for what a dictionary does in 3: it validates nothing of a table
@@ -141,7 +143,7 @@ class Row(SQLModel, metaclass=_Tables):
 
     def __init__(self, **given: Any) -> None:
         """Set the `given` columns, others to their defaults; TypeError for unknown columns."""
-        constant, made = _defaults(type(self))
+        constant, made = _get_column_defaults(type(self))
         columns = {**constant, **{name: make() for name, make in made if name not in given}}
         columns.update(given)
         if len(columns) > len(constant) + len(made):
@@ -158,7 +160,9 @@ class Row(SQLModel, metaclass=_Tables):
 
 
 @cache
-def _defaults(model: type[Row]) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
+def _get_column_defaults(
+    model: type[Row],
+) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
     """Return a row's constant default values, and the factories of those made for each row."""
     configure_mappers()  # a column cannot be read before
     fields = model.model_fields.items()
@@ -171,21 +175,21 @@ def _defaults(model: type[Row]) -> tuple[dict[str, Any], tuple[tuple[str, Callab
     return constant, tuple(made)  # type: ignore[arg-type]  # none of our factories takes the data
 
 
-def values(row: SQLModel) -> dict[str, Any]:
+def get_column_values(row: SQLModel) -> dict[str, Any]:
     """Return a row's columns as a dict for a Core insert, without an unset autoincrement key."""
     held = row.__dict__
-    found = {name: held[name] for name in _columns(type(row))}
+    found = {name: held[name] for name in _list_column_names(type(row))}
     if found.get("seq", 0) is None:
         del found["seq"]
     return found
 
 
-def altered_row(row: R, **columns: Any) -> R:
+def copy_row_with_changes(row: R, **columns: Any) -> R:
     """Return a copy of the row with these columns changed; `row` itself is unchanged."""
-    return type(row)(**{**values(row), **columns})
+    return type(row)(**{**get_column_values(row), **columns})
 
 
 @cache
-def _columns(model: type[SQLModel]) -> tuple[str, ...]:
+def _list_column_names(model: type[SQLModel]) -> tuple[str, ...]:
     table: Any = model.__dict__["__table__"]
     return tuple(column.name for column in table.columns)

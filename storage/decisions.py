@@ -16,17 +16,17 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from storage import calls, moves, outbox, runs, spending, trail
-from storage.columns import altered_row
+from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
 from storage.models import Call, Plan, Revision, Vote
-from storage.states import Balance, CallStatus, Resolution, Surface, Verb
+from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution, VoteOutcome
 from storage.transaction import Transaction
 
 # The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRevision:
+class DecidableCall:
     """The call can be decided: it is pending, and the revision is its newest."""
 
     call: Call
@@ -40,7 +40,7 @@ class AppliedDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class AlreadyDecided:
+class EarlierDecision:
     """Another person or the deadline decided the call first; `call` is its current state."""
 
     call: Call
@@ -70,35 +70,35 @@ class RepeatedVote:
     """This person, or a delegate for them, has voted on this revision before."""
 
     call: Call
-    verb: Verb
-    by: str  # who has
+    verb: CallVerb
+    earlier_voter: str  # who has
 
 
-Closed = AlreadyDecided | StaleRevision | MissedDeadline | MissingCall
-Outcome = AppliedDecision | RepeatedVote | Closed
+UndecidableOutcome = EarlierDecision | StaleRevision | MissedDeadline | MissingCall
+DecisionOutcome = AppliedDecision | RepeatedVote | UndecidableOutcome
 
 
-class Outputs(Protocol):
+class EndedCallOutputs(Protocol):
     """The texts that the model gets for calls that end here; `bot.agent.outputs` implements it."""
 
-    def rejected(self, votes: Sequence[tuple[str, str]]) -> str: ...
-    def expired(self) -> str: ...
-    def cancelled(self) -> str: ...
-    def withdrawn(self) -> str: ...
-    def left_behind(self) -> str: ...
-    def superseded(self) -> str: ...
-    def sent_back(self, person: str, feedback: str) -> str: ...
-    def lost(self) -> str: ...
-    def resolved(self, person: str, done: bool) -> str: ...
-    def stopped(self, why: str, done: Sequence[tuple[str, str, str]]) -> str: ...
-    def abandoned(self) -> str: ...
+    def rejected_output(self, votes: Sequence[tuple[str, str]]) -> str: ...
+    def expired_output(self) -> str: ...
+    def cancelled_output(self) -> str: ...
+    def withdrawn_output(self) -> str: ...
+    def replaced_request_output(self) -> str: ...
+    def superseded_output(self) -> str: ...
+    def sent_back_output(self, person: str, feedback: str) -> str: ...
+    def lost_worker_output(self) -> str: ...
+    def resolved_output(self, person: str, done: bool) -> str: ...
+    def stopped_sub_agent_output(self, why: str, done: Sequence[tuple[str, str, str]]) -> str: ...
+    def failed_sub_agent_output(self) -> str: ...
 
 
 class VoteTally(Protocol):
     """The state of the votes on a call, computed by code that knows the gate."""
 
     @property
-    def outcome(self) -> Balance:
+    def outcome(self) -> VoteOutcome:
         """Return the result of the votes so far."""
         ...
 
@@ -108,51 +108,51 @@ class VoteTally(Protocol):
         ...
 
     @property
-    def open(self) -> tuple[int, ...]:
+    def open_stages(self) -> tuple[int, ...]:
         """Return the stages in which an approval counts now."""
         ...
 
 
-TallyVotes = Callable[[list[Vote]], VoteTally]
+VoteCounter = Callable[[list[Vote]], VoteTally]
 
 
 def check_decidable(
     tx: Transaction, call_id: str, revision: int, at: datetime
-) -> OpenRevision | Closed:
+) -> DecidableCall | UndecidableOutcome:
     """Return whether this revision can be decided at `at`, or the outcome that prevents it."""
-    call = calls.get(tx, call_id)
+    call = calls.find_call(tx, call_id)
     if call is None:
         return MissingCall()
     if call.status is not CallStatus.PENDING:
-        return AlreadyDecided(call)
+        return EarlierDecision(call)
     if call.revision != revision:
         return StaleRevision(call)
     if call.deadline is not None and at >= call.deadline:
         return MissedDeadline(call)
-    return OpenRevision(call)
+    return DecidableCall(call)
 
 
 __all__ = ["check_decidable"]
 C = CallStatus
 
 
-def vote(
+def apply_vote(
     tx: Transaction,
     call_id: str,
     revision: int,
-    verb: Verb,
+    verb: CallVerb,
     person: str,
     *,
     at: datetime,
-    weigh: TallyVotes,
-    words: Outputs,
+    weigh: VoteCounter,
+    words: EndedCallOutputs,
     stage: int = 0,
     also: Sequence[int] = (),
     reason: str = "",
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
     giver: str = "",
-) -> Outcome:
+) -> DecisionOutcome:
     """Record a vote on one revision, as of the moment `at` when the click was stored.
 
     `stage`: the one in which this person may vote, `also`: others where the vote may count; an
@@ -160,15 +160,15 @@ def vote(
     reject. `weigh` says whether the votes have decided the call; `words` gives the model's text.
     `giver`: the delegator whose right the person uses; the two count as one.
     """
-    if verb not in (Verb.APPROVE, Verb.REJECT):
+    if verb not in (CallVerb.APPROVE, CallVerb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
     found = check_decidable(tx, call_id, revision, at)
-    if not isinstance(found, OpenRevision):
+    if not isinstance(found, DecidableCall):
         return found
-    call, before = found.call, calls.votes(tx, call_id, revision)
-    if said := _said(before, verb, person, giver):
+    call, before = found.call, calls.list_votes_on_revision(tx, call_id, revision)
+    if said := _find_conflicting_vote(before, verb, person, giver):
         return RepeatedVote(call, said.verb, said.person)
-    if verb == Verb.APPROVE and not {stage, *also} & set(weigh(before).open):
+    if verb == CallVerb.APPROVE and not {stage, *also} & set(weigh(before).open_stages):
         return StaleRevision(call)
     row = Vote(
         call_id=call.id,
@@ -182,27 +182,31 @@ def vote(
         for_person=giver,
         created_at=at,
     )
-    calls.add_vote(tx, row)
+    calls.insert_vote(tx, row)
     why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
     now = weigh([*before, row])
-    return AppliedDecision(_moved_by_votes(tx, call, now, [*before, row], at, words, why))
+    return AppliedDecision(_apply_tally(tx, call, now, [*before, row], at, words, why))
 
 
-def _said(before: Sequence[Vote], verb: Verb, person: str, giver: str) -> Vote | None:
+def _find_conflicting_vote(
+    before: Sequence[Vote], verb: CallVerb, person: str, giver: str
+) -> Vote | None:
     """Return the earlier vote (own, giver's or delegate's) that keeps this one from counting."""
-    own = [each for each in before if each.person == person or each.counts_for == (giver or person)]
+    own = [
+        each for each in before if each.person == person or each.counted_person == (giver or person)
+    ]
     another = bool(giver) and any(each.person != person for each in own)
-    over = verb == Verb.APPROVE or Verb.REJECT in {each.verb for each in own}
+    over = verb == CallVerb.APPROVE or CallVerb.REJECT in {each.verb for each in own}
     return own[-1] if own and (another or over) else None
 
 
-def _moved_by_votes(
+def _apply_tally(
     tx: Transaction,
     call: Call,
     standing: VoteTally,
     votes: list[Vote],
     at: datetime,
-    words: Outputs,
+    words: EndedCallOutputs,
     why: Mapping[str, str],
 ) -> Call:
     """Record the effect of the last of these votes; return the call as it is afterwards."""
@@ -218,24 +222,26 @@ def _moved_by_votes(
         **({"for": last.for_person} if last.for_person else {}),
     }
     details |= {"also": last.also} if last.also else {}
-    if standing.outcome == Balance.OPEN:
+    if standing.outcome == VoteOutcome.OPEN:
         event, about = f"call.vote.{last.verb}", {"run_id": call.run_id, "call_id": call.id}
-        trail.record(tx, event, at=at, actor=last.person, data=details, **about)
+        trail.record_event(tx, event, at=at, actor=last.person, data=details, **about)
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
-        moves.touch(tx, call.plan_id, call.id)
+        moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
-    target = C.APPROVED if standing.outcome == Balance.APPROVED else C.REJECTED
-    against = [(each.person, each.reason) for each in votes if each.verb == Verb.REJECT]
-    output = words.rejected(against) if target is C.REJECTED else ""
+    target = C.APPROVED if standing.outcome == VoteOutcome.APPROVED else C.REJECTED
+    against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
+    output = words.rejected_output(against) if target is C.REJECTED else ""
     columns: dict[str, Any] = {"decided_at": at, "note": last.reason, "output": output}
-    if not moves.call(tx, call, target, at=at, actor=last.person, data=details, **columns):
+    if not moves.change_call_status(
+        tx, call, target, at=at, actor=last.person, data=details, **columns
+    ):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.free_if_decided(tx, call.run_id, at=at, actor=last.person)
-    return altered_row(call, status=target, **columns)
+    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last.person)
+    return copy_row_with_changes(call, status=target, **columns)
 
 
-def edit(
+def apply_edit(
     tx: Transaction,
     call_id: str,
     revision: int,
@@ -249,14 +255,14 @@ def edit(
     next_at: datetime | None = None,
     secret: Collection[ValuePath] = (),
     **shown: str | None,
-) -> Outcome:
+) -> DecisionOutcome:
     """Store an edit as the next revision: earlier votes stop counting, older buttons stop working.
 
     `secret`: values that the audit keeps as digests only. `shown`: columns for the new card:
     preview, preview_in_thread, preview_rows, expects.
     """
     found = check_decidable(tx, call_id, revision, at)
-    if not isinstance(found, OpenRevision):
+    if not isinstance(found, DecidableCall):
         return found
     call, number = found.call, revision + 1
     row = Revision(
@@ -269,7 +275,7 @@ def edit(
     )
     # the same people are not told twice
     told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
-    calls.revise(
+    calls.revise_call(
         tx,
         call,
         row,
@@ -279,15 +285,15 @@ def edit(
         **shown,
         **told,
     )
-    details = {"tool": call.tool, **trail.evidence_of_revision(tx, row, secret)}
-    trail.record(
+    details = {"tool": call.tool, **trail.build_revision_evidence(tx, row, secret)}
+    trail.record_event(
         tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
     )
-    moves.touch(tx, call.plan_id, call.id)
-    return AppliedDecision(calls.get(tx, call_id) or call)
+    moves.mark_plan_changed(tx, call.plan_id, call.id)
+    return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 
-def ask_again(
+def ask_people_again(
     tx: Transaction,
     call: Call,
     *,
@@ -304,7 +310,7 @@ def ask_again(
     APPROVED, or RUNNING where nothing was done, goes back to PENDING; older buttons stop working.
     `shown`: columns for the new card. False if the call has no revision or has changed meanwhile.
     """
-    current = calls.revision(tx, call.id, call.revision)
+    current = calls.find_revision(tx, call.id, call.revision)
     if current is None:
         return False
     number = call.revision + 1
@@ -318,14 +324,16 @@ def ask_again(
     row.created_at = at
     said = {"why": why, "tool": call.tool, "revision": number, "digest": digest}
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
-    if calls.waits(call):
+    if calls.is_waiting_for_people(call):
         about = {"run_id": call.run_id, "call_id": call.id}
-        trail.record(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
-        moves.touch(tx, call.plan_id, call.id)
+        trail.record_event(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
+        moves.mark_plan_changed(tx, call.plan_id, call.id)
         shown |= columns
-    elif not moves.call(tx, call, C.PENDING, at=at, actor=actor, data=said, **columns):
+    elif not moves.change_call_status(
+        tx, call, C.PENDING, at=at, actor=actor, data=said, **columns
+    ):
         return False
-    calls.revise(
+    calls.revise_call(
         tx,
         call,
         row,
@@ -339,41 +347,45 @@ def ask_again(
     return True
 
 
-def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
+def list_pending_calls_of_plan(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
     """Return the plan's pending calls with ids in `only` (the clicked card's calls), in order."""
     return [
-        call for call in calls.of_plan(tx, plan.id) if call.id in only and call.status is C.PENDING
+        call
+        for call in calls.list_calls_of_plan(tx, plan.id)
+        if call.id in only and call.status is C.PENDING
     ]
 
 
-def pending_calls_on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Call]:
+def list_pending_calls_on_card(
+    tx: Transaction, plan_id: str, revision: int, card: int
+) -> list[Call]:
     """Return the pending calls on a card, given its number in the outbox.
 
     Empty if the pending calls or their revisions no longer match the card's `revision`.
     """
-    plan = calls.plan(tx, plan_id)
+    plan = calls.find_plan(tx, plan_id)
     if plan is None:
         return []
-    waiting = plan_calls(tx, plan, outbox.calls_of(tx, plan_id, card))
-    return waiting if calls.card_revision(waiting) == revision else []
+    waiting = list_pending_calls_of_plan(tx, plan, outbox.list_call_ids_on_card(tx, plan_id, card))
+    return waiting if calls.compute_card_revision(waiting) == revision else []
 
 
 # Resolving calls whose outcome is UNKNOWN, in the caller's transaction.
 
 
-def resolve(
+def resolve_unknown_call(
     tx: Transaction,
     call_id: str,
     revision: int,
     person: str,
-    resolution: Resolution,
+    resolution: UnknownCallResolution,
     *,
     at: datetime,
-    words: Outputs,
+    words: EndedCallOutputs,
     digest: str = "",
     counts_as: str = "",
     giver: str = "",
-) -> Outcome:
+) -> DecisionOutcome:
     """Record what a person says became of an UNKNOWN call, or approve running it again.
 
     If the requester says that it was not done, or has it run again, it still counts as an attempt
@@ -381,54 +393,58 @@ def resolve(
     arguments, with that `digest`. `giver`: the delegator whose right the person uses.
     """
     targets = {
-        Resolution.DONE: C.SUCCEEDED,
-        Resolution.NOT_DONE: C.FAILED,
-        Resolution.AGAIN: C.APPROVED,
+        UnknownCallResolution.DONE: C.SUCCEEDED,
+        UnknownCallResolution.NOT_DONE: C.FAILED,
+        UnknownCallResolution.AGAIN: C.APPROVED,
     }
-    again = resolution == Resolution.AGAIN
-    call = calls.get(tx, call_id)
+    again = resolution == UnknownCallResolution.AGAIN
+    call = calls.find_call(tx, call_id)
     if call is None:
         return MissingCall()
     if call.status is not C.UNKNOWN or call.deadline is None:
-        return AlreadyDecided(call)
+        return EarlierDecision(call)
     if call.revision != revision:
         return StaleRevision(call)
     if at >= call.deadline:
         return MissedDeadline(call)
-    if resolution != Resolution.DONE and runs.is_requester(tx, call.run_id, person):
-        spending.keep_attempt(tx, call, at)
+    if resolution != UnknownCallResolution.DONE and runs.is_requester_of_run(
+        tx, call.run_id, person
+    ):
+        spending.insert_attempt(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
-        vote = _vote(call, person, giver, digest, at)
+        vote = _build_approving_vote(call, person, giver, digest, at)
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
-        output = words.resolved(person, resolution == Resolution.DONE)
+        output = words.resolved_output(person, resolution == UnknownCallResolution.DONE)
         ended = {"output": output, "finished_at": at}
     target = targets[resolution]
-    moves.call(tx, call, target, at=at, actor=person, data=data, deadline=None, **ended)
+    moves.change_call_status(
+        tx, call, target, at=at, actor=person, data=data, deadline=None, **ended
+    )
     if again:
-        _renew(tx, call, vote)
-    runs.free_if_decided(tx, call.run_id, at=at, actor=person)
-    return AppliedDecision(calls.get(tx, call_id) or call)
+        _insert_revision_and_vote(tx, call, vote)
+    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 
-def _vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
+def _build_approving_vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
     """Return the approving vote for the revision with which the call runs again."""
     return Vote(
         call_id=call.id,
         revision=call.revision + 1,
         person=person,
-        verb=Verb.APPROVE,
+        verb=CallVerb.APPROVE,
         for_person=giver,
         digest=digest,
         created_at=at,
     )
 
 
-def _renew(tx: Transaction, call: Call, vote: Vote) -> None:
+def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     """Store the revision that the vote is for, with the current arguments, and the vote itself."""
-    current = calls.revision(tx, call.id, call.revision)
+    current = calls.find_revision(tx, call.id, call.revision)
     revision = Revision(
         call_id=call.id,
         number=vote.revision,
@@ -437,5 +453,5 @@ def _renew(tx: Transaction, call: Call, vote: Vote) -> None:
         author=calls.AGENT,
         created_at=vote.created_at,
     )
-    calls.revise(tx, call, revision)
-    calls.add_vote(tx, vote)
+    calls.revise_call(tx, call, revision)
+    calls.insert_vote(tx, vote)

@@ -12,9 +12,9 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, values
+from storage.columns import Row, get_column_values
 from storage.models import new_id
-from storage.transaction import Transaction, first, insert_into, rows
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
 
 
 class Delegation(Row, table=True):
@@ -29,12 +29,12 @@ class Delegation(Row, table=True):
     team: str
     giver: str  # Slack user id
     delegate: str  # Slack user id
-    words: str = columns.text("")  # the giver's
-    given_at: datetime = columns.time()
-    until: datetime = columns.time()
-    revoked_at: datetime | None = columns.time(nullable=True)
+    words: str = columns.text_column("")  # the giver's
+    given_at: datetime = columns.time_column()
+    until: datetime = columns.time_column()
+    revoked_at: datetime | None = columns.time_column(nullable=True)
     revoked_by: str = ""
-    shown_at: datetime | None = columns.time(nullable=True)  # what waited then
+    shown_at: datetime | None = columns.time_column(nullable=True)  # what waited then
 
 
 _HOLDS = (
@@ -66,37 +66,39 @@ _GET = select(Delegation).where(col(Delegation.id) == bindparam("id_"))
 
 def give_delegation(tx: Transaction, row: Delegation) -> None:
     """Store a delegation from its giver to another person, and revoke the giver's earlier ones."""
-    for old in delegations_by(tx, row.team, [row.giver], row.given_at):
-        revoke(tx, old.id, row.giver, row.given_at)
-    tx.execute(insert_into(Delegation), values(row))
+    for old in list_delegations_given_by(tx, row.team, [row.giver], row.given_at):
+        revoke_delegation(tx, old.id, row.giver, row.given_at)
+    tx.execute(build_insert(Delegation), get_column_values(row))
     data = {"delegation": row.id, "delegate": row.delegate, "until": row.until.isoformat()}
-    trail.record(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
+    trail.record_event(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
 
 
-def delegators(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
+def list_delegators(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
     """Return the people for whom this person may decide at that moment, oldest delegation first."""
     return list(tx.scalars(_GIVERS, {"team_": team, "person_": delegate, "at_": at}))
 
 
-def delegations_by(
+def list_delegations_given_by(
     tx: Transaction, team: str, people: Collection[str], at: datetime
 ) -> list[Delegation]:
     """Return the delegations given by these people that are valid at that moment."""
-    found = rows(tx, Delegation, _ALL, team_=team, at_=at) if people else []
+    found = fetch_rows(tx, Delegation, _ALL, team_=team, at_=at) if people else []
     return [each for each in found if each.giver in people]
 
 
-def delegations_about(tx: Transaction, team: str, person: str, at: datetime) -> list[Delegation]:
+def list_delegations_of_person(
+    tx: Transaction, team: str, person: str, at: datetime
+) -> list[Delegation]:
     """Return the valid delegations that this person gave or received, soonest end first."""
-    return rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
+    return fetch_rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
 
 
-def unshown_delegations(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
+def list_unshown_delegations(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
     """Return the valid delegations whose delegates have not yet been shown the waiting calls."""
-    return rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
+    return fetch_rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
 
 
-def mark_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
+def mark_delegation_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
     """Record that the delegate is shown the waiting calls; False if shown before or ended."""
     where = (
         col(Delegation.id) == delegation_id,
@@ -107,12 +109,12 @@ def mark_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
     return tx.execute(update(Delegation).where(*where).values(shown_at=at)).rowcount == 1
 
 
-def get(tx: Transaction, delegation_id: str) -> Delegation | None:
+def find_delegation(tx: Transaction, delegation_id: str) -> Delegation | None:
     """Return the delegation with that id, or None."""
-    return first(tx, Delegation, _GET, id_=delegation_id)
+    return fetch_first_row(tx, Delegation, _GET, id_=delegation_id)
 
 
-def revoke(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bool:
+def revoke_delegation(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bool:
     """Revoke a delegation; False if it had ended before."""
     where = (
         col(Delegation.id) == delegation_id,
@@ -123,5 +125,5 @@ def revoke(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bo
     if tx.execute(ended).rowcount != 1:
         return False
     data = {"delegation": delegation_id}
-    trail.record(tx, "delegation.revoked", at=at, actor=person, data=data)
+    trail.record_event(tx, "delegation.revoked", at=at, actor=person, data=data)
     return True

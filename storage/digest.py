@@ -20,7 +20,7 @@ from typing import Any
 
 import rfc8785
 
-from storage.chain import SigningKey, all_keys
+from storage.chain import SigningKey, list_current_and_older_keys
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
@@ -32,7 +32,7 @@ class KeyFileError(ValueError):
     """Raised when a key file does not hold a valid key."""
 
 
-class OddValueError(ValueError):
+class NonCanonicalValueError(ValueError):
     """Raised for a value without a canonical form.
 
     Such are NaN, an infinity, a duplicate key, a lone surrogate, and a foreign type.
@@ -47,15 +47,15 @@ def canonical_json(value: Any) -> str:
     """
     rare: list[Any] = []
     try:
-        plain = _plain(value, rare)
+        plain = _to_json_types(value, rare)
         if rare:
             return rfc8785.dumps(plain).decode()
         return _encode(plain).encode().decode()  # encoded, so that a lone surrogate is refused
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
-        raise OddValueError(str(error)) from error
+        raise NonCanonicalValueError(str(error)) from error
 
 
-def _plain(value: Any, rare: list[Any]) -> Any:
+def _to_json_types(value: Any, rare: list[Any]) -> Any:
     """Return the value in JSON's own types; add what Python would encode otherwise to `rare`."""
     if isinstance(value, Enum):
         value = value.value
@@ -67,61 +67,61 @@ def _plain(value: Any, rare: list[Any]) -> Any:
         return value if abs(value) <= SAFE_INTEGER else str(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise OddValueError("NaN and infinities are not values")
+            raise NonCanonicalValueError("NaN and infinities are not values")
         rare.append(value)
         return value
     if isinstance(value, Decimal):
-        return _decimal(value)
+        return _format_decimal(value)
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise OddValueError("object keys must be strings")
+            raise NonCanonicalValueError("object keys must be strings")
         rare += [key for key in value if not key.isascii()]
-        return {str(key): _plain(each, rare) for key, each in value.items()}
+        return {str(key): _to_json_types(each, rare) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, rare) for each in value]
-    raise OddValueError(f"{type(value).__name__} has no canonical form")
+        return [_to_json_types(each, rare) for each in value]
+    raise NonCanonicalValueError(f"{type(value).__name__} has no canonical form")
 
 
-def _decimal(value: Decimal) -> str:
+def _format_decimal(value: Decimal) -> str:
     """Return every digit of the number, without trailing zeros.
 
     `normalize()` would round to 28 digits.
     """
     if not value.is_finite():
-        raise OddValueError("NaN and infinities are not values")
+        raise NonCanonicalValueError("NaN and infinities are not values")
     if abs(value.adjusted()) > MOST_DIGITS:
-        raise OddValueError("a number is too long")
+        raise NonCanonicalValueError("a number is too long")
     text = format(value, "f") if value else "0"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def parse_object(text: str) -> dict[str, Any]:
+def parse_json_object(text: str) -> dict[str, Any]:
     """Parse a JSON object strictly: no duplicate keys, no NaN. Raises OddValueError."""
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(found)
         if len(result) != len(found):
-            raise OddValueError("a key stands twice in the same object")
+            raise NonCanonicalValueError("a key stands twice in the same object")
         return result
 
     def refuse(constant: str) -> Any:
-        raise OddValueError(f"{constant} is not a JSON value")
+        raise NonCanonicalValueError(f"{constant} is not a JSON value")
 
     try:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
-    except OddValueError:
+    except NonCanonicalValueError:
         raise
     # ValueError: also a number of more than 4300 digits
     except (ValueError, RecursionError) as error:
-        raise OddValueError(f"not valid JSON: {error}") from error
+        raise NonCanonicalValueError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise OddValueError("the arguments must be a JSON object")
+        raise NonCanonicalValueError("the arguments must be a JSON object")
     return value
 
 
-def digest(
+def compute_keyed_digest(
     key: bytes,
     *,
     tool: str,
@@ -142,22 +142,22 @@ def digest(
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 
-def key_path(database: Path) -> Path:
+def key_file_path(database: Path) -> Path:
     """Return the path of that database's key file, used if the key is not a setting."""
     return database.with_name(f"{database.name}.key")
 
 
-def load_key(path: Path) -> SigningKey:
+def load_or_create_key(path: Path) -> SigningKey:
     """Return the key in `path`, and create it (mode 0600) on first use.
 
     Processes that create it at the same time all read the same one.
     """
     if not path.exists():
-        keep_key(path, secrets.token_hex(32).encode())
-    return read_key(path)
+        write_key_if_absent(path, secrets.token_hex(32).encode())
+    return read_key_file(path)
 
 
-def keep_key(path: Path, key: bytes) -> None:
+def write_key_if_absent(path: Path, key: bytes) -> None:
     """Store that key in `path` (mode 0600), unless the file exists.
 
     The file is written under another name and then linked, so it never holds half a key.
@@ -166,7 +166,7 @@ def keep_key(path: Path, key: bytes) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            handle.write(key_text(key).encode())
+            handle.write(format_signing_key(key).encode())
             handle.flush()
             os.fsync(handle.fileno())
         os.link(temporary, path)
@@ -176,15 +176,15 @@ def keep_key(path: Path, key: bytes) -> None:
         temporary.unlink()
 
 
-def read_key(path: Path) -> SigningKey:
+def read_key_file(path: Path) -> SigningKey:
     """Return the key in `path` with older ones from further lines; KeyFileError if invalid."""
     try:
-        return parse_key(path.read_text())
+        return parse_signing_key(path.read_text())
     except ValueError as error:
         raise KeyFileError(f"{path} does not hold a key of at least 32 characters") from error
 
 
-def parse_key(text: str) -> SigningKey:
+def parse_signing_key(text: str) -> SigningKey:
     """Return the key in use, with the older ones that follow on further lines or after commas.
 
     Raises ValueError if one is shorter than 32 characters, or there is none.
@@ -195,6 +195,6 @@ def parse_key(text: str) -> SigningKey:
     return SigningKey(*(each.encode() for each in keys))
 
 
-def key_text(key: bytes) -> str:
-    """Return the key and its older ones as text that `parse_key` reads."""
-    return "\n".join(each.decode() for each in all_keys(key))
+def format_signing_key(key: bytes) -> str:
+    """Return the key and its older ones as text that `parse_signing_key` reads."""
+    return "\n".join(each.decode() for each in list_current_and_older_keys(key))

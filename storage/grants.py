@@ -15,9 +15,9 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, values
+from storage.columns import Row, get_column_values
 from storage.models import Call, Run, new_id
-from storage.transaction import Transaction, first, insert_into, rows
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
 
 
 class Grant(Row, table=True):
@@ -30,16 +30,16 @@ class Grant(Row, table=True):
     requester: str
     tool: str
     schema_digest: str
-    pinned: str = columns.text("{}")  # canonical JSON: the arguments that must be the same
+    pinned: str = columns.text_column("{}")  # canonical JSON: the arguments that must be the same
     rule: str = ""  # digest of the rule that asked: it holds while that rule does
     channel: str = ""  # only there; "": everywhere
     thread_ts: str = ""  # only there; "": anywhere in the channel
-    until: datetime = columns.time()
+    until: datetime = columns.time_column()
     uses: int  # that are left
     call_id: str  # the approval it was given with
     given_by: str  # Slack user id
-    given_at: datetime = columns.time()
-    revoked_at: datetime | None = columns.time(nullable=True)
+    given_at: datetime = columns.time_column()
+    revoked_at: datetime | None = columns.time_column(nullable=True)
     revoked_by: str = ""
 
 
@@ -63,14 +63,14 @@ _GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     """Store a grant, with its audit row."""
-    tx.execute(insert_into(Grant), values(grant))
+    tx.execute(build_insert(Grant), get_column_values(grant))
     data = {
         "grant": grant.id,
         "tool": grant.tool,
         "until": grant.until.isoformat(),
         "uses": grant.uses,
     }
-    trail.record(
+    trail.record_event(
         tx,
         "grant.given",
         at=grant.given_at,
@@ -81,7 +81,7 @@ def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     )
 
 
-def usable_grants(
+def list_usable_grants(
     tx: Transaction, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
 ) -> list[Grant]:
     """Return the grants that allow this requester's call now, the one that ends soonest first.
@@ -90,23 +90,25 @@ def usable_grants(
     """
     names = ("team", "requester", "channel", "thread_ts")
     given = {f"{name}_": getattr(run, name) for name in names}
-    found = rows(tx, Grant, _USABLE, **given, tool_=tool, schema_=schema_digest, at_=at)
+    found = fetch_rows(tx, Grant, _USABLE, **given, tool_=tool, schema_=schema_digest, at_=at)
     wanted = json.loads(arguments)
-    return [grant for grant in found if _fits(json.loads(grant.pinned), wanted)]
+    return [grant for grant in found if _has_pinned_arguments(json.loads(grant.pinned), wanted)]
 
 
-def _fits(pinned: dict[str, object], wanted: dict[str, object]) -> bool:
-    return all(name in wanted and _same(wanted[name], value) for name, value in pinned.items())
+def _has_pinned_arguments(pinned: dict[str, object], wanted: dict[str, object]) -> bool:
+    return all(
+        name in wanted and _is_same_json(wanted[name], value) for name, value in pinned.items()
+    )
 
 
-def _same(one: object, other: object) -> bool:
+def _is_same_json(one: object, other: object) -> bool:
     """Return whether two values are equal as JSON: 1 is not true, and 1 is not "1"."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def get(tx: Transaction, grant_id: str) -> Grant | None:
+def find_grant(tx: Transaction, grant_id: str) -> Grant | None:
     """Return the grant with that id, or None."""
-    return first(tx, Grant, _GET, id_=grant_id)
+    return fetch_first_row(tx, Grant, _GET, id_=grant_id)
 
 
 def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
@@ -126,7 +128,7 @@ def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
         "digest": call.digest,
     }
     about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record(tx, "grant.used", at=at, actor="worker", data=data, **about)
+    trail.record_event(tx, "grant.used", at=at, actor="worker", data=data, **about)
     return True
 
 
@@ -138,7 +140,7 @@ def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> b
         != 1
     ):
         return False
-    trail.record(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
+    trail.record_event(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
     return True
 
 
@@ -149,7 +151,9 @@ def revoke_all_grants(tx: Transaction, at: datetime) -> None:
         revoke_grant(tx, grant_id, "system", at)
 
 
-def open_grants_of(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
+def list_usable_grants_of_person(
+    tx: Transaction, team: str, person: str, at: datetime
+) -> list[Grant]:
     """Return the usable grants that this person requested or gave, soonest end first."""
     statement = (
         select(Grant)
@@ -162,7 +166,7 @@ def open_grants_of(tx: Transaction, team: str, person: str, at: datetime) -> lis
         )
         .order_by(col(Grant.until))
     )
-    return rows(tx, Grant, statement)
+    return fetch_rows(tx, Grant, statement)
 
 
 def dump_grant(grant: Grant) -> str:
@@ -175,11 +179,11 @@ def load_grant(text: str) -> Grant:
 
     Raises pydantic.ValidationError for text that is not a grant.
     """
-    return Grant(**_shape().model_validate_json(text).model_dump())
+    return Grant(**_build_grant_model().model_validate_json(text).model_dump())
 
 
 @cache
-def _shape() -> type[BaseModel]:
+def _build_grant_model() -> type[BaseModel]:
     """Return a Pydantic model with a grant's fields, because a table row validates nothing."""
     fields: dict[str, Any] = {
         name: (field.annotation, ...) for name, field in Grant.model_fields.items()

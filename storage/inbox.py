@@ -14,12 +14,18 @@ from sqlalchemy import bindparam, func, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves
-from storage.availability import may_pass
-from storage.columns import Row, values
+from storage.availability import is_temporary_error
+from storage.columns import Row, get_column_values
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
-from storage.transaction import Transaction, first, insert_once, readable_rows, rows
+from storage.transaction import (
+    Transaction,
+    build_insert_if_absent,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+)
 
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
@@ -86,66 +92,71 @@ _NEWEST_TAKEN = (
 )
 
 
-class DeliveryTakenError(Exception):
+class DeliveryAlreadyHandledError(Exception):
     """Raised when another process has already dealt with the delivery."""
 
 
-def store_delivery(tx: Transaction, delivery: Delivery) -> bool:
+def insert_delivery(tx: Transaction, delivery: Delivery) -> bool:
     """Store a delivery; False if its key exists already (a redelivery)."""
     return moves.insert_delivery(tx, delivery)
 
 
-def new_deliveries(tx: Transaction) -> list[Delivery]:
+def list_new_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries with status NEW, in the order they were stored."""
-    return readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
 
 
-def is_new(tx: Transaction, delivery: Delivery) -> bool:
+def is_delivery_new(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether the delivery's status in the database is still NEW."""
     return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
 
 
-def unsettled_deliveries(tx: Transaction) -> list[Delivery]:
+def list_unsettled_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries that are NEW or HELD, in the order they were stored."""
-    return readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
 
 
-def held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
+def list_held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
     """Return the messages that wait for the run's next model turn, in order."""
-    return rows(tx, Delivery, _HELD, run_id_=run_id)
+    return fetch_rows(tx, Delivery, _HELD, run_id_=run_id)
 
 
-def settle_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
+def mark_delivery_done(tx: Transaction, delivery: Delivery, note: str) -> None:
     """Mark a delivery as done; `note` says how, for the operator.
 
     Raises DeliveryTakenError if its status has changed meanwhile.
     """
-    _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note), delivery)
+    _raise_if_already_handled(
+        moves.change_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note), delivery
+    )
 
 
-def mark_read(tx: Transaction, delivery: Delivery) -> bool:
+def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
     """Mark a message as taken into the transcript; False if its author has edited it since.
 
     Also False if its status has changed.
     """
     note = "taken into the transcript"
-    return moves.move_unchanged_delivery(tx, delivery, DeliveryStatus.DONE, note=note)
+    return moves.change_unedited_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
-def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
+def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Store the answer to a delivery that came from another surface than Slack."""
     tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
 
 
-def forget_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
+def erase_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
     """Mark a delivery that is not for the bot as done, and erase its body.
 
     Raises DeliveryTakenError if its status has changed meanwhile.
     """
-    _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"), delivery)
+    _raise_if_already_handled(
+        moves.change_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"),
+        delivery,
+    )
 
 
-def reword_message(tx: Transaction, delivery: Delivery, body: str) -> None:
+def replace_message_body(tx: Transaction, delivery: Delivery, body: str) -> None:
     """Replace the body of a message that was edited in Slack, if it is still NEW or HELD."""
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
@@ -156,29 +167,31 @@ def hold_message(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: 
     Raises DeliveryTakenError if its status has changed meanwhile.
     """
     place = {"channel": asked_in} if asked_in else {}
-    held_messages = moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
-    _taken(held_messages, delivery)
+    held_messages = moves.change_delivery_status(
+        tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place
+    )
+    _raise_if_already_handled(held_messages, delivery)
 
 
-def _taken(moved: bool, delivery: Delivery) -> None:
+def _raise_if_already_handled(moved: bool, delivery: Delivery) -> None:
     if not moved:
-        raise DeliveryTakenError(delivery.key)
+        raise DeliveryAlreadyHandledError(delivery.key)
 
 
-def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
+def mark_delivery_failed(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
     """Count a failed attempt at a delivery; after `limit` attempts mark it BROKEN.
 
     True if it is broken now.
     """
     failed = {"attempts": delivery.attempts + 1, "note": error[:500]}
     if delivery.attempts + 1 >= limit:
-        moves.delivery(tx, delivery, DeliveryStatus.BROKEN, **failed)
+        moves.change_delivery_status(tx, delivery, DeliveryStatus.BROKEN, **failed)
         return True
     tx.execute(_FAILED, {"seq_": delivery.seq, **failed})
     return False
 
 
-def newest_taken(tx: Transaction, run: Run, delivery: Delivery) -> str:
+def get_newest_transcript_message_ts(tx: Transaction, run: Run, delivery: Delivery) -> str:
     """Return the Slack ts of the newest message that is in the run's transcript, or "".
 
     Only messages in the `delivery`'s thread count, which differs from the run's if that goes on in
@@ -190,13 +203,13 @@ def newest_taken(tx: Transaction, run: Run, delivery: Delivery) -> str:
     return key.rsplit(":", 1)[1] if key else ""
 
 
-def request_of(tx: Transaction, run_id: str) -> str:
+def get_request_message_ts(tx: Transaction, run_id: str) -> str:
     """Return the Slack ts of the message that started a run, or ""."""
     key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
     return key.rsplit(":", 1)[1] if key else ""
 
 
-def asked_in(tx: Transaction, run_id: str) -> tuple[str, str] | None:
+def find_first_delivery_thread(tx: Transaction, run_id: str) -> tuple[str, str] | None:
     """Return the channel and thread of the delivery that started the run; None if there is none.
 
     The run itself may go on in another place.
@@ -205,31 +218,31 @@ def asked_in(tx: Transaction, run_id: str) -> tuple[str, str] | None:
     return (str(found[0][0]), str(found[0][1])) if found else None
 
 
-def begins(tx: Transaction, delivery: Delivery) -> bool:
+def is_first_delivery_of_run(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether this delivery is the one that started its run."""
     return bool(tx.scalar(_FIRST, {"run_id_": delivery.run_id}) == delivery.seq)
 
 
-def has(tx: Transaction, key: str) -> bool:
+def has_delivery(tx: Transaction, key: str) -> bool:
     """Return whether a delivery with that key is stored."""
-    return find(tx, key) is not None
+    return find_delivery(tx, key) is not None
 
 
-def find(tx: Transaction, key: str) -> Delivery | None:
+def find_delivery(tx: Transaction, key: str) -> Delivery | None:
     """Return the delivery with that key, or None."""
-    return first(tx, Delivery, _BY_KEY, key_=key)
+    return fetch_first_row(tx, Delivery, _BY_KEY, key_=key)
 
 
 @dataclass(slots=True)
-class _Arrival:
+class _PendingDelivery:
     """A delivery that a thread waits to have stored."""
 
     delivery: Delivery
-    fresh: bool | None = None  # None: it is not stored yet
+    was_inserted: bool | None = None  # None: it is not stored yet
     error: Exception | None = None
 
 
-class JointCommit:
+class DeliveryGroupWriter:
     """Stores deliveries that arrive together in one commit; one per process, thread-safe."""
 
     def __init__(
@@ -239,61 +252,61 @@ class JointCommit:
         self._store, self._now, self._taken = store, now, taken
         self._turn = threading.Lock()  # one commits at a time, and the others gather meanwhile
         self._gathering = threading.Lock()
-        self._gathered: list[_Arrival] = []
+        self._gathered: list[_PendingDelivery] = []
 
-    def store(self, delivery: Delivery) -> bool:
+    def commit_delivery(self, delivery: Delivery) -> bool:
         """Return once the delivery is committed; False if it was stored before.
 
         Raises the error of the commit.
         """
-        own = _Arrival(delivery)
+        own = _PendingDelivery(delivery)
         with self._gathering:
             self._gathered.append(own)
         with self._turn:
-            if own.fresh is None and own.error is None:
+            if own.was_inserted is None and own.error is None:
                 with self._gathering:
                     together, self._gathered = self._gathered, []
-                self._commit(together)
+                self._commit_group(together)
         if own.error is not None:
             raise own.error
-        return bool(own.fresh)
+        return bool(own.was_inserted)
 
-    def _commit(self, together: list[_Arrival]) -> None:
+    def _commit_group(self, together: list[_PendingDelivery]) -> None:
         """Store all deliveries in one commit; if one cannot be stored, store each by itself."""
         try:
-            self._write(together)
+            self._insert_group(together)
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
-            if len(together) > 1 and not may_pass(error):
+            if len(together) > 1 and not is_temporary_error(error):
                 for each in together:
-                    self._commit([each])
+                    self._commit_group([each])
                 return
             for each in together:
-                each.fresh, each.error = None, error
+                each.was_inserted, each.error = None, error
 
-    def _write(self, together: list[_Arrival]) -> None:
+    def _insert_group(self, together: list[_PendingDelivery]) -> None:
         with self._store.write() as tx:
             for each in together:
                 # inside the transaction: times and order then agree
                 each.delivery.received_at = self._now()
-                each.fresh = store_delivery(tx, each.delivery)
-                if each.fresh:
+                each.was_inserted = insert_delivery(tx, each.delivery)
+                if each.was_inserted:
                     self._taken(each.delivery)
 
 
 # People whom the bot has greeted.
 
 
-class Contact(Row, table=True):
+class GreetedPerson(Row, table=True):
     """A person the bot has greeted."""
 
     __tablename__ = "contact"
     team: str = Field(primary_key=True)
     person: str = Field(primary_key=True)
-    greeted_at: datetime = columns.time()
+    greeted_at: datetime = columns.time_column()
 
 
-def greet_once(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:
+def mark_person_greeted(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:
     """Record that this person was greeted; True if it is the first time."""
-    row = Contact(team=team, person=person, greeted_at=at)
-    once = insert_once(Contact, tx.dialect.name, ("team", "person"))
-    return tx.execute(once, values(row)).rowcount == 1
+    row = GreetedPerson(team=team, person=person, greeted_at=at)
+    once = build_insert_if_absent(GreetedPerson, tx.dialect.name, ("team", "person"))
+    return tx.execute(once, get_column_values(row)).rowcount == 1

@@ -80,28 +80,28 @@ def mask_secrets(text: str) -> str:
     return text
 
 
-def mask_data(value: Any) -> Any:
+def mask_secrets_in_json(value: Any) -> Any:
     """Return JSON data with every string in it masked; keys are unchanged."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):
-        return {key: mask_data(each) for key, each in value.items()}
+        return {key: mask_secrets_in_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [mask_data(each) for each in value]
+        return [mask_secrets_in_json(each) for each in value]
     return value
 
 
-def replace_at_paths(
+def replace_values_at_paths(
     value: Any, paths: Collection[ValuePath], stand_in: Callable[[ValuePath, Any], Any]
 ) -> Any:
     """Return JSON data with the values at these paths replaced by `stand_in(path, value)`.
 
     null values are not replaced.
     """
-    return _replaced(value, (), frozenset(paths), stand_in) if paths else value
+    return _replace_value(value, (), frozenset(paths), stand_in) if paths else value
 
 
-def _replaced(
+def _replace_value(
     value: Any,
     at: ValuePath,
     paths: frozenset[ValuePath],
@@ -110,7 +110,9 @@ def _replaced(
     if at in paths:
         return None if value is None else stand_in(at, value)
     if isinstance(value, Mapping):
-        return {key: _replaced(each, (*at, key), paths, stand_in) for key, each in value.items()}
+        return {
+            key: _replace_value(each, (*at, key), paths, stand_in) for key, each in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_replaced(each, (*at, n), paths, stand_in) for n, each in enumerate(value)]
+        return [_replace_value(each, (*at, n), paths, stand_in) for n, each in enumerate(value)]
     return value

@@ -16,15 +16,15 @@ from storage import columns
 from storage.columns import Row
 from storage.states import (
     CallStatus,
+    CallVerb,
+    ChannelMode,
     DeliveryKind,
     DeliveryStatus,
     MessageKind,
     MessageStatus,
-    Mode,
     RunSource,
     RunStatus,
     Surface,
-    Verb,
 )
 
 PURGED = "{}"  # what is left of arguments and of a transcript's item
@@ -47,19 +47,19 @@ class Delivery(Row, table=True):
     __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # what makes a redelivery the same delivery
-    kind: DeliveryKind = columns.status(DeliveryKind, index=False)
+    kind: DeliveryKind = columns.status_column(DeliveryKind, index=False)
     team: str
     user: str
     channel: str = ""
     thread_ts: str = ""
-    body: str = columns.text("{}")  # JSON: the raw payload
-    received_at: datetime = columns.time()
-    status: DeliveryStatus = columns.status(DeliveryStatus, DeliveryStatus.NEW)
+    body: str = columns.text_column("{}")  # JSON: the raw payload
+    received_at: datetime = columns.time_column()
+    status: DeliveryStatus = columns.status_column(DeliveryStatus, DeliveryStatus.NEW)
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
-    surface: Surface = columns.status(Surface, Surface.SLACK, index=False)
-    answer: str = columns.text("")  # what its person is told elsewhere than in Slack
+    surface: Surface = columns.status_column(Surface, Surface.SLACK, index=False)
+    answer: str = columns.text_column("")  # what its person is told elsewhere than in Slack
 
 
 class Run(Row, table=True):
@@ -77,15 +77,15 @@ class Run(Row, table=True):
     channel: str
     thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
     requester: str
-    source: RunSource = columns.status(RunSource, RunSource.MESSAGE, index=False)
+    source: RunSource = columns.status_column(RunSource, RunSource.MESSAGE, index=False)
     client: str = ""  # the name of the key by which a program asked; "" without one
     root_id: str = Field(default="", index=True)  # the request's first run, or this one
     parent_call: str = ""  # the call that entrusted it to a sub-agent, or that it is asked amid
-    status: RunStatus = columns.status(RunStatus, RunStatus.READY)
+    status: RunStatus = columns.status_column(RunStatus, RunStatus.READY)
     fence: int = 0
-    lease_until: datetime | None = columns.time(nullable=True)
-    created_at: datetime = columns.time()
-    updated_at: datetime = columns.time()
+    lease_until: datetime | None = columns.time_column(nullable=True)
+    created_at: datetime = columns.time_column()
+    updated_at: datetime = columns.time_column()
     turns: int = 0
     calls: int = 0
     cards: int = 0
@@ -93,13 +93,13 @@ class Run(Row, table=True):
     rounds: int = 0  # how often its plan was sent back
     error: str = ""
     # JSON: what its messages were edited to after they were taken in, by Slack ts
-    reworded: str = columns.text("{}")
-    purged_at: datetime | None = columns.time(nullable=True)  # what was said in it is gone
+    reworded: str = columns.text_column("{}")
+    purged_at: datetime | None = columns.time_column(nullable=True)  # what was said in it is gone
     # the channel where it was asked, which it may have left: policy and modes go by it
     asked_in: str = Field(default="", sa_column_kwargs={"server_default": ""})
 
     @property
-    def origin(self) -> str:
+    def origin_channel(self) -> str:
         """Return the channel that policy uses: where the request was made, else where it is now."""
         return self.asked_in or self.channel
 
@@ -111,8 +111,8 @@ class Item(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     run_id: str = Field(foreign_key="run.id", index=True)
     turn: int = 0
-    body: str = columns.text("{}")  # JSON: one Responses API item
-    created_at: datetime = columns.time()
+    body: str = columns.text_column("{}")  # JSON: one Responses API item
+    created_at: datetime = columns.time_column()
 
 
 class Plan(Row, table=True):
@@ -124,7 +124,7 @@ class Plan(Row, table=True):
     turn: int
     revision: int = 1  # grows with any change in the plan
     answered: bool = False  # every call's output is in the transcript
-    created_at: datetime = columns.time()
+    created_at: datetime = columns.time_column()
 
 
 class Call(Row, table=True):
@@ -134,7 +134,10 @@ class Call(Row, table=True):
     __table_args__ = (
         Index("ix_call_due", "status", "deadline", "asked_at"),
         Index(
-            "ix_call_next", "status", "next_at", **columns.index_condition("next_at IS NOT NULL")
+            "ix_call_next",
+            "status",
+            "next_at",
+            **columns.build_partial_index_options("next_at IS NOT NULL"),
         ),
         Index("ix_call_decided", "decided_at"),
         Index("ix_call_asked", "run_id", "asked_at"),
@@ -148,34 +151,42 @@ class Call(Row, table=True):
     tool: str
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
-    status: CallStatus = columns.status(CallStatus, index=False)  # ix_call_due begins with it
+    status: CallStatus = columns.status_column(
+        CallStatus, index=False
+    )  # ix_call_due begins with it
     revision: int = 1
     digest: str = Field(default="", index=True)  # of the current revision: exactly what would run
     key_id: str = ""  # of the key the digest was made with
-    gate: str = columns.text("{}")  # JSON of the gate that was shown
-    deadline: datetime | None = columns.time(nullable=True)
-    asked_at: datetime | None = columns.time(nullable=True)  # reminders are counted from here
-    next_at: datetime | None = columns.time(nullable=True)  # when people are told something
+    gate: str = columns.text_column("{}")  # JSON of the gate that was shown
+    deadline: datetime | None = columns.time_column(nullable=True)
+    asked_at: datetime | None = columns.time_column(
+        nullable=True
+    )  # reminders are counted from here
+    next_at: datetime | None = columns.time_column(nullable=True)  # when people are told something
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
     grant_id: str = ""  # the remembered approval it runs by
-    reason: str = columns.text("")  # the agent's words, for the approver
-    preview: str = columns.text("")  # for those who may decide
-    names: str = columns.text("{}")  # of the ids in its arguments, as JSON
+    reason: str = columns.text_column("")  # the agent's words, for the approver
+    preview: str = columns.text_column("")  # for those who may decide
+    names: str = columns.text_column("{}")  # of the ids in its arguments, as JSON
     # how a program describes what it executes itself, as JSON; "" for a tool of the bot's
-    action: str = columns.text("")
+    action: str = columns.text_column("")
     claimant: str = ""  # SHA-256 of who has claimed such a call; "" for nobody
-    held_until: datetime | None = columns.time(nullable=True)  # its lease, while it is RUNNING
-    preview_in_thread: str | None = columns.text(nullable=True)  # for onlookers; None: the same
+    held_until: datetime | None = columns.time_column(
+        nullable=True
+    )  # its lease, while it is RUNNING
+    preview_in_thread: str | None = columns.text_column(
+        nullable=True
+    )  # for onlookers; None: the same
     # all rows of which the preview shows a part, for those who may decide, as JSON; "" for none
-    preview_rows: str = columns.text("")
+    preview_rows: str = columns.text_column("")
     # what the preview promised, in the tool's words; it is told when it runs
-    expects: str = columns.text("")
-    output: str = columns.text("")  # what the model is told
-    note: str = columns.text("")  # why it ended, for people
-    created_at: datetime = columns.time()
-    decided_at: datetime | None = columns.time(nullable=True)
-    finished_at: datetime | None = columns.time(nullable=True)
+    expects: str = columns.text_column("")
+    output: str = columns.text_column("")  # what the model is told
+    note: str = columns.text_column("")  # why it ended, for people
+    created_at: datetime = columns.time_column()
+    decided_at: datetime | None = columns.time_column(nullable=True)
+    finished_at: datetime | None = columns.time_column(nullable=True)
 
 
 class Revision(Row, table=True):
@@ -186,10 +197,12 @@ class Revision(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     number: int
-    arguments: str = columns.text("{}")  # canonical JSON after validation, coercion and defaults
+    arguments: str = columns.text_column(
+        "{}"
+    )  # canonical JSON after validation, coercion and defaults
     digest: str
     author: str  # "agent", "form" or the Slack user id of the editor
-    created_at: datetime = columns.time()
+    created_at: datetime = columns.time_column()
 
 
 class Vote(Row, table=True):
@@ -204,16 +217,16 @@ class Vote(Row, table=True):
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
     person: str
-    verb: Verb = columns.status(Verb, index=False)  # APPROVE or REJECT
+    verb: CallVerb = columns.status_column(CallVerb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str
-    reason: str = columns.text("")
+    reason: str = columns.text_column("")
     for_person: str = ""  # whose right it was, where somebody else voted by it
-    created_at: datetime = columns.time()
+    created_at: datetime = columns.time_column()
 
     @property
-    def counts_for(self) -> str:
+    def counted_person(self) -> str:
         """Return the person as whom the vote counts: the delegator, else the voter."""
         return self.for_person or self.person
 
@@ -226,9 +239,11 @@ class PersonAnswer(Row, table=True):
     call_id: str = Field(foreign_key="call.id", unique=True)  # a question is answered once
     revision: int
     person: str
-    given: str = columns.text("{}")  # JSON: the values by field, canonical; {} where they declined
+    given: str = columns.text_column(
+        "{}"
+    )  # JSON: the values by field, canonical; {} where they declined
     declined: bool = False  # they said that they cannot say
-    created_at: datetime = columns.time()
+    created_at: datetime = columns.time_column()
 
 
 class ModeSwitch(Row, table=True):
@@ -238,9 +253,9 @@ class ModeSwitch(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     team: str
     channel: str = Field(index=True)
-    mode: Mode = columns.status(Mode, index=False)
+    mode: ChannelMode = columns.status_column(ChannelMode, index=False)
     person: str  # Slack user id, or system
-    at: datetime = columns.time()
+    at: datetime = columns.time_column()
 
 
 class Attempt(Row, table=True):
@@ -250,7 +265,7 @@ class Attempt(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id", index=True)
     revision: int
-    at: datetime = columns.time()  # when it ended so
+    at: datetime = columns.time_column()  # when it ended so
 
 
 class Audit(Row, table=True):
@@ -258,13 +273,15 @@ class Audit(Row, table=True):
 
     __tablename__ = "audit"
     seq: int | None = Field(default=None, primary_key=True)
-    at: datetime = columns.time()
+    at: datetime = columns.time_column()
     run_id: str = Field(default="", index=True)
     call_id: str = ""
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
-    data: str = columns.text("{}")
-    payload: str = columns.text("")  # JSON: arguments, under a seal in `data`; a purge empties it
+    data: str = columns.text_column("{}")
+    payload: str = columns.text_column(
+        ""
+    )  # JSON: arguments, under a seal in `data`; a purge empties it
     key_id: str  # of the key that it is sealed with
     previous: str  # the seal of the row before
     hash: str  # the seal; two rows never have the same, for it covers `seq`
@@ -279,20 +296,22 @@ class Message(Row, table=True):
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # also in the Slack message's metadata
-    kind: MessageKind = columns.status(MessageKind, index=False)
+    kind: MessageKind = columns.status_column(MessageKind, index=False)
     run_id: str = Field(default="", index=True)
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…
     thread_ts: str = ""
     recipient: str = ""  # private: who alone sees it
-    body: str = columns.text("{}")  # JSON: what the drawing needs beside the rows
-    status: MessageStatus = columns.status(MessageStatus, MessageStatus.PENDING)
+    body: str = columns.text_column("{}")  # JSON: what the drawing needs beside the rows
+    status: MessageStatus = columns.status_column(MessageStatus, MessageStatus.PENDING)
     wanted: int = 1
     shown: int = 0
-    showing: str = columns.text("")  # JSON: the revision of each call that a card shows, by call id
+    showing: str = columns.text_column(
+        ""
+    )  # JSON: the revision of each call that a card shows, by call id
     ts: str = Field(default="", index=True)  # by it a link finds its request
     attempts: int = 0
-    due_at: datetime | None = columns.time(nullable=True)
+    due_at: datetime | None = columns.time_column(nullable=True)
     error: str = ""
 
 

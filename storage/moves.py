@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from storage import trail
 from storage.calls import HELD_UP
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
     CALL_BIRTHS,
@@ -35,9 +35,16 @@ from storage.states import (
     MessageKind,
     MessageStatus,
     RunStatus,
-    check,
+    require_allowed_move,
 )
-from storage.transaction import Transaction, first, insert_into, insert_once, readable_rows, rows
+from storage.transaction import (
+    Transaction,
+    build_insert,
+    build_insert_if_absent,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+)
 
 # Leases: how long a claim of a run is valid, and the runs whose lease has expired.
 
@@ -68,21 +75,23 @@ def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime)
     return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
 
 
-def keep_lease(tx: Transaction, run_id: str, until: datetime) -> None:
+def extend_lease_even_if_cancelled(tx: Transaction, run_id: str, until: datetime) -> None:
     """Extend the lease of a run that this process works on, even if it was cancelled meanwhile."""
     tx.execute(_KEEP, {"id_": run_id, "lease_until": until})
 
 
-def orphaned_runs(tx: Transaction, now: datetime) -> list[Run]:
+def list_runs_with_expired_lease(tx: Transaction, now: datetime) -> list[Run]:
     """Return the RUNNING runs whose lease has expired."""
-    return readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
+    return fetch_readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
-def cancelled_runs_with_running_calls(tx: Transaction, now: datetime | None = None) -> list[Run]:
+def list_cancelled_runs_with_running_calls(
+    tx: Transaction, now: datetime | None = None
+) -> list[Run]:
     """Return cancelled runs with a RUNNING call; with `now`, only those without a valid lease."""
     if now is None:
-        return rows(tx, Run, _CUT_SHORT)
-    return rows(tx, Run, _LAPSED, now_=now)
+        return fetch_rows(tx, Run, _CUT_SHORT)
+    return fetch_rows(tx, Run, _LAPSED, now_=now)
 
 
 _TOUCH = (
@@ -173,11 +182,13 @@ _ASKED_IN_THREAD = (
     .order_by(col(Run.created_at).desc())
     .limit(1)
 )
-Moved = Call | Run | Message | Delivery
+RowWithStatus = Call | Run | Message | Delivery
 
 
 @cache
-def _swap(model: type[Moved], held: tuple[str, ...], columns: tuple[str, ...]) -> Update:
+def _build_guarded_update(
+    model: type[RowWithStatus], held: tuple[str, ...], columns: tuple[str, ...]
+) -> Update:
     """Return the update that writes `columns` if the columns in `held` still have their old values.
 
     The names in `held` end with "_". Built once for each combination.
@@ -186,11 +197,11 @@ def _swap(model: type[Moved], held: tuple[str, ...], columns: tuple[str, ...]) -
     return update(model).where(*where).values({name: bindparam(name) for name in columns})
 
 
-class FencedError(Exception):
+class StaleFenceError(Exception):
     """Raised when another worker has claimed the run, so this worker's fence is no longer valid."""
 
 
-def call(
+def change_call_status(
     tx: Transaction,
     row: Call,
     target: CallStatus,
@@ -207,34 +218,36 @@ def call(
     Its cards are marked to be redrawn, unless `draws` is False because the next change follows at
     once.
     """
-    check(CALL_MOVES, row.status, target)
+    require_allowed_move(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
-    swap = _swap(Call, tuple(held), ("status", *columns))
+    swap = _build_guarded_update(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
     about = {"run_id": row.run_id, "call_id": row.id}
-    trail.record(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
+    trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
     if row.status is CallStatus.PENDING:
-        trail.report_end(tx, row.asked_at)
+        trail.set_newest_event_start(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
-        touch(tx, row.plan_id, "")
-        redraw(tx, row.plan_id)  # it may be a question, which the heads of all cards count
+        mark_plan_changed(tx, row.plan_id, "")
+        mark_cards_for_redraw(
+            tx, row.plan_id
+        )  # it may be a question, which the heads of all cards count
     else:
         ran = row.status is CallStatus.RUNNING and target is CallStatus.SUCCEEDED and not row.action
-        touch(tx, row.plan_id, row.id if draws else "", goes_on=ran)
+        mark_plan_changed(tx, row.plan_id, row.id if draws else "", goes_on=ran)
     return True
 
 
-def record_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
+def record_call_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Record in the audit that a RUNNING call is started again, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
     about = {"run_id": row.run_id, "call_id": row.id}
-    trail.record(tx, "call.running", at=at, actor="worker", data=data, **about)
+    trail.record_event(tx, "call.running", at=at, actor="worker", data=data, **about)
 
 
 def insert_call(
@@ -243,9 +256,9 @@ def insert_call(
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
         raise IllegalMoveError(f"a call is not born {row.status}")
-    tx.execute(insert_into(Call), values(row))
+    tx.execute(build_insert(Call), get_column_values(row))
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
-    trail.record(
+    trail.record_event(
         tx,
         f"call.born.{row.status}",
         at=at,
@@ -256,7 +269,7 @@ def insert_call(
     )
 
 
-def run(
+def change_run_status(
     tx: Transaction,
     row: Run,
     target: RunStatus,
@@ -271,16 +284,21 @@ def run(
 
     With `fence`, only if the run still has that fence.
     """
-    check(RUN_MOVES, row.status, target)
+    require_allowed_move(RUN_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
     columns |= {"status": target, "updated_at": at}
     if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
-    if tx.execute(_swap(Run, tuple(held), tuple(columns)), {**held, **columns}).rowcount != 1:
+    if (
+        tx.execute(
+            _build_guarded_update(Run, tuple(held), tuple(columns)), {**held, **columns}
+        ).rowcount
+        != 1
+    ):
         return False
     details = {"from": row.status, "to": target, **(data or {})}
-    trail.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
-    trail.report_end(tx, row.created_at)
+    trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
+    trail.set_newest_event_start(tx, row.created_at)
     tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
@@ -290,17 +308,17 @@ def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
-    row.asked_in = row.asked_in or _asked_in(tx, row)
-    tx.execute(insert_into(Run), values(row))
+    row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
+    tx.execute(build_insert(Run), get_column_values(row))
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     if row.parent_call:
         place |= {"call": row.parent_call}
     actor = (row.client or "agent") if row.parent_call else row.requester  # or the server that asks
-    trail.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
+    trail.record_event(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
     tx.ready += [row.id] if row.thread_ts else []
 
 
-def _asked_in(tx: Transaction, row: Run) -> str:
+def _find_asked_in_channel(tx: Transaction, row: Run) -> str:
     """Return the channel a new run was asked in: its request's, or its thread's newest run's."""
     place = {"team_": row.team, "channel_": row.channel, "thread_ts_": row.thread_ts}
     if row.parent_call:
@@ -310,28 +328,30 @@ def _asked_in(tx: Transaction, row: Run) -> str:
     return str(found or row.channel)
 
 
-def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
+def claim_run(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
     """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
     given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
-    row = first(tx, Run, _CLAIM, **given)
+    row = fetch_first_row(tx, Run, _CLAIM, **given)
     if row is not None:
         data = {"from": RunStatus.READY, "to": RunStatus.RUNNING}
-        trail.record(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
+        trail.record_event(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
     return row
 
 
-def free_run(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
+def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """Change a run from WAITING to READY if no call of its open plans holds it up any more."""
-    check(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
+    require_allowed_move(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
     data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
-    trail.record(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
+    trail.record_event(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
     tx.ready.append(run_id)
     return True
 
 
-def touch(tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False) -> None:
+def mark_plan_changed(
+    tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False
+) -> None:
     """Increase the plan's revision, and mark the messages that show this call to be redrawn.
 
     `call_id`: "" if nothing is to be redrawn. `goes_on`: if more of the plan runs at once, it is
@@ -343,14 +363,14 @@ def touch(tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False)
         tx.execute(redraw_call, {"plan_id_": plan_id, "call_": f'"{call_id}"'})
 
 
-def redraw(tx: Transaction, plan_id: str) -> None:
+def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
-def redraw_failed(tx: Transaction) -> None:
+def mark_failed_cards_for_redraw(tx: Transaction) -> None:
     """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
-    check(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
+    require_allowed_move(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
     tx.execute(_REDRAW_FAILED)
 
 
@@ -358,29 +378,36 @@ def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
     if row.status not in MESSAGE_BIRTHS:
         raise IllegalMoveError(f"a message is not born {row.status}")
-    return tx.execute(insert_once(Message, tx.dialect.name), values(row)).rowcount == 1
+    return (
+        tx.execute(
+            build_insert_if_absent(Message, tx.dialect.name), get_column_values(row)
+        ).rowcount
+        == 1
+    )
 
 
-def message(tx: Transaction, row: Message, target: MessageStatus, **columns: Any) -> bool:
+def change_message_status(
+    tx: Transaction, row: Message, target: MessageStatus, **columns: Any
+) -> bool:
     """Change a message's status from the one `row` was read with to `target`."""
-    check(MESSAGE_MOVES, row.status, target)
-    return _moved(tx, row, target, columns)
+    require_allowed_move(MESSAGE_MOVES, row.status, target)
+    return _update_status_if_unchanged(tx, row, target, columns)
 
 
 def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
     """Give up a stream that has no message in Slack; False if it has begun since."""
-    check(MESSAGE_MOVES, row.status, target)
-    return _moved(tx, row, target, {"error": "the stream never began"}, ts_="")
+    require_allowed_move(MESSAGE_MOVES, row.status, target)
+    return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
 def mark_message_shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
     """Record that Slack has this `version` of a message: SENT, or STALE if it is outdated."""
-    check(MESSAGE_MOVES, row.status, MessageStatus.SENT)
+    require_allowed_move(MESSAGE_MOVES, row.status, MessageStatus.SENT)
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
     return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
 
 
-def close_streams(tx: Transaction, run_id: str, body: str) -> bool:
+def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
     """Mark this run's open streams to be closed with `body`; True if there were any."""
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id, "body": body}).rowcount > 0
 
@@ -389,24 +416,31 @@ def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
     if row.status not in DELIVERY_BIRTHS:
         raise IllegalMoveError(f"a delivery is not born {row.status}")
-    return tx.execute(insert_once(Delivery, tx.dialect.name), values(row)).rowcount == 1
+    return (
+        tx.execute(
+            build_insert_if_absent(Delivery, tx.dialect.name), get_column_values(row)
+        ).rowcount
+        == 1
+    )
 
 
-def delivery(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any) -> bool:
+def change_delivery_status(
+    tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
+) -> bool:
     """Change a delivery's status from the one `row` was read with to `target`."""
-    check(DELIVERY_MOVES, row.status, target)
-    return _moved(tx, row, target, columns)
+    require_allowed_move(DELIVERY_MOVES, row.status, target)
+    return _update_status_if_unchanged(tx, row, target, columns)
 
 
-def move_unchanged_delivery(
+def change_unedited_delivery_status(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
-    check(DELIVERY_MOVES, row.status, target)
-    return _moved(tx, row, target, columns, body_=row.body)
+    require_allowed_move(DELIVERY_MOVES, row.status, target)
+    return _update_status_if_unchanged(tx, row, target, columns, body_=row.body)
 
 
-def _moved(
+def _update_status_if_unchanged(
     tx: Transaction,
     row: Message | Delivery,
     target: MessageStatus | DeliveryStatus,
@@ -414,5 +448,5 @@ def _moved(
     **also: Any,
 ) -> bool:
     held = {"seq_": row.seq, "status_": row.status, **also}
-    swap = _swap(type(row), tuple(held), ("status", *columns))
+    swap = _build_guarded_update(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

@@ -17,7 +17,7 @@ from sqlmodel import col
 from storage import moves, trail
 from storage.models import Message, Run
 from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
-from storage.transaction import Transaction, first, readable_rows, rows
+from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, fetch_rows
 
 QUESTION = "question"  # in the body of a card: it shows a question to people
 _UNSENT = col(Message.status).in_(MESSAGE_OPEN)
@@ -76,7 +76,7 @@ _COPIES = select(Message).where(
 
 
 @cache
-def _columns(names: tuple[str, ...]) -> Update:
+def _build_column_update(names: tuple[str, ...]) -> Update:
     """Return the update that writes these columns of one message; built once."""
     return (
         update(Message)
@@ -85,21 +85,21 @@ def _columns(names: tuple[str, ...]) -> Update:
     )
 
 
-def put_message(tx: Transaction, message: Message) -> bool:
+def queue_message(tx: Transaction, message: Message) -> bool:
     """Add a message to the outbox; False, and no change, if one with the same key exists."""
     return moves.insert_message(tx, message)
 
 
-def notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
+def queue_notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
     """Add a notice to the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
-    put_in_thread(tx, run, key, body, kind=MessageKind.NOTICE)
+    queue_thread_message(tx, run, key, body, kind=MessageKind.NOTICE)
 
 
-def put_in_thread(
+def queue_thread_message(
     tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, kind: MessageKind
 ) -> None:
     """Add a message of the given kind to the run's thread."""
-    put_message(
+    queue_message(
         tx,
         Message(
             key=key,
@@ -107,41 +107,52 @@ def put_in_thread(
             run_id=run.id,
             channel=run.channel,
             thread_ts=run.thread_ts,
-            body=dump_body(body),
+            body=dump_message_body(body),
         ),
     )
 
 
-def put_root(tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+def queue_thread_root_message(
+    tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str, Any]]
+) -> None:
     """Add the message with which the bot begins a request's thread, if it has not been added yet.
 
     Workers may take the request once Slack has this message.
     """
-    body, kind = dump_body({"text": text, "blocks": blocks}), MessageKind.ROOT
-    put_message(
-        tx, Message(key=_root(run), kind=kind, run_id=run.id, channel=run.channel, body=body)
+    body, kind = dump_message_body({"text": text, "blocks": blocks}), MessageKind.ROOT
+    queue_message(
+        tx,
+        Message(
+            key=_thread_root_message_key(run),
+            kind=kind,
+            run_id=run.id,
+            channel=run.channel,
+            body=body,
+        ),
     )
 
 
-def has_root(tx: Transaction, run: Run) -> bool:
+def has_thread_root_message(tx: Transaction, run: Run) -> bool:
     """Return whether the bot itself began the request's thread."""
-    return by_key(tx, _root(run)) is not None
+    return find_message_by_key(tx, _thread_root_message_key(run)) is not None
 
 
-def _root(run: Run) -> str:
+def _thread_root_message_key(run: Run) -> str:
     return f"root:{run.id}"
 
 
-def put_line(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
+def queue_text_line(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
     """Add a line of mrkdwn to a channel or thread; it belongs to no request."""
-    body = dump_body({"text": text, "mrkdwn": True})
+    body = dump_message_body({"text": text, "mrkdwn": True})
     kind = MessageKind.NOTICE
-    put_message(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
+    queue_message(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
 
 
-def put_everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str) -> None:
+def queue_line_in_all_threads(
+    tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str
+) -> None:
     """Add a line to the request's thread, and below each card of these plans in another place."""
-    shown = [card for plan_id in plans for card in cards(tx, plan_id)]
+    shown = [card for plan_id in plans for card in list_cards_of_plan(tx, plan_id)]
     found = {(card.channel, card.thread_ts or card.ts) for card in shown}
     for channel, thread_ts in sorted({(run.channel, run.thread_ts), *found}):
         if thread_ts:
@@ -151,12 +162,12 @@ def put_everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, te
                 run_id=run.id,
                 channel=channel,
                 thread_ts=thread_ts,
-                body=dump_body({"text": text, "mrkdwn": True}),
+                body=dump_message_body({"text": text, "mrkdwn": True}),
             )
-            put_message(tx, line)
+            queue_message(tx, line)
 
 
-def put_private(
+def queue_private_message(
     tx: Transaction,
     key: str,
     *,
@@ -170,24 +181,24 @@ def put_private(
     row = Message(
         key=key, kind=MessageKind.PRIVATE, channel=channel, thread_ts=thread_ts, recipient=person
     )
-    row.body = dump_body({"text": text, "mrkdwn": mrkdwn})
-    put_message(tx, row)
+    row.body = dump_message_body({"text": text, "mrkdwn": mrkdwn})
+    queue_message(tx, row)
 
 
-def redraw(tx: Transaction, plan_id: str) -> None:
+def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     """Mark all cards of this plan, and the reaction on its request, to be redrawn.
 
     This includes cards that could not be updated before.
     """
-    moves.redraw(tx, plan_id)
+    moves.mark_cards_for_redraw(tx, plan_id)
 
 
-def redraw_failed(tx: Transaction) -> None:
+def mark_failed_cards_for_redraw(tx: Transaction) -> None:
     """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
-    moves.redraw_failed(tx)
+    moves.mark_failed_cards_for_redraw(tx)
 
 
-def mark_sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
+def mark_message_sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
     """Record that Slack has version `shown` of this message; STALE if a newer one is wanted."""
     moves.mark_message_shown(tx, row, ts=ts, version=shown)
 
@@ -199,14 +210,16 @@ def record_shown_revisions(
 
     `revisions`: by call id; empty if the card only says that it is no longer valid.
     """
-    if (showing := dump_body(revisions)) == row.showing:
+    if (showing := dump_message_body(revisions)) == row.showing:
         return
     update_message(tx, row, showing=showing)
     where = {"channel": row.channel, "ts": ts, "calls": revisions}
-    trail.record(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
+    trail.record_event(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
 
-def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] = ()) -> set[str]:
+def list_due_channels(
+    tx: Transaction, now: datetime, aside: Collection[int | None] = ()
+) -> set[str]:
     """Return the channels whose earliest unsent message may be sent now.
 
     `aside`: the `seq` of messages that do not hold up the later ones.
@@ -214,7 +227,7 @@ def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] =
     try:
         found = tx.execute(_CHANNELS)
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
-        return {row.channel for row in due_messages(tx, now, aside=aside)}
+        return {row.channel for row in list_due_messages(tx, now, aside=aside)}
     earliest: dict[str, datetime | None] = {}
     for channel, due_at, kind, seq in found:
         waits = kind is not MessageKind.MARK and seq not in aside
@@ -223,7 +236,7 @@ def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] =
     return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
 
 
-def due_messages(
+def list_due_messages(
     tx: Transaction,
     now: datetime,
     channel: str | None = None,
@@ -234,7 +247,7 @@ def due_messages(
     A message waits for the earlier ones of its channel, except for marks and those in `aside`.
     """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
-    found = readable_rows(tx, Message, col(Message.seq), statement, **only)
+    found = fetch_readable_rows(tx, Message, col(Message.seq), statement, **only)
     blocked: set[str] = set()
     ready = []
     for row in found:
@@ -246,7 +259,7 @@ def due_messages(
     return ready
 
 
-def next_due(tx: Transaction) -> datetime | None:
+def find_next_retry_time(tx: Transaction) -> datetime | None:
     """Return when the earliest postponed message may be tried again; None if there is none."""
     found: datetime | None = tx.scalar(_NEXT_DUE)
     return found
@@ -256,30 +269,30 @@ def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
     """Update columns of one message; raises IllegalMoveError for its status."""
     if "status" in columns:
         raise IllegalMoveError("a message's status is moved by storage.moves")
-    tx.execute(_columns(tuple(columns)), {"seq_": row.seq, **columns})
+    tx.execute(_build_column_update(tuple(columns)), {"seq_": row.seq, **columns})
 
 
-def by_key(tx: Transaction, key: str) -> Message | None:
+def find_message_by_key(tx: Transaction, key: str) -> Message | None:
     """Return the message with that key; None if there is none."""
-    return first(tx, Message, _BY_KEY, key_=key)
+    return fetch_first_row(tx, Message, _BY_KEY, key_=key)
 
 
-def is_known_message(tx: Transaction, ts: str) -> bool:
+def was_posted_by_bot(tx: Transaction, ts: str) -> bool:
     """Return whether the bot posted the message with that Slack timestamp."""
-    return first(tx, Message, _BY_TS, ts_=ts) is not None
+    return fetch_first_row(tx, Message, _BY_TS, ts_=ts) is not None
 
 
-def cards(tx: Transaction, plan_id: str) -> list[Message]:
+def list_cards_of_plan(tx: Transaction, plan_id: str) -> list[Message]:
     """Return all cards of a plan (kind CARD): every part, in every channel."""
-    return rows(tx, Message, _CARDS, plan_id_=plan_id)
+    return fetch_rows(tx, Message, _CARDS, plan_id_=plan_id)
 
 
-def card_copies(tx: Transaction, plan_id: str) -> list[Message]:
+def list_card_copies(tx: Transaction, plan_id: str) -> list[Message]:
     """Return the copies of a plan's cards that its requester sees when the cards are elsewhere."""
-    return rows(tx, Message, _COPIES, plan_id_=plan_id)
+    return fetch_rows(tx, Message, _COPIES, plan_id_=plan_id)
 
 
-def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
+def list_call_ids_on_card(tx: Transaction, plan_id: str, card: int) -> list[str]:
     """Return the ids of the calls that this card of the plan shows.
 
     Empty if the message is not a card of that plan.
@@ -289,23 +302,23 @@ def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
         col(Message.plan_id) == plan_id,
         col(Message.kind) == MessageKind.CARD,
     )
-    found = first(tx, Message, select(Message).where(*where))
-    ids: list[str] = body(found)["calls"] if found else []
+    found = fetch_first_row(tx, Message, select(Message).where(*where))
+    ids: list[str] = parse_message_body(found)["calls"] if found else []
     return ids
 
 
-def dump_body(body: Mapping[str, Any]) -> str:
+def dump_message_body(body: Mapping[str, Any]) -> str:
     """Return a message body as the JSON text that is stored."""
     return json.dumps(dict(body), ensure_ascii=False)
 
 
-def body(row: Message) -> dict[str, Any]:
+def parse_message_body(row: Message) -> dict[str, Any]:
     """Return a message's stored body as a dict."""
     loaded: dict[str, Any] = json.loads(row.body)
     return loaded
 
 
-def has_posted(tx: Transaction, channel: str, thread_ts: str) -> bool:
+def has_posted_in_thread(tx: Transaction, channel: str, thread_ts: str) -> bool:
     """Return whether this thread has a posted message of a request that was made in it.
 
     Also true for a request whose own message begins the thread.
@@ -314,17 +327,17 @@ def has_posted(tx: Transaction, channel: str, thread_ts: str) -> bool:
     return bool(thread_ts) and tx.scalar(_POSTED_IN, given) is not None
 
 
-def card_in(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
+def find_newest_card_in_thread(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
     """Return the newest card in this channel of the thread's requests; None if there is none.
 
     These were made in the thread, or one of their messages begins it.
     """
     if not thread_ts:
         return None
-    return first(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
+    return fetch_first_row(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
 
 
-def runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
+def list_runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
     """Return those of the run ids that have a card in Slack."""
     where = (
         col(Message.run_id).in_(run_ids),
@@ -334,29 +347,29 @@ def runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
     return {str(run_id) for (run_id,) in tx.execute(select(col(Message.run_id)).where(*where))}
 
 
-def close_streams(tx: Transaction, run_id: str) -> bool:
+def withdraw_open_streams(tx: Transaction, run_id: str) -> bool:
     """Mark this run's open streams to be closed, their text withdrawn; True if there were any."""
-    return moves.close_streams(tx, run_id, dump_body({"text": "", "streamed": False}))
+    return moves.close_open_streams(tx, run_id, dump_message_body({"text": "", "streamed": False}))
 
 
-def is_streaming(tx: Transaction, row: Message) -> bool:
+def is_stream_open(tx: Transaction, row: Message) -> bool:
     """Return whether this stream is still open."""
     return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
 
 
 def close_late_stream(tx: Transaction, row: Message) -> bool:
     """Mark a given-up stream to be closed if Slack has begun it after all; True if it was one."""
-    found = by_key(tx, row.key)
+    found = find_message_by_key(tx, row.key)
     if found is None or not found.ts or found.status is not MessageStatus.FAILED:
         return False
-    return moves.message(tx, found, MessageStatus.CLOSING, error="")
+    return moves.change_message_status(tx, found, MessageStatus.CLOSING, error="")
 
 
-def is_behind(tx: Transaction, run: Run) -> bool:
+def has_unposted_messages(tx: Transaction, run: Run) -> bool:
     """Return whether a message of this request still has to be posted in the request's channel."""
     return tx.scalar(_UNPOSTED, {"run_": run.id, "channel_": run.channel}) is not None
 
 
-def newest(tx: Transaction) -> int:
+def get_newest_message_seq(tx: Transaction) -> int:
     """Return the `seq` of the newest message; 0 if there is none."""
     return int(tx.scalar(_NEWEST) or 0)

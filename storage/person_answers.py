@@ -12,11 +12,11 @@ from sqlalchemy import bindparam, select, update
 from sqlmodel import col
 
 from storage import moves, runs
-from storage.columns import values
-from storage.decisions import AppliedDecision, Closed, OpenRevision, check_decidable
+from storage.columns import get_column_values
+from storage.decisions import AppliedDecision, DecidableCall, UndecidableOutcome, check_decidable
 from storage.models import Call, Message, PersonAnswer, Run
 from storage.states import CallStatus, MessageStatus
-from storage.transaction import Transaction, first, insert_into, readable_rows
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_readable_rows
 
 _GIVEN = select(PersonAnswer).where(col(PersonAnswer.call_id) == bindparam("id_"))
 _WAITING = (
@@ -37,7 +37,7 @@ _BEING_POSTED = (
 )
 
 
-def store_answer(
+def store_person_answer(
     tx: Transaction,
     call_id: str,
     revision: int,
@@ -47,14 +47,14 @@ def store_answer(
     given: str,
     declined: bool,
     output: str,
-) -> AppliedDecision | Closed:
+) -> AppliedDecision | UndecidableOutcome:
     """Store a person's answer as of the moment `at`, and let the run go on.
 
     `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
     which tells a second person that another was first.
     """
     found = check_decidable(tx, call_id, revision, at)
-    if not isinstance(found, OpenRevision):
+    if not isinstance(found, DecidableCall):
         return found
     call = found.call
     row = PersonAnswer(
@@ -65,9 +65,9 @@ def store_answer(
         declined=declined,
         created_at=at,
     )
-    tx.execute(insert_into(PersonAnswer), values(row))
+    tx.execute(build_insert(PersonAnswer), get_column_values(row))
     digest = tx.chain.sign("answer", call.id, given)
-    moved = moves.call(
+    moved = moves.change_call_status(
         tx,
         call,
         CallStatus.ANSWERED,
@@ -81,21 +81,21 @@ def store_answer(
     )
     if not moved:
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.free_if_decided(tx, call.run_id, at=at, actor=person)
+    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(call)
 
 
-def given(tx: Transaction, call_id: str) -> PersonAnswer | None:
+def find_person_answer(tx: Transaction, call_id: str) -> PersonAnswer | None:
     """Return the answer to the question; None if nobody has answered."""
-    return first(tx, PersonAnswer, _GIVEN, id_=call_id)
+    return fetch_first_row(tx, PersonAnswer, _GIVEN, id_=call_id)
 
 
-def waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
+def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
     """Return a workspace's questions (calls of `tool`) that wait then, earliest deadline first."""
-    return readable_rows(tx, Call, col(Call.id), _WAITING, tool_=tool, team_=team, at_=at)
+    return fetch_readable_rows(tx, Call, col(Call.id), _WAITING, tool_=tool, team_=team, at_=at)
 
 
-def mark_reminded(tx: Transaction, call: Call) -> bool:
+def mark_question_reminded(tx: Transaction, call: Call) -> bool:
     """Stop further reminders before the question's deadline; False if it has changed meanwhile."""
     where = (
         col(Call.id) == call.id,
@@ -105,9 +105,9 @@ def mark_reminded(tx: Transaction, call: Call) -> bool:
     return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
 
 
-def is_being_posted(tx: Transaction, tool: str, channel: str) -> bool:
+def is_question_being_posted(tx: Transaction, tool: str, channel: str) -> bool:
     """Return whether a waiting question is about to be posted in this channel.
 
     `tool`: the tool that asks people.
     """
-    return first(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None
+    return fetch_first_row(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None

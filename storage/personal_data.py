@@ -27,7 +27,7 @@ from sqlmodel import SQLModel, col
 from storage import calls, grants, purge, trail
 from storage.delegations import Delegation
 from storage.grants import Grant
-from storage.inbox import Contact
+from storage.inbox import GreetedPerson
 from storage.models import (
     Attempt,
     Audit,
@@ -45,7 +45,7 @@ from storage.models import (
 from storage.programs import ClientKey
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.store import BREATH, Store
-from storage.transaction import Transaction, rows
+from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 
@@ -168,48 +168,54 @@ _SEALED = (
 
 
 @dataclass(frozen=True, slots=True)
-class PersonalData:
+class RequestsOfPerson:
     """The requests in which a person asked or wrote, grouped by thread."""
 
-    closed: Sequence[Sequence[str]]  # ids
-    open: Sequence[Sequence[str]]  # in which something goes on, or is still to be told
-    asked: int  # of all those: which the person asked
-    sealed: int  # rows of the audit with words that no one can take out
+    closed_threads: Sequence[Sequence[str]]  # ids
+    open_threads: Sequence[Sequence[str]]  # in which something goes on, or is still to be told
+    asked_count: int  # of all those: which the person asked
+    sealed_row_count: int  # rows of the audit with words that no one can take out
 
     @property
-    def many(self) -> int:
+    def closed_request_count(self) -> int:
         """Return how many requests can be emptied now."""
-        return sum(map(len, self.closed))
+        return sum(map(len, self.closed_threads))
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
     """The result of erasing a person's data."""
 
-    requests: int  # that were emptied now
-    votes: int  # whose words were taken away now
-    open: tuple[str, ...]  # one request of each thread that is left, as something in it is open
-    sealed: int  # rows of the audit with words that no one can take out
+    emptied_requests: int  # that were emptied now
+    emptied_votes: int  # whose words were taken away now
+    open_requests: tuple[
+        str, ...
+    ]  # one request of each thread that is left, as something in it is open
+    sealed_row_count: int  # rows of the audit with words that no one can take out
 
 
-def find_held(tx: Transaction, person: str) -> PersonalData:
+def find_requests_of_person(tx: Transaction, person: str) -> RequestsOfPerson:
     """Return the requests in which this person (a Slack user id) asked or wrote."""
     wrote = {each for found in _WROTE for each in tx.scalars(found, {"person_": person})}
     asked = tx.scalars(_WROTE[0], {"person_": person})
-    threads = list(_together(tx, sorted(wrote)))
-    opened = [each for each in threads if is_open(tx, each)]
+    threads = list(_group_by_thread(tx, sorted(wrote)))
+    opened = [each for each in threads if has_open_request(tx, each)]
     closed = [each for each in threads if each not in opened]
-    return PersonalData(closed, opened, len(asked), int(tx.scalar(_SEALED, {"person_": person})))
-
-
-def is_open(tx: Transaction, run_ids: Sequence[str]) -> bool:
-    """Return whether any of these requests is still open or has messages to be sent."""
-    return any(
-        tx.execute(each, purge.ids_by_place(some)) for some in _chunks(run_ids) for each in _OPEN
+    return RequestsOfPerson(
+        closed, opened, len(asked), int(tx.scalar(_SEALED, {"person_": person}))
     )
 
 
-def forget(
+def has_open_request(tx: Transaction, run_ids: Sequence[str]) -> bool:
+    """Return whether any of these requests is still open or has messages to be sent."""
+    return any(
+        tx.execute(each, purge.build_run_id_parameters(some))
+        for some in _split_into_chunks(run_ids)
+        for each in _OPEN
+    )
+
+
+def erase_personal_data(
     store: Store,
     person: str,
     *,
@@ -223,40 +229,43 @@ def forget(
     other writers wait for some milliseconds at a time.
     """
     with store.read() as tx:
-        found = find_held(tx, person)
+        found = find_requests_of_person(tx, person)
         about = {
-            each for thread in found.closed for some in _chunks(thread) for each in _ids(tx, some)
+            each
+            for thread in found.closed_threads
+            for some in _split_into_chunks(thread)
+            for each in _list_request_plan_and_call_ids(tx, some)
         }
-        last = purge.last_delivery(tx)
+        last = purge.get_newest_delivery_seq(tx)
     emptied = 0
-    for pack in _packs(found.closed):
+    for pack in _group_into_batches(found.closed_threads):
         if is_over():
             break
         with store.write() as tx:
-            emptied += _empty(tx, pack, person, at, actor)
+            emptied += _empty_closed_threads(tx, pack, person, at, actor)
         time.sleep(BREATH)
     for after in range(0, last, purge.MANY):
         with store.write() as tx:
-            _empty_clicks(tx, person, about, after)
+            _erase_clicks(tx, person, about, after)
         time.sleep(BREATH)
     with store.write() as tx:
-        votes = _empty_rest(store, tx, person, about)
-        with_open = tuple(each[0] for each in found.open)
+        votes = _erase_notes_and_messages(store, tx, person, about)
+        with_open = tuple(each[0] for each in found.open_threads)
         said = {"person": person, "requests": emptied, "votes": votes, "open": len(with_open)}
-        trail.record(tx, FORGOTTEN, at=at, actor=actor, data=said)
-    store.shrink(is_over=is_over)
-    return ErasureResult(emptied, votes, with_open, found.sealed)
+        trail.record_event(tx, FORGOTTEN, at=at, actor=actor, data=said)
+    store.release_all_free_pages(is_over=is_over)
+    return ErasureResult(emptied, votes, with_open, found.sealed_row_count)
 
 
-def _ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
+def _list_request_plan_and_call_ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
     """Return these run ids, with the ids of their plans and calls."""
-    named = purge.ids_by_place(run_ids)
+    named = purge.build_run_id_parameters(run_ids)
     return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(_OF_RUNS, named)}
 
 
-def _empty_clicks(tx: Transaction, person: str, about: set[str], after: int) -> None:
+def _erase_clicks(tx: Transaction, person: str, about: set[str], after: int) -> None:
     """Erase this person's clicks and dialogs, and others' that concern the requests `about`."""
-    tx.overwrite()
+    tx.overwrite_erased_data()
     among = {"after_": after, "until_": after + purge.MANY}
     for seq, user, body in tx.execute(_CLICKS, among):
         if user == person or not about.isdisjoint(_AN_ID.findall(body)):
@@ -264,64 +273,64 @@ def _empty_clicks(tx: Transaction, person: str, about: set[str], after: int) -> 
             tx.execute(_PRIVATE, {"key_": f"private:{seq}"})
 
 
-def _empty_rest(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
+def _erase_notes_and_messages(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
     """Erase this person's delegation notes, private messages and vote reasons.
 
     Messages about their delegations or the requests `about` are deleted, too. Returns the number of
     votes.
     """
-    tx.overwrite()
+    tx.overwrite_erased_data()
     gave = set(tx.scalars(_GAVE, {"person_": person}))
     tx.execute(_GIVEN, {"person_": person})
     for seq, key, recipient, channel, body in tx.execute(_LINES):
         is_theirs = person in (recipient, channel) or not gave.isdisjoint(key.split(":"))
         if is_theirs or not about.isdisjoint(_AN_ID.findall(body)):
             tx.execute(_LINE, {"seq_": seq})
-    return _take_reasons(store, tx, person)
+    return _erase_vote_reasons(store, tx, person)
 
 
-def _empty(
+def _empty_closed_threads(
     tx: Transaction, threads: Iterable[Sequence[str]], person: str, at: datetime, actor: str
 ) -> int:
     """Empty the requests of those threads that are not open by now; return how many."""
-    run_ids = [each for thread in threads if not is_open(tx, thread) for each in thread]
+    run_ids = [each for thread in threads if not has_open_request(tx, thread) for each in thread]
     emptied = 0
-    for some in _chunks(run_ids):
-        named = purge.ids_by_place(some)
+    for some in _split_into_chunks(run_ids):
+        named = purge.build_run_id_parameters(some)
         fresh = tx.scalars(_UNPURGED, named)
-        purge.empty_requests(tx, some, at=at)
-        for grant in rows(tx, Grant, _REMEMBERED, person_=person, **named):
+        purge.empty_request_contents(tx, some, at=at)
+        for grant in fetch_rows(tx, Grant, _REMEMBERED, person_=person, **named):
             grants.revoke_grant(tx, grant.id, actor, at)
             tx.execute(_UNPINNED, {"id_": grant.id})
         for statement in _BESIDES:
             tx.execute(statement, named)
         if fresh:
             data = {"person": person, trail.PURGED_RUNS: fresh}
-            trail.record(tx, trail.PURGE, at=at, actor=actor, data=data)
+            trail.record_event(tx, trail.PURGE, at=at, actor=actor, data=data)
         emptied += len(fresh)
     return emptied
 
 
-def _take_reasons(store: Store, tx: Transaction, person: str) -> int:
+def _erase_vote_reasons(store: Store, tx: Transaction, person: str) -> int:
     """Erase the reasons of this person's votes; who voted, and how, stays. Return how many."""
     if not tx.scalar(_HAS_REASONS, {"person_": person}):
         return 0
-    with _unguarded(store, tx, "vote"):
+    with _without_update_trigger(store, tx, "vote"):
         return tx.execute(_REASONS, {"person_": person}).rowcount
 
 
 @contextmanager
-def _unguarded(store: Store, tx: Transaction, table: str) -> Iterator[None]:
+def _without_update_trigger(store: Store, tx: Transaction, table: str) -> Iterator[None]:
     """Drop the table's update trigger for the block, and restore it in the same transaction."""
     trigger = re.compile(rf"\b{table}_no_update\b")
-    for statement in filter(trigger.search, store.database.not_append_only()):
+    for statement in filter(trigger.search, store.database.list_drop_trigger_statements()):
         tx.exec_driver_sql(statement)
     yield
-    for statement in filter(trigger.search, store.database.append_only()):
+    for statement in filter(trigger.search, store.database.list_create_trigger_statements()):
         tx.exec_driver_sql(statement)
 
 
-def _together(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
+def _group_by_thread(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
     """Yield these requests, each with all others of its thread or its root request."""
     seen: set[str] = set()
     for run_id in run_ids:
@@ -343,7 +352,7 @@ def _together(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
         yield found
 
 
-def _packs(threads: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+def _group_into_batches(threads: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
     """Yield the threads in groups of at most a hundred requests; a longer thread is one group."""
     pack: list[Sequence[str]] = []
     for thread in threads:
@@ -355,7 +364,7 @@ def _packs(threads: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
         yield pack
 
 
-def _chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def _split_into_chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (run_ids[start : start + purge.SOME] for start in range(0, len(run_ids), purge.SOME))
 
 
@@ -364,7 +373,7 @@ _OF_RUN: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, A
 _OF_CALL: tuple[Any, ...] = (Revision, Vote, PersonAnswer, Attempt)
 
 
-def held_data(tx: Transaction, person: str) -> dict[str, Any]:
+def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     """Return what is held about this person (a Slack user id), as JSON types.
 
     `asked`: every row of the requests that they made, by table. `elsewhere`: rows of their own in
@@ -373,17 +382,22 @@ def held_data(tx: Transaction, person: str) -> dict[str, Any]:
     """
     mine = select(col(Run.id)).where(col(Run.requester) == person)
     calls = select(col(Call.id)).where(col(Call.run_id).in_(mine))
-    asked: dict[str, list[dict[str, Any]]] = {"run": _rows(tx, Run, col(Run.requester) == person)}
-    for model in _OF_RUN:
-        asked[_name(model)] = _rows(tx, model, col(model.run_id).in_(mine))
-    for model in _OF_CALL:
-        asked[_name(model)] = _rows(tx, model, col(model.call_id).in_(calls))
-    elsewhere = {
-        _name(model): _rows(tx, model, *where) for model, where in _own(person, mine, calls)
+    asked: dict[str, list[dict[str, Any]]] = {
+        "run": _fetch_rows_as_dicts(tx, Run, col(Run.requester) == person)
     }
-    threads = find_held(tx, person)
+    for model in _OF_RUN:
+        asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.run_id).in_(mine))
+    for model in _OF_CALL:
+        asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.call_id).in_(calls))
+    elsewhere = {
+        _table_name(model): _fetch_rows_as_dicts(tx, model, *where)
+        for model, where in _conditions_for_rows_elsewhere(person, mine, calls)
+    }
+    threads = find_requests_of_person(tx, person)
     own = {row["id"] for row in asked["run"]}
-    emptied = [each for thread in (*threads.closed, *threads.open) for each in thread]
+    emptied = [
+        each for thread in (*threads.closed_threads, *threads.open_threads) for each in thread
+    ]
     return {
         "asked": asked,
         "elsewhere": elsewhere,
@@ -391,7 +405,9 @@ def held_data(tx: Transaction, person: str) -> dict[str, Any]:
     }
 
 
-def _own(person: str, mine: Any, calls: Any) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
+def _conditions_for_rows_elsewhere(
+    person: str, mine: Any, calls: Any
+) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
     """Yield each table with the condition for the person's rows outside their own requests."""
     yield Vote, (col(Vote.person) == person, col(Vote.call_id).not_in(calls))
     yield (
@@ -399,7 +415,7 @@ def _own(person: str, mine: Any, calls: Any) -> Iterator[tuple[type[SQLModel], t
         (col(PersonAnswer.person) == person, col(PersonAnswer.call_id).not_in(calls)),
     )
     yield Revision, (col(Revision.author) == person, col(Revision.call_id).not_in(calls))
-    yield Delivery, (col(Delivery.user) == person, _not_in(col(Delivery.run_id), mine))
+    yield Delivery, (col(Delivery.user) == person, _null_or_not_in(col(Delivery.run_id), mine))
     quoted = col(Item.body).contains(f"(<@{person}>)")
     yield Item, (quoted, col(Item.run_id).not_in(mine))
     told = or_(col(Message.recipient) == person, col(Message.channel) == person)
@@ -410,14 +426,16 @@ def _own(person: str, mine: Any, calls: Any) -> Iterator[tuple[type[SQLModel], t
     yield Delegation, (or_(col(Delegation.giver) == person, col(Delegation.delegate) == person),)
     yield Grant, (or_(col(Grant.requester) == person, col(Grant.given_by) == person),)
     yield ClientKey, (col(ClientKey.person) == person,)
-    yield Contact, (col(Contact.person) == person,)
+    yield GreetedPerson, (col(GreetedPerson.person) == person,)
 
 
-def _not_in(column: Any, found: Any) -> ColumnElement[bool]:
+def _null_or_not_in(column: Any, found: Any) -> ColumnElement[bool]:
     return or_(column.is_(None), column.not_in(found))
 
 
-def _rows(tx: Transaction, model: type[SQLModel], *where: Any) -> list[dict[str, Any]]:
+def _fetch_rows_as_dicts(
+    tx: Transaction, model: type[SQLModel], *where: Any
+) -> list[dict[str, Any]]:
     """Return rows as dicts by column, ordered by primary key.
 
     Times are in the form 2026-11-24T22:00:00+00:00.
@@ -426,10 +444,10 @@ def _rows(tx: Transaction, model: type[SQLModel], *where: Any) -> list[dict[str,
     hidden = _SECRET.get(table.name, set())
     statement = select(model).where(*where).order_by(*table.primary_key.columns)
     found = tx.execute(statement)
-    return [_plain(dict(zip(found.columns, row, strict=True)), hidden) for row in found]
+    return [_to_json_row(dict(zip(found.columns, row, strict=True)), hidden) for row in found]
 
 
-def _plain(row: Mapping[str, Any], hidden: set[str]) -> dict[str, Any]:
+def _to_json_row(row: Mapping[str, Any], hidden: set[str]) -> dict[str, Any]:
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in row.items()
@@ -437,5 +455,5 @@ def _plain(row: Mapping[str, Any], hidden: set[str]) -> dict[str, Any]:
     }
 
 
-def _name(model: type[SQLModel]) -> str:
+def _table_name(model: type[SQLModel]) -> str:
     return str(model.__dict__["__table__"].name)

@@ -19,12 +19,20 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage.chain import Chain
+from storage.chain import AuditChain
 from storage.digest import KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
-from storage.postgres_session import LOCKS, MIGRATING, READ, SCHEMA, WRITE, ServerSession, connect
-from storage.transaction import Row, Trace, Transaction, driver_error
+from storage.postgres_session import (
+    LOCKS,
+    MIGRATING,
+    READ,
+    SCHEMA,
+    WRITE,
+    PostgresSession,
+    connect_session,
+)
+from storage.transaction import Row, Trace, Transaction, wrap_driver_error
 
 # A transaction on PostgreSQL. Whether it was committed is known even if the connection broke.
 
@@ -36,12 +44,12 @@ class PostgresTransaction(Transaction):
 
     def __init__(
         self,
-        session: ServerSession,
-        give_back: Callable[[ServerSession], None],
+        session: PostgresSession,
+        give_back: Callable[[PostgresSession], None],
         was_committed: Callable[[str], bool],
         dialect: Dialect,
         trace: Trace | None,
-        chain: Chain,
+        chain: AuditChain,
         *,
         writes: bool,
     ) -> None:
@@ -51,64 +59,64 @@ class PostgresTransaction(Transaction):
         """
         self._session, self._return, self._was_committed = session, give_back, was_committed
         self._changed = False
-        self._begin_with(session.raw, dialect, trace, chain, writes=writes, durable=True)
+        self._initialize(session.raw, dialect, trace, chain, writes=writes, durable=True)
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Return whether the transaction has changed any row."""
         return self._changed
 
-    def overwrite(self) -> None:
+    def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
 
-    def command(self, sql: str) -> None:
+    def run_transaction_command(self, sql: str) -> None:
         """Run COMMIT or ROLLBACK."""
         try:
             if sql == "COMMIT" and not self.writes:
-                self._session.end_reading()
+                self._session.commit_read_without_waiting()
             else:
-                self._session.end(sql)
+                self._session.end_transaction(sql)
         except psycopg.Error as error:
-            raise driver_error(error, self.dialect, sql, ()) from error
+            raise wrap_driver_error(error, self.dialect, sql, ()) from error
 
-    def _is_open(self) -> bool:
+    def _is_in_progress(self) -> bool:
         return self._session.status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
-    def _release(self) -> None:
+    def _release_connection(self) -> None:
         self._return(self._session)
 
-    def _fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
+    def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if type(values) is not list:  # somebody's own words
-            found, many = self._session.ask(sql, values or None)
+            found, many = self._session.run_psycopg_statement(sql, values or None)
         else:
             try:
-                found, many = self._session.run(sql, values)
+                found, many = self._session.run_statement(sql, values)
             except psycopg.DataError:
-                cleaned = _without_nul(values)
+                cleaned = _replace_nul_characters(values)
                 if cleaned == values:
                     raise
-                found, many = self._session.run(sql, cleaned)
+                found, many = self._session.run_statement(sql, cleaned)
         self._changed = self._changed or (self.writes and many > 0)
         return found, many
 
     def _commit(self) -> None:
         if self._session.status == TransactionStatus.INERROR:  # COMMIT would roll back, silently
-            self._undo()
+            self._roll_back()
             raise RuntimeError("a statement of this transaction had failed, and it went on")
         try:
             super()._commit()
         except DBAPIError:
             # the connection is gone: whether the server had heard, it alone knows
-            if not (self.writes and self._session.is_broken and self._stands()):
+            if not (self.writes and self._session.is_broken and self._was_committed_by_server()):
                 raise
             if self._trace is not None:
-                self._trace.committed(self)
+                self._trace.after_commit(self)
 
-    def _stands(self) -> bool:
+    def _was_committed_by_server(self) -> bool:
         return self._was_committed(self._session.number)
 
 
-def _without_nul(values: list[Any]) -> list[Any]:
+def _replace_nul_characters(values: list[Any]) -> list[Any]:
     """Return the values with NUL characters replaced: PostgreSQL cannot store them in text."""
     return [
         each.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(each, str) else each
@@ -121,27 +129,28 @@ def _without_nul(values: list[Any]) -> list[Any]:
 CHANGES = ("update", "delete", "truncate")
 
 
-def triggers_made() -> list[str]:
+def build_create_triggers() -> list[str]:
     """Return the DDL of the triggers that refuse update and delete, except for a purge."""
-    return [statement for table in APPEND_ONLY for statement in _made(table)]
+    return [statement for table in APPEND_ONLY for statement in _build_table_create_triggers(table)]
 
 
-def triggers_dropped() -> list[str]:
+def build_drop_triggers() -> list[str]:
     """Return the DDL that drops those triggers for the time of a migration."""
-    return [statement for table in APPEND_ONLY for statement in _dropped(table)]
+    return [statement for table in APPEND_ONLY for statement in _build_table_drop_triggers(table)]
 
 
-def _dropped(table: str) -> list[str]:
+def _build_table_drop_triggers(table: str) -> list[str]:
     return [f'DROP TRIGGER IF EXISTS {table}_no_{change} ON "{table}"' for change in CHANGES]
 
 
-def _made(table: str) -> list[str]:
+def _build_table_create_triggers(table: str) -> list[str]:
     refuse = f"RAISE EXCEPTION '{table} is append-only' USING ERRCODE = '23001'"
     function = f"{table}_append_only"
     return [
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql"
-        f" SET search_path TO {SCHEMA} AS $$ BEGIN {_purging(table)} {refuse}; END $$",
-        *_dropped(table),
+        f" SET search_path TO {SCHEMA} AS $$ BEGIN {_build_purge_exception(table)} {refuse}; END "
+        "$$",
+        *_build_table_drop_triggers(table),
         *(
             f"CREATE TRIGGER {table}_no_{change} BEFORE {change.upper()}"
             f' ON "{table}" FOR EACH {"STATEMENT" if change == "truncate" else "ROW"}'
@@ -151,7 +160,7 @@ def _made(table: str) -> list[str]:
     ]
 
 
-def _purging(table: str) -> str:
+def _build_purge_exception(table: str) -> str:
     """Return the trigger code that lets a purge change or delete rows of this table."""
     if table not in EMPTIED:
         return ""
@@ -175,8 +184,8 @@ DOUBT = 10.0  # seconds in which the fate of a commit is asked for
 class PostgresDatabase:
     """One database on a server, which any number of processes write to."""
 
-    shared = True
-    held = False  # no process has it alone
+    is_multi_process = True
+    has_exclusive_lock = False  # no process has it alone
 
     def __init__(self, url: URL, path: Path) -> None:
         """Set the address of the database; nothing is connected yet.
@@ -187,11 +196,11 @@ class PostgresDatabase:
         self._url = url
         self.path = path
         self.engine: Engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
-        event.listen(self.engine, "connect", _begin_session)
-        self._idle: list[ServerSession] = []
+        event.listen(self.engine, "connect", _set_search_path)
+        self._idle: list[PostgresSession] = []
 
     @property
-    def name(self) -> str:
+    def display_name(self) -> str:
         """Return the address without its password and options."""
         plain = self._url.set(drivername="postgresql", query={})
         return plain.render_as_string(hide_password=True)
@@ -201,114 +210,117 @@ class PostgresDatabase:
 
         Raises SchemaError if the server cannot be used.
         """
-        with self._session() as session:
-            found, _ = session.ask(
+        with self._temporary_session() as session:
+            found, _ = session.run_psycopg_statement(
                 "SELECT current_setting('server_version_num'), getdatabaseencoding()"
             )
             version, encoding = int(found[0][0]) // 10_000, found[0][1]
             if version < OLDEST:
                 raise SchemaError(
-                    f"{self.name} is PostgreSQL {version}; Countersign needs {OLDEST} or newer"
+                    f"{self.display_name} is PostgreSQL {version}; Countersign needs {OLDEST} or "
+                    "newer"
                 )
             if encoding != "UTF8":
-                raise SchemaError(f"{self.name} holds {encoding}; Countersign needs UTF8")
+                raise SchemaError(f"{self.display_name} holds {encoding}; Countersign needs UTF8")
 
-    def load_key(self) -> bytes:
+    def require_local_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""
         raise KeyFileError(
             "with PostgreSQL COUNTERSIGN_KEY must be set, the same for every process"
         )
 
-    def prepare(self) -> None:
+    def create_if_missing(self) -> None:
         """Create the schema if it does not exist."""
-        with self._session() as session:
-            if not session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,))[0]:
-                with self.migrating():
-                    session.do(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        with self._temporary_session() as session:
+            if not session.run_psycopg_statement(
+                "SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)
+            )[0]:
+                with self.migration_lock():
+                    session.run_long_statements(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
 
     @contextmanager
-    def migrating(self) -> Iterator[None]:
+    def migration_lock(self) -> Iterator[None]:
         """Hold the migration lock during the block; wait for it without a time limit."""
-        with self._session() as session:
-            session.do("SET lock_timeout TO 0; SET statement_timeout TO 0")
-            session.do(f"SELECT pg_advisory_lock({LOCKS}, {MIGRATING})")
+        with self._temporary_session() as session:
+            session.run_long_statements("SET lock_timeout TO 0; SET statement_timeout TO 0")
+            session.run_long_statements(f"SELECT pg_advisory_lock({LOCKS}, {MIGRATING})")
             try:
                 yield
             finally:
                 session.close()  # which gives the lock back, in whatever state it is
 
-    def lacks_table(self, error: Exception) -> bool:
+    def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether PostgreSQL's error is that a table does not exist."""
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
-    def copy_before(self, revision: str) -> None:
+    def copy_before_migration(self, revision: str) -> None:
         """Do nothing: a migration is one transaction, and backups are the server's task."""
 
-    def append_only(self) -> list[str]:
+    def list_create_trigger_statements(self) -> list[str]:
         """Return the DDL of the append-only triggers and their functions."""
-        return triggers_made()
+        return build_create_triggers()
 
-    def not_append_only(self) -> list[str]:
+    def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""
-        return triggers_dropped()
+        return build_drop_triggers()
 
-    def settle(self) -> None:
+    def finish_opening(self) -> None:
         """Do nothing: PostgreSQL needs no further step."""
 
-    def head_note(self, chain: Chain) -> None:
+    def build_head_file(self, chain: AuditChain) -> None:
         """Return None: a file on one machine could not follow what other machines write."""
 
-    def begin(
-        self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
+    def begin_transaction(
+        self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
         """Begin a transaction; one that `writes` waits for the other writers."""
-        session = self._begun(WRITE if writes else READ)
+        session = self._begin_on_free_session(WRITE if writes else READ)
         dialect = self.engine.dialect
         return PostgresTransaction(
-            session, self._give_back, self._was_committed, dialect, trace, chain, writes=writes
+            session, self._return_session, self._was_committed, dialect, trace, chain, writes=writes
         )
 
-    def _begun(self, begin: str) -> ServerSession:
+    def _begin_on_free_session(self, begin: str) -> PostgresSession:
         """Return a session with a begun transaction; skip those that the server ended."""
         while True:
             kept = bool(self._idle)
             try:
-                session = self._idle.pop() if kept else self._connected()
+                session = self._idle.pop() if kept else self._connect()
             except IndexError:  # another thread was faster
                 continue
             try:
-                session.begin(begin)
+                session.begin_transaction(begin)
             except psycopg.Error as error:
                 ended = session.is_broken
                 session.close()
                 if not (kept and ended):
-                    raise driver_error(error, self.engine.dialect, begin, ()) from error
+                    raise wrap_driver_error(error, self.engine.dialect, begin, ()) from error
             except BaseException:
                 session.close()
                 raise
             else:
                 return session
 
-    def _connected(self) -> ServerSession:
+    def _connect(self) -> PostgresSession:
         """Return a new session; DBAPIError if the server cannot be reached."""
         _, given = self.engine.dialect.create_connect_args(self._url)
         try:
-            return connect(**given)
+            return connect_session(**given)
         except psycopg.Error as error:
-            raise driver_error(error, self.engine.dialect, "connect", ()) from error
+            raise wrap_driver_error(error, self.engine.dialect, "connect", ()) from error
 
     @contextmanager
-    def _session(self) -> Iterator[ServerSession]:
+    def _temporary_session(self) -> Iterator[PostgresSession]:
         """Yield a new session outside a transaction, and close it at the end."""
-        session = self._connected()
+        session = self._connect()
         try:
             yield session
         except psycopg.Error as error:
-            raise driver_error(error, self.engine.dialect, "", ()) from error
+            raise wrap_driver_error(error, self.engine.dialect, "", ()) from error
         finally:
             session.close()
 
-    def _give_back(self, session: ServerSession) -> None:
+    def _return_session(self, session: PostgresSession) -> None:
         """Keep the session for the next transaction, or close it if it stopped during one."""
         if session.is_free:
             self._idle.append(session)
@@ -323,29 +335,31 @@ class PostgresDatabase:
         """
         until = time.monotonic() + DOUBT
         while True:
-            with suppress(DBAPIError), self._session() as session:
-                [[found]], _ = session.ask("SELECT pg_xact_status(%s::xid8)", (number,))
+            with suppress(DBAPIError), self._temporary_session() as session:
+                [[found]], _ = session.run_psycopg_statement(
+                    "SELECT pg_xact_status(%s::xid8)", (number,)
+                )
                 if found != "in progress":
                     return bool(found == "committed")
             if time.monotonic() > until:
                 return False
             time.sleep(0.1)
 
-    def give_back(self, tx: Transaction, spare: float) -> bool:
+    def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return False: the server vacuums by itself."""
         return False
 
-    def write_back(self) -> None:
+    def checkpoint_log(self) -> None:
         """Do nothing: the server manages its own log."""
 
-    def rewrite(self) -> str:
+    def vacuum_database(self) -> str:
         """Return "" and do nothing: the server vacuums by itself."""
         return ""
 
-    def sync(self) -> None:
+    def sync_commits(self) -> None:
         """Do nothing: every commit waits for the disk."""
 
-    def disconnect(self) -> None:
+    def close_idle_connections(self) -> None:
         """Close the idle sessions."""
         idle, self._idle = self._idle, []
         for session in idle:
@@ -353,10 +367,10 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close the idle sessions; no lock is held."""
-        self.disconnect()
+        self.close_idle_connections()
 
 
-def _begin_session(connection: psycopg.Connection[Any], _record: object) -> None:
+def _set_search_path(connection: psycopg.Connection[Any], _record: object) -> None:
     """Set the search path of SQLAlchemy's own connections, which migrations use."""
     connection.execute(f"SET search_path TO {SCHEMA}")
     connection.commit()

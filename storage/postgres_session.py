@@ -46,7 +46,7 @@ WRITE = (
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-class ServerSession:
+class PostgresSession:
     """One connection to the server, used by one thread at a time.
 
     Statements go directly to libpq through psycopg's wrapper, and values through its adapters: that
@@ -81,42 +81,44 @@ class ServerSession:
         """Return whether the connection is lost or closed."""
         return self._lost or self.raw.closed or self.raw.broken
 
-    def begin(self, sql: str) -> None:
+    def begin_transaction(self, sql: str) -> None:
         """Begin a transaction; set `number` if `sql` returns the transaction's number."""
         self._ending = False
-        found = self._rows(self._libpq.exec_(sql.encode()))[0]  # libpq reads the last end first
+        found = self._read_result(self._libpq.exec_(sql.encode()))[
+            0
+        ]  # libpq reads the last end first
         if found:
             (_, self.number) = found[0]
 
-    def end_reading(self) -> None:
+    def commit_read_without_waiting(self) -> None:
         """Send the COMMIT of a read-only transaction without waiting for the answer."""
         self._libpq.send_query(b"COMMIT")
         self._ending = True
 
-    def run(self, sql: str, values: list[Any]) -> tuple[list[Row], int]:
+    def run_statement(self, sql: str, values: list[Any]) -> tuple[list[Row], int]:
         """Run one statement with placeholders ($1); return its rows and how many it changed."""
         given: Any = self._adapter.dump_sequence(values, _AS_TEXT * len(values)) if values else ()
         name = self._prepared.get(sql)
         if name is None and sql in self._met and len(self._prepared) < PREPARED:
             name = f"own{len(self._prepared)}".encode()
-            self._rows(self._libpq.prepare(name, sql.encode()))
+            self._read_result(self._libpq.prepare(name, sql.encode()))
             self._prepared[sql] = name
         if name is not None:
-            return self._rows(self._libpq.exec_prepared(name, given))
+            return self._read_result(self._libpq.exec_prepared(name, given))
         if len(self._met) < MET:
             self._met.add(sql)
-        return self._rows(self._libpq.exec_params(sql.encode(), given))
+        return self._read_result(self._libpq.exec_params(sql.encode(), given))
 
-    def ask(self, sql: str, values: Any = None) -> tuple[list[Row], int]:
+    def run_psycopg_statement(self, sql: str, values: Any = None) -> tuple[list[Row], int]:
         """Run one statement in psycopg's style (%s); return its rows and how many it changed."""
         cursor = self.raw.execute(sql, values, prepare=False)
         return (cursor.fetchall() if cursor.description else []), cursor.rowcount
 
-    def end(self, sql: str) -> None:
+    def end_transaction(self, sql: str) -> None:
         """Run COMMIT or ROLLBACK."""
-        self._rows(self._libpq.exec_(sql.encode()))
+        self._read_result(self._libpq.exec_(sql.encode()))
 
-    def do(self, sql: str) -> None:
+    def run_long_statements(self, sql: str) -> None:
         """Run statements without values that may take long; an interrupt ends the wait."""
         self.raw.execute(sql, prepare=False)
 
@@ -125,7 +127,7 @@ class ServerSession:
         with suppress(psycopg.Error):
             self.raw.close()
 
-    def _rows(self, result: PGresult) -> tuple[list[Row], int]:
+    def _read_result(self, result: PGresult) -> tuple[list[Row], int]:
         """Return a result's rows and how many were changed; psycopg.Error for a failure."""
         status = result.status
         if status == ExecStatus.TUPLES_OK:
@@ -142,9 +144,9 @@ class ServerSession:
         raise error_from_result(result)
 
 
-def connect(**given: Any) -> ServerSession:
+def connect_session(**given: Any) -> PostgresSession:
     """Return a new session with the settings applied; psycopg.Error if that fails."""
     given = {**ON_THE_LINE, **given}
-    session = ServerSession(psycopg.connect(**given, autocommit=True))
-    session.do("; ".join(SETTINGS))
+    session = PostgresSession(psycopg.connect(**given, autocommit=True))
+    session.run_long_statements("; ".join(SETTINGS))
     return session

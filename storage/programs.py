@@ -12,10 +12,16 @@ from sqlalchemy import Index, and_, bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import calls, columns, inbox, runs, trail
-from storage.columns import Row, values
+from storage.columns import Row, get_column_values
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
-from storage.transaction import Transaction, first, insert_into, readable_rows, rows
+from storage.transaction import (
+    Transaction,
+    build_insert,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+)
 
 # API keys of programs: who answers for each, and what it may ask for. No secret is stored.
 
@@ -30,24 +36,26 @@ class ClientKey(Row, table=True):
     name: str  # of the program
     person: str  # Slack user id of who answers for it
     is_service: bool = False  # it may ask in the name of any colleague
-    tools: str = columns.text("[]")  # JSON: patterns of the tools and actions it may ask for
+    tools: str = columns.text_column("[]")  # JSON: patterns of the tools and actions it may ask for
     per_hour: int  # requests at most
     hash: str  # SHA-256 of its secret, in hex
-    webhook: str = columns.text("")  # the address that is told how its requests stand; "" for none
-    made_at: datetime = columns.time()
-    revoked_at: datetime | None = columns.time(nullable=True)
+    webhook: str = columns.text_column(
+        ""
+    )  # the address that is told how its requests stand; "" for none
+    made_at: datetime = columns.time_column()
+    revoked_at: datetime | None = columns.time_column(nullable=True)
 
     @property
-    def is_account(self) -> bool:
+    def is_bot_account(self) -> bool:
         """Return whether the key stands for the bot's own account, which asks at the socket."""
         return not self.name
 
     def may_ask_for(self, tool: str) -> bool:
         """Return whether one of the key's patterns matches the name of this tool or action."""
-        return any(fnmatchcase(tool, each) for each in self.patterns)
+        return any(fnmatchcase(tool, each) for each in self.tool_patterns)
 
     @property
-    def patterns(self) -> tuple[str, ...]:
+    def tool_patterns(self) -> tuple[str, ...]:
         """Return the patterns of what the key may ask for; `*` matches any letters."""
         return tuple(json.loads(self.tools))
 
@@ -59,13 +67,13 @@ class ClientKey(Row, table=True):
         if self.id == other.id:
             return True
         mine, theirs = (
-            (each.team, each.name, each.person, each.is_service, frozenset(each.patterns))
+            (each.team, each.name, each.person, each.is_service, frozenset(each.tool_patterns))
             for each in (self, other)
         )
         return mine == theirs
 
 
-def account_key(team: str) -> ClientKey:
+def build_account_key(team: str) -> ClientKey:
     """Return the key that represents the bot's own account: any tool, in any colleague's name.
 
     It is never stored, is good only for the socket beside the database, and has no secret.
@@ -106,59 +114,61 @@ _NAMED = (
 )
 
 
-def make_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
+def store_api_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
     """Store a new API key; False if its name has a valid key, unless `beside` allows a second one.
 
     `by`: who made it, for the audit. `beside`: accept the new key next to the old one if both have
     the same person and tools. A name whose key was revoked may be used again. Only a new key for
     the same person and tools can go on with the old one's requests.
     """
-    there = current_key(tx, row.team, row.name)
+    there = find_current_api_key(tx, row.team, row.name)
     if there is not None and not (beside and row.is_successor_of(there)):
         return False
-    tx.execute(insert_into(ClientKey), values(row))
+    tx.execute(build_insert(ClientKey), get_column_values(row))
     data = {
         "key": row.id,
         "name": row.name,
         "person": row.person,
         "service": row.is_service,
-        "tools": list(row.patterns),
+        "tools": list(row.tool_patterns),
         "per_hour": row.per_hour,
         "webhook": row.webhook,
     }
-    trail.record(tx, "key.made", at=row.made_at, actor=by, data=data)
+    trail.record_event(tx, "key.made", at=row.made_at, actor=by, data=data)
     return True
 
 
-def get_key(tx: Transaction, key_id: str) -> ClientKey | None:
+def find_api_key(tx: Transaction, key_id: str) -> ClientKey | None:
     """Return the key with that id, revoked or not; None if there is none."""
-    return first(tx, ClientKey, _GET, id_=key_id)
+    return fetch_first_row(tx, ClientKey, _GET, id_=key_id)
 
 
-def current_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
+def find_current_api_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
     """Return the newest valid key of that name; None if there is none."""
-    return first(tx, ClientKey, _NAMED, team_=team, name_=name)
+    return fetch_first_row(tx, ClientKey, _NAMED, team_=team, name_=name)
 
 
-def key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
+def find_api_key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
     """Return the newest key of that name made at or before `at`; None if there is none."""
-    return first(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
+    return fetch_first_row(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
 
 
-def all_keys(tx: Transaction) -> list[ClientKey]:
+def list_api_keys(tx: Transaction) -> list[ClientKey]:
     """Return all keys, oldest first, including revoked ones."""
-    return rows(tx, ClientKey, _EVERY)
+    return fetch_rows(tx, ClientKey, _EVERY)
 
 
-def revoke_key(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
+def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
     """Revoke the key with that id, or all valid keys of that name; False if there is none."""
-    one = get_key(tx, name.removeprefix("csk_").removesuffix("_…"))
+    one = find_api_key(tx, name.removeprefix("csk_").removesuffix("_…"))
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
-    found = found or rows(tx, ClientKey, _NAMED, team_=team, name_=name)
+    found = found or fetch_rows(tx, ClientKey, _NAMED, team_=team, name_=name)
     for each in found:
         mine = (col(ClientKey.id) == each.id, col(ClientKey.revoked_at).is_(None))
         tx.execute(update(ClientKey).where(*mine).values(revoked_at=at))
-        trail.record(tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name})
+        trail.record_event(
+            tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name}
+        )
     return bool(found)
 
 
@@ -197,8 +207,8 @@ def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, acto
         return False
     data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
     about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record(tx, "call.claimed", at=at, actor=actor, data=data, **about)
-    runs.free_if_decided(tx, call.run_id, at=at, actor=actor)
+    trail.record_event(tx, "call.claimed", at=at, actor=actor, data=data, **about)
+    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return True
 
 
@@ -208,12 +218,12 @@ def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) 
     return tx.execute(_RENEW, given).rowcount == 1
 
 
-def lapsed_claims(tx: Transaction, now: datetime) -> list[Call]:
+def list_calls_with_lapsed_claim(tx: Transaction, now: datetime) -> list[Call]:
     """Return the claimed calls whose program has not reported before the lease expired."""
-    return readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
+    return fetch_readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
 
 
-def next_claim_lapse(tx: Transaction) -> datetime | None:
+def find_next_claim_lapse(tx: Transaction) -> datetime | None:
     """Return when the next claim's lease expires; None if no call is claimed and running."""
     found: datetime | None = tx.scalar(_NEXT)
     return found
@@ -222,7 +232,7 @@ def next_claim_lapse(tx: Transaction) -> datetime | None:
 HOUR = timedelta(hours=1)  # in which the requests of one key are counted
 ASKED_BY = "key"  # in what is stored of a request: the id of the key
 OVER = (RunStatus.COMPLETED, RunStatus.CANCELLED)
-Mark = tuple[Any, ...]  # is another whenever the request stands otherwise
+StatusFingerprint = tuple[Any, ...]  # is another whenever the request stands otherwise
 _ASKED = (
     select(col(Run.created_at))
     .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
@@ -261,18 +271,18 @@ _MARK = (
 )
 
 
-def delivery_key(client: str, key: str) -> str:
+def build_delivery_key(client: str, key: str) -> str:
     """Return the delivery key for a request that this client sent with its own idempotency key."""
     return f"program@{client}:{key}" if client else f"program:{key}"
 
 
-def has_asked(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
+def has_sent_request(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
     """Return whether this client has sent a request with this idempotency key.
 
     `while_open`: only count a request that is not over.
     """
-    found = inbox.find(tx, delivery_key(client, key))
-    return found is not None and not (while_open and _is_over(tx, found.run_id))
+    found = inbox.find_delivery(tx, build_delivery_key(client, key))
+    return found is not None and not (while_open and _is_request_over(tx, found.run_id))
 
 
 def release_delivery_key(tx: Transaction, name: str) -> None:
@@ -280,33 +290,35 @@ def release_delivery_key(tx: Transaction, name: str) -> None:
 
     The delivery stays, under another key.
     """
-    found = inbox.find(tx, name)
-    if found is not None and _is_over(tx, found.run_id):
+    found = inbox.find_delivery(tx, name)
+    if found is not None and _is_request_over(tx, found.run_id):
         tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name} {found.seq}"})
 
 
-def _is_over(tx: Transaction, run_id: str | None) -> bool:
+def _is_request_over(tx: Transaction, run_id: str | None) -> bool:
     """Return whether a request has ended, apart from people resolving an UNKNOWN call."""
-    found = calls.of_run(tx, run_id or "")
+    found = calls.list_calls_of_run(tx, run_id or "")
     if found:
         return all(each.status in CALL_FINAL or each.status is CallStatus.UNKNOWN for each in found)
-    run = runs.get(tx, run_id or "")
+    run = runs.find_run(tx, run_id or "")
     return run is None or run.status in OVER
 
 
-def request_with_key(tx: Transaction, key: ClientKey, idempotency: str) -> str | None:
+def find_request_by_idempotency_key(
+    tx: Transaction, key: ClientKey, idempotency: str
+) -> str | None:
     """Return the id of this key's request with that idempotency key; None if there is none."""
-    found = inbox.find(tx, delivery_key(key.name, idempotency))
-    run = runs.get(tx, found.run_id) if found is not None and found.run_id else None
-    return run.id if run is not None and belongs_to(tx, run, key) else None
+    found = inbox.find_delivery(tx, build_delivery_key(key.name, idempotency))
+    run = runs.find_run(tx, found.run_id) if found is not None and found.run_id else None
+    return run.id if run is not None and is_request_of_key(tx, run, key) else None
 
 
-def first_question_of(tx: Transaction, run_id: str) -> Delivery | None:
+def find_first_program_delivery(tx: Transaction, run_id: str) -> Delivery | None:
     """Return the delivery with which a program started this request; None if no program did."""
-    return first(tx, Delivery, _BEGAN_WITH, run_=run_id)
+    return fetch_first_row(tx, Delivery, _BEGAN_WITH, run_=run_id)
 
 
-def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
+def is_request_of_key(tx: Transaction, run: Run, key: ClientKey) -> bool:
     """Return whether this key, or one that it succeeds, made the request.
 
     The request's first delivery names the key. An older or purged one does not; then the key that
@@ -314,19 +326,19 @@ def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
     """
     if (run.source, run.client, run.team) != (RunSource.PROGRAM, key.name, key.team):
         return False
-    if key.is_account:
+    if key.is_bot_account:
         return True
-    delivery = first_question_of(tx, run.id)
+    delivery = find_first_program_delivery(tx, run.id)
     requests_of_key = json.loads(delivery.body).get(ASKED_BY) if delivery else None
     asker = (
-        get_key(tx, requests_of_key)
+        find_api_key(tx, requests_of_key)
         if requests_of_key
-        else key_at(tx, run.team, run.client, run.created_at)
+        else find_api_key_at(tx, run.team, run.client, run.created_at)
     )
     return asker is not None and key.is_successor_of(asker)
 
 
-def requests_of_key(
+def list_requests_of_key(
     tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
 ) -> list[tuple[Run, bool]]:
     """Return up to `most` requests of this key's name, newest first, before that time and id.
@@ -335,10 +347,12 @@ def requests_of_key(
     """
     at, run_id = before
     values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": most}
-    return [(run, belongs_to(tx, run, key)) for run in rows(tx, Run, _OF_CLIENT, **values)]
+    return [
+        (run, is_request_of_key(tx, run, key)) for run in fetch_rows(tx, Run, _OF_CLIENT, **values)
+    ]
 
 
-def time_of_earlier_request(
+def find_time_of_earlier_request(
     tx: Transaction, client: str, number: int, since: datetime
 ) -> datetime | None:
     """Return when this client made the `number`-th newest request; None if not after `since`."""
@@ -347,6 +361,8 @@ def time_of_earlier_request(
     return found
 
 
-def status_marks(tx: Transaction, run_ids: Iterable[str]) -> Mapping[str, Mark]:
+def get_status_fingerprints(
+    tx: Transaction, run_ids: Iterable[str]
+) -> Mapping[str, StatusFingerprint]:
     """Return for each run id a tuple that changes whenever the request's status changes."""
     return {each: tuple(tx.execute(_MARK, {"run_": each})) for each in run_ids}

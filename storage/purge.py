@@ -44,7 +44,7 @@ from storage.models import (
     Run,
 )
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
-from storage.transaction import Transaction, rows
+from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 
 SOME = 100  # requests that are emptied in one transaction
@@ -159,7 +159,9 @@ _OLD_PRIVATE = delete(Message).where(
 )
 
 
-def due_requests(tx: Transaction, before: datetime, after: str = "", most: int = SOME) -> list[str]:
+def list_requests_to_purge(
+    tx: Transaction, before: datetime, after: str = "", most: int = SOME
+) -> list[str]:
     """Return ids of requests with nothing open and no change in their thread since `before`.
 
     At most `most`, in order, beginning after the id `after`.
@@ -171,51 +173,53 @@ def purge_requests(
     tx: Transaction, run_ids: Iterable[str], before: datetime, *, at: datetime, actor: str
 ) -> list[Run]:
     """Empty these requests (SOME at most), with one audit row; return those that were still due."""
-    found = rows(tx, Run, _STILL_DUE, before_=before, **ids_by_place(run_ids))
+    found = fetch_rows(tx, Run, _STILL_DUE, before_=before, **build_run_id_parameters(run_ids))
     if found:
         ids = [run.id for run in found]
-        empty_requests(tx, ids, at=at)
-        places = ids_by_place(ids)
+        empty_request_contents(tx, ids, at=at)
+        places = build_run_id_parameters(ids)
         for statement in _DELETE:
             tx.execute(statement, places)
         data = {"older_than": before.isoformat(), trail.PURGED_RUNS: ids}
-        trail.record(tx, trail.PURGE, at=at, actor=actor, data=data)
+        trail.record_event(tx, trail.PURGE, at=at, actor=actor, data=data)
     return found
 
 
-def empty_requests(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
+def empty_request_contents(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
     """Mark these requests (SOME at most) as purged and empty them; the caller writes the audit."""
-    tx.overwrite()
-    places = ids_by_place(run_ids)
+    tx.overwrite_erased_data()
+    places = build_run_id_parameters(run_ids)
     tx.execute(_MARK, {**places, "at_": at})
     for statement in _EMPTY:
         tx.execute(statement, places)
 
 
-def last_delivery(tx: Transaction) -> int:
+def get_newest_delivery_seq(tx: Transaction) -> int:
     """Return the `seq` of the newest delivery; 0 if there is none."""
     return int(tx.scalar(_LAST))
 
 
-def purge_clicks(tx: Transaction, before: datetime, after: int = 0, most: int = MANY) -> int:
+def purge_old_deliveries(
+    tx: Transaction, before: datetime, after: int = 0, most: int = MANY
+) -> int:
     """Delete old clicks, dialogs and events, and empty old messages that started no request.
 
     Considers the deliveries before `before` with the next `most` numbers after `after`. Returns how
     many were changed.
     """
-    tx.overwrite()
+    tx.overwrite_erased_data()
     given = {"before_": before, "after_": after, "until_": after + most}
     tx.execute(_OLD_PRIVATE, given)
     return sum(tx.execute(each, given).rowcount for each in (_OLD_CLICKS, _OLD_WORDS))
 
 
-def purge_delegations(tx: Transaction, before: datetime) -> None:
+def erase_old_delegation_notes(tx: Transaction, before: datetime) -> None:
     """Erase the givers' notes of delegations that had ended by then."""
-    tx.overwrite()
+    tx.overwrite_erased_data()
     tx.execute(_OLD_DELEGATIONS, {"before_": before})
 
 
-def ids_by_place(run_ids: Iterable[str]) -> Mapping[str, str]:
+def build_run_id_parameters(run_ids: Iterable[str]) -> Mapping[str, str]:
     """Return the ids by the statement's parameter names; unused ones get a value that is no id."""
     given = dict.fromkeys((each.key for each in RUNS), "-")
     return given | {f"run_{number}": each for number, each in enumerate(run_ids)}

@@ -15,13 +15,13 @@ from sqlalchemy import Table, delete, select
 from sqlmodel import Field, SQLModel, col
 
 from storage import columns
-from storage.chain import Chain, Head
-from storage.columns import Row, values
+from storage.chain import AuditChain, AuditHead
+from storage.columns import Row, get_column_values
 from storage.delegations import Delegation as Delegation
-from storage.inbox import Contact as Contact
+from storage.inbox import GreetedPerson as GreetedPerson
 from storage.programs import ClientKey as ClientKey
 from storage.replicas import ChannelQueue, Pause, Replica
-from storage.transaction import Transaction, driver_error, first, insert_into
+from storage.transaction import Transaction, build_insert, fetch_first_row, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
@@ -33,33 +33,37 @@ class CopyNote(Row, table=True):
 
     __tablename__ = "copied"
     seq: int | None = Field(default=None, primary_key=True)
-    at: datetime = columns.time()
+    at: datetime = columns.time_column()
     why: str  # in which way, for people
     version: str = ""  # of Countersign, which made it
     key_id: str = ""  # of the key that its audit goes on under
     head_seq: int = 0  # how far the audit had come
     head_hash: str = ""
-    counts: str = columns.text("{}")  # JSON: how many rows, by table
-    problems: str = columns.text("[]")  # JSON: what of the record was not sound when it was copied
+    counts: str = columns.text_column("{}")  # JSON: how many rows, by table
+    problems: str = columns.text_column(
+        "[]"
+    )  # JSON: what of the record was not sound when it was copied
     seal: str = ""  # over all that; "" where it says only why
-    signing_key: str = columns.text("")  # the key itself, where somebody wanted it in the copy
+    signing_key: str = columns.text_column(
+        ""
+    )  # the key itself, where somebody wanted it in the copy
 
     @property
-    def head(self) -> Head:
+    def audit_head(self) -> AuditHead:
         """Return the audit's head at the time of the copy."""
-        return Head(self.head_seq, self.head_hash)
+        return AuditHead(self.head_seq, self.head_hash)
 
     @property
-    def known(self) -> list[str]:
+    def known_problems(self) -> list[str]:
         """Return the problems that the record had when it was copied."""
         found: list[str] = json.loads(self.problems)
         return found
 
-    def is_sealed_by(self, chain: Chain) -> bool:
+    def has_valid_seal(self, chain: AuditChain) -> bool:
         """Return whether the note is unchanged, judged by its seal and the keys of `chain`."""
-        return self.seal == _seal(self, chain.of(self.key_id) or chain)
+        return self.seal == _compute_seal(self, chain.find_chain_by_key_id(self.key_id) or chain)
 
-    def missing(self, counts: Mapping[str, int]) -> str:
+    def describe_missing_rows(self, counts: Mapping[str, int]) -> str:
         """Return which tables do not have the recorded number of rows; "" if all do."""
         due: dict[str, int] = json.loads(self.counts)
         there = {name: counts.get(name, 0) for name in due}
@@ -74,15 +78,15 @@ class CopyNote(Row, table=True):
 _FIRST = select(CopyNote).order_by(col(CopyNote.seq)).limit(1)
 
 
-def read_copy_note(tx: Transaction) -> CopyNote | None:
+def find_copy_note(tx: Transaction) -> CopyNote | None:
     """Return the record's copy note; None if it is not a copy."""
-    return first(tx, CopyNote, _FIRST)
+    return fetch_first_row(tx, CopyNote, _FIRST)
 
 
-def write_copy_note(tx: Transaction, row: CopyNote) -> None:
+def replace_copy_note(tx: Transaction, row: CopyNote) -> None:
     """Store this as the record's only copy note."""
     delete_copy_note(tx)
-    tx.execute(insert_into(CopyNote), values(row))
+    tx.execute(build_insert(CopyNote), get_column_values(row))
 
 
 def delete_copy_note(tx: Transaction) -> bool:
@@ -90,13 +94,13 @@ def delete_copy_note(tx: Transaction) -> bool:
     return tx.execute(delete(CopyNote)).rowcount > 0
 
 
-def sealed_copy(row: CopyNote, chain: Chain) -> CopyNote:
+def seal_copy_note(row: CopyNote, chain: AuditChain) -> CopyNote:
     """Return the note with its seal, made with the key of `chain`."""
-    mine = columns.altered_row(row, key_id=chain.key_id)
-    return columns.altered_row(mine, seal=_seal(mine, chain))
+    mine = columns.copy_row_with_changes(row, key_id=chain.key_id)
+    return columns.copy_row_with_changes(mine, seal=_compute_seal(mine, chain))
 
 
-def _seal(row: CopyNote, chain: Chain) -> str:
+def _compute_seal(row: CopyNote, chain: AuditChain) -> str:
     said = (row.at.isoformat(), row.why, row.version, row.counts, row.problems)
     return chain.sign("copied", *said, row.head_seq, row.head_hash)
 
@@ -108,18 +112,18 @@ NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text t
 _APART = {str(each.__tablename__) for each in (CopyNote, ChannelQueue, Pause, Replica)}
 
 
-class LostRowsError(Exception):
+class UnreadableRowsError(Exception):
     """Raised when rows to be copied cannot be read; it names the table and the reason."""
 
 
-def record_tables() -> list[Table]:
+def list_record_tables() -> list[Table]:
     """Return the tables that make up the record, each after those that it refers to."""
     return [each for each in SQLModel.metadata.sorted_tables if each.name not in _APART]
 
 
-def counts(tx: Transaction) -> dict[str, int]:
+def count_rows_by_table(tx: Transaction) -> dict[str, int]:
     """Return the number of rows in each table of the record."""
-    return {each.name: _count(tx, each) for each in record_tables()}
+    return {each.name: _count_rows(tx, each) for each in list_record_tables()}
 
 
 def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
@@ -130,19 +134,19 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
     """
     found = {}
     for tx in (source, target):
-        _take_time(tx)
-    for table in record_tables():
-        found[table.name] = _count(source, table)
-        _insert(target, table, _rows(source, table))
-        there = _count(target, table)
+        _lift_time_limits(tx)
+    for table in list_record_tables():
+        found[table.name] = _count_rows(source, table)
+        _insert_rows(target, table, _read_all_rows(source, table))
+        there = _count_rows(target, table)
         if there != found[table.name]:
             raise ValueError(f"{there} of {found[table.name]} rows arrived in {table.name}")
     if target.dialect.name != "sqlite":
-        _count_on(target)
+        _advance_sequences(target)
     return found
 
 
-def _take_time(tx: Transaction) -> None:
+def _lift_time_limits(tx: Transaction) -> None:
     """Lift the server's time limits for this transaction."""
     if tx.dialect.name != "sqlite":
         for limit in ("statement_timeout", "lock_timeout"):
@@ -150,24 +154,24 @@ def _take_time(tx: Transaction) -> None:
         tx.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}'")
 
 
-def _count(tx: Transaction, table: Table) -> int:
-    sql = f"SELECT count(*) FROM {_named(tx, table.name)}"  # noqa: S608 # our own names
+def _count_rows(tx: Transaction, table: Table) -> int:
+    sql = f"SELECT count(*) FROM {_quote_name(tx, table.name)}"  # noqa: S608 # our own names
     return int(tx.exec_driver_sql(sql).scalar())
 
 
-def _named(tx: Transaction, name: str) -> str:
+def _quote_name(tx: Transaction, name: str) -> str:
     return str(tx.dialect.identifier_preparer.quote(name))
 
 
-def _columns(tx: Transaction, table: Table) -> str:
-    return ", ".join(_named(tx, each.name) for each in table.columns)
+def _list_quoted_columns(tx: Transaction, table: Table) -> str:
+    return ", ".join(_quote_name(tx, each.name) for each in table.columns)
 
 
-def _rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
+def _read_all_rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
     """Yield every row in the order of the primary key, read a few thousand at a time."""
-    key = ", ".join(_named(tx, each.name) for each in table.primary_key.columns)
-    where = f"{_named(tx, table.name)} ORDER BY {key}"
-    sql = f"SELECT {_columns(tx, table)} FROM {where}"  # noqa: S608 # our own names
+    key = ", ".join(_quote_name(tx, each.name) for each in table.primary_key.columns)
+    where = f"{_quote_name(tx, table.name)} ORDER BY {key}"
+    sql = f"SELECT {_list_quoted_columns(tx, table)} FROM {where}"  # noqa: S608 # our own names
     base: Any = tx.dialect.loaded_dbapi.Error
     try:
         if tx.dialect.name == "sqlite":
@@ -178,12 +182,12 @@ def _rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
                 cursor.execute(sql)
                 yield from cursor
     except base as error:
-        raise LostRowsError(f"{table.name}: {error}") from error
+        raise UnreadableRowsError(f"{table.name}: {error}") from error
 
 
-def _insert(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+def _insert_rows(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> None:
     base: Any = tx.dialect.loaded_dbapi.Error
-    into = f"{_named(tx, table.name)} ({_columns(tx, table)})"
+    into = f"{_quote_name(tx, table.name)} ({_list_quoted_columns(tx, table)})"
     try:
         if tx.dialect.name == "sqlite":
             sql = f"INSERT INTO {into} VALUES ({', '.join('?' for _ in table.columns)})"  # noqa: S608 # our own names
@@ -192,21 +196,21 @@ def _insert(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> Non
         sql = f"COPY {into} FROM STDIN"
         with tx.raw.cursor() as cursor, cursor.copy(sql) as copy:
             for row in rows:
-                copy.write_row([_without_nul(each) for each in row])
+                copy.write_row([_replace_nul_characters(each) for each in row])
     except base as error:
-        raise driver_error(error, tx.dialect, sql, ()) from error
+        raise wrap_driver_error(error, tx.dialect, sql, ()) from error
 
 
-def _without_nul(value: Any) -> Any:
+def _replace_nul_characters(value: Any) -> Any:
     """Return the value with NUL characters replaced; only free text can contain them."""
     return value.replace(NUL, INSTEAD) if isinstance(value, str) and NUL in value else value
 
 
-def _count_on(tx: Transaction) -> None:
+def _advance_sequences(tx: Transaction) -> None:
     """Set each sequence to continue after the last copied number."""
-    for table in record_tables():
+    for table in list_record_tables():
         if "seq" in table.columns:
-            name = _named(tx, table.name)
+            name = _quote_name(tx, table.name)
             tx.exec_driver_sql(
                 f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), max(seq))"  # noqa: S608 # our own names
                 f" FROM {name} HAVING max(seq) IS NOT NULL"

@@ -18,24 +18,24 @@ from storage import columns
 from storage.columns import Row
 from storage.models import Audit, Delivery
 from storage.states import DeliveryKind
-from storage.transaction import Transaction, insert_of, readable_rows
+from storage.transaction import Transaction, fetch_readable_rows, get_dialect_insert
 
 # The newest time in the database: time continues from there even if a clock is set back.
 
 LOOKED_AT = 1000  # rows of a kind, newest first: a clock that was set back left some out of order
 
 
-def _newest_of(seq: Any, at: Any) -> Select[Any]:
+def _build_newest_time_query(seq: Any, at: Any) -> Select[Any]:
     """Return a query for the newest time among the last rows of one table."""
     last = select(at.label("at")).order_by(seq.desc()).limit(LOOKED_AT).subquery()
     return select(func.max(last.c.at))
 
 
-_AUDITED = _newest_of(col(Audit.seq), col(Audit.at))
-_DELIVERED = _newest_of(col(Delivery.seq), col(Delivery.received_at))
+_AUDITED = _build_newest_time_query(col(Audit.seq), col(Audit.at))
+_DELIVERED = _build_newest_time_query(col(Delivery.seq), col(Delivery.received_at))
 
 
-def newest_moment(tx: Transaction) -> datetime | None:
+def find_newest_stored_time(tx: Transaction) -> datetime | None:
     """Return the time of the newest audit row or delivery; None if there is none.
 
     Every action is in the audit, and everything that arrived is in the inbox.
@@ -52,7 +52,7 @@ class Replica(Row, table=True):
 
     __tablename__ = "replica"
     id: str = Field(primary_key=True)
-    until: datetime = columns.time()
+    until: datetime = columns.time_column()
 
 
 class ChannelQueue(Row, table=True):
@@ -69,7 +69,7 @@ class Pause(Row, table=True):
     __tablename__ = "pause"
     method: str = Field(primary_key=True)
     channel: str = Field(default="", primary_key=True)  # "": all
-    until: datetime = columns.time()
+    until: datetime = columns.time_column()
 
 
 _BEATS = select(col(Replica.id), col(Replica.until))
@@ -94,16 +94,16 @@ _EVENTS = (
 
 
 @cache
-def _beat(dialect: str) -> Any:
+def _build_heartbeat_upsert(dialect: str) -> Any:
     """Return the upsert of a replica's heartbeat; built once for each kind of database."""
-    made = insert_of(dialect)(Replica).values(id=bindparam("id"), until=bindparam("until"))
+    made = get_dialect_insert(dialect)(Replica).values(id=bindparam("id"), until=bindparam("until"))
     return made.on_conflict_do_update(index_elements=["id"], set_={"until": made.excluded.until})
 
 
 @cache
-def _take(dialect: str) -> Any:
+def _build_channel_queue_upsert(dialect: str) -> Any:
     """Return the upsert that takes a channel queue whose replica is unknown or may be replaced."""
-    made = insert_of(dialect)(ChannelQueue).values(
+    made = get_dialect_insert(dialect)(ChannelQueue).values(
         channel=bindparam("channel"), replica=bindparam("replica")
     )
     free = (
@@ -117,10 +117,10 @@ def _take(dialect: str) -> Any:
 
 
 @cache
-def _pause(dialect: str) -> Any:
+def _build_pause_upsert(dialect: str) -> Any:
     """Return the upsert of a pause; the longer of two holds."""
     names = ("method", "channel", "until")
-    made = insert_of(dialect)(Pause).values(**{name: bindparam(name) for name in names})
+    made = get_dialect_insert(dialect)(Pause).values(**{name: bindparam(name) for name in names})
     return made.on_conflict_do_update(
         index_elements=["method", "channel"],
         set_={"until": made.excluded.until},
@@ -128,37 +128,37 @@ def _pause(dialect: str) -> Any:
     )
 
 
-def heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
+def store_heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
     """Record that this replica is alive until then."""
-    tx.execute(_beat(tx.dialect.name), {"id": replica, "until": until})
+    tx.execute(_build_heartbeat_upsert(tx.dialect.name), {"id": replica, "until": until})
 
 
-def leave_replicas(tx: Transaction, replica: str) -> None:
+def remove_replica(tx: Transaction, replica: str) -> None:
     """Remove this replica, and free its channel queues."""
     tx.execute(_MINE, {"replica_": replica})
     tx.execute(_GONE, {"replica_": replica})
 
 
-def tidy(tx: Transaction, now: datetime, gone: Collection[str]) -> None:
+def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, gone: Collection[str]) -> None:
     """Delete the replicas in `gone`, and the pauses that are over."""
     for replica in gone:
         tx.execute(_GONE, {"replica_": replica})
     tx.execute(_PAUSED_BEFORE, {"now_": now})
 
 
-def alive_replicas(tx: Transaction, now: datetime) -> set[str]:
+def list_alive_replicas(tx: Transaction, now: datetime) -> set[str]:
     """Return the ids of the replicas whose heartbeat is still valid."""
     return set(tx.scalars(_ALIVE, {"now_": now}))
 
 
-def latest_heartbeats(tx: Transaction) -> dict[str, datetime]:
+def get_latest_heartbeats(tx: Transaction) -> dict[str, datetime]:
     """Return for each replica until when its latest heartbeat is valid."""
     return dict(tuple(row) for row in tx.execute(_BEATS))
 
 
-def senders(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
+def get_senders_by_channel(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
     """Return the replica that sends to each channel, without unknown ones and `gone` ones."""
-    living = latest_heartbeats(tx).keys() - set(gone)
+    living = get_latest_heartbeats(tx).keys() - set(gone)
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
@@ -170,7 +170,7 @@ def take_channel_queue(tx: Transaction, channel: str, replica: str, gone: Collec
     holder = tx.scalar(_HOLDER, {"channel_": channel})
     instead = holder if holder in gone else replica  # by the time it is taken another may have it
     given = {"channel": channel, "replica": replica, "instead_": instead}
-    return tx.execute(_take(tx.dialect.name), given).rowcount == 1
+    return tx.execute(_build_channel_queue_upsert(tx.dialect.name), given).rowcount == 1
 
 
 def give_up_channel_queue(tx: Transaction, channel: str, replica: str) -> None:
@@ -178,22 +178,24 @@ def give_up_channel_queue(tx: Transaction, channel: str, replica: str) -> None:
     tx.execute(_GIVEN_UP, {"channel_": channel, "replica_": replica})
 
 
-def pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
+def store_slack_pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
     """Store until when Slack must not be asked with this method; the longer of two pauses holds."""
-    tx.execute(_pause(tx.dialect.name), {"method": method, "channel": channel, "until": until})
+    tx.execute(
+        _build_pause_upsert(tx.dialect.name), {"method": method, "channel": channel, "until": until}
+    )
 
 
-def pauses(tx: Transaction, now: datetime) -> PauseEnds:
+def get_slack_pause_ends(tx: Transaction, now: datetime) -> PauseEnds:
     """Return the end of each pause that is not over, by method and channel."""
     found = tx.execute(_PAUSES, {"now_": now})
     return {(method, channel): until for method, channel, until in found}
 
 
-def newest(tx: Transaction) -> int:
+def get_newest_delivery_seq(tx: Transaction) -> int:
     """Return the `seq` of the newest delivery; 0 if there is none."""
     return int(tx.scalar(_NEWEST) or 0)
 
 
-def events_after(tx: Transaction, seq: int) -> list[Delivery]:
+def list_slack_events_after(tx: Transaction, seq: int) -> list[Delivery]:
     """Return Slack's events about people, groups and channels stored after that delivery."""
-    return readable_rows(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)

@@ -13,7 +13,7 @@ from sqlmodel import col
 from storage import calls, runs, sub_agents
 from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
-from storage.transaction import Transaction, first, readable_rows, rows
+from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, fetch_rows
 
 # Queries for the Home tab: a workspace's waiting calls, one person's recent requests.
 
@@ -35,7 +35,7 @@ _HOME_CHANNEL = col(Run.channel).concat(
 )  # else SQLite may look through everybody's requests in it
 
 
-def _recent(*where: ColumnElement[bool]) -> Select[Any]:
+def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
     """Return a query for a person's newest requests.
 
     A request that has not changed since a moment was not made since then: so the `most_` that
@@ -49,11 +49,11 @@ def _recent(*where: ColumnElement[bool]) -> Select[Any]:
     return found.order_by(col(Run.created_at).desc()).limit(bindparam("most_"))
 
 
-_OF_LATE = _recent(*_HOME_MINE)
-_OF_LATE_IN = _recent(*_HOME_MINE, bindparam("channel_") == _HOME_CHANNEL)
+_OF_LATE = _build_recent_requests_query(*_HOME_MINE)
+_OF_LATE_IN = _build_recent_requests_query(*_HOME_MINE, bindparam("channel_") == _HOME_CHANNEL)
 
 
-def waiting_calls(
+def list_waiting_calls(
     tx: Transaction, team: str, at: datetime, most: int, status: CallStatus = CallStatus.PENDING
 ) -> list[Call]:
     """Return a workspace's calls that wait for people at that moment, earliest deadline first.
@@ -62,10 +62,10 @@ def waiting_calls(
     person has to report.
     """
     given = {"team_": team, "at_": at, "most_": most, "status_": status}
-    return readable_rows(tx, Call, col(Call.id), _WAITING, **given)
+    return fetch_readable_rows(tx, Call, col(Call.id), _WAITING, **given)
 
 
-def recent_requests(
+def list_recent_requests(
     tx: Transaction, team: str, person: str, most: int, channel: str = ""
 ) -> list[Run]:
     """Return up to `most` of a person's newest requests; `channel`: of that channel only.
@@ -74,8 +74,8 @@ def recent_requests(
     """
     given = {"team_": team, "person_": person, "most_": most}
     if channel:
-        return readable_rows(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
-    return readable_rows(tx, Run, col(Run.id), _OF_LATE, **given)
+        return fetch_readable_rows(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
+    return fetch_readable_rows(tx, Run, col(Run.id), _OF_LATE, **given)
 
 
 LOOKED_AT = 100  # of a person's newest votes, and of the requests of theirs that moved last
@@ -119,24 +119,28 @@ _IN_CHANNEL = bindparam("channel_") == _CHANNEL
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _DecidedCallQueries:
     """The queries for one kind of a person's decisions.
 
     One finds them among the newest rows, one tells whether there are more, and one finds all since
     the earliest time that the last wanted one can have.
     """
 
-    newest: Select[Any]
-    more: Select[Any]
-    all: Select[Any]
+    newest_query: Select[Any]
+    has_more_query: Select[Any]
+    all_query: Select[Any]
 
-    def within(self) -> _Search:
+    def limit_to_channel(self) -> _DecidedCallQueries:
         """Return the same queries limited to one channel."""
-        return _Search(self.newest.where(_IN_CHANNEL), self.more, self.all.where(_IN_CHANNEL))
+        return _DecidedCallQueries(
+            self.newest_query.where(_IN_CHANNEL),
+            self.has_more_query,
+            self.all_query.where(_IN_CHANNEL),
+        )
 
 
 _SEARCHES = (
-    _Search(
+    _DecidedCallQueries(
         _DECIDED.where(or_(col(Run.id).in_(_MOVED), _MINE_OPEN)),
         _MOVED.offset(LOOKED_AT).limit(1),
         _DECIDED.where(
@@ -147,14 +151,14 @@ _SEARCHES = (
             ),
         ),
     ),
-    _Search(
+    _DecidedCallQueries(
         _DECIDED.where(_SAME_TEAM, col(Call.id).in_(_VOTED)),
         _VOTED.offset(LOOKED_AT).limit(1),
         # everybody's, the newest first, until there are enough
         _DECIDED.where(_LATER, _SAME_TEAM, _HAS_VOTED),
     ),
 )
-_SEARCHES_IN = tuple(each.within() for each in _SEARCHES)
+_SEARCHES_IN = tuple(each.limit_to_channel() for each in _SEARCHES)
 _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
@@ -167,7 +171,7 @@ _BY_DIGEST = (
 )
 
 
-def decided_calls(
+def list_decided_calls(
     tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
 ) -> list[Call]:
     """Return the calls decided since then by this person or on their requests, newest first.
@@ -178,34 +182,42 @@ def decided_calls(
     given |= {"channel_": channel} if channel else {}
     found: dict[str, Call] = {}
     for search in _SEARCHES_IN if channel else _SEARCHES:
-        newest = readable_rows(tx, Call, col(Call.id), search.newest, **given)
-        if tx.execute(search.more, given):
+        newest = fetch_readable_rows(tx, Call, col(Call.id), search.newest_query, **given)
+        if tx.execute(search.has_more_query, given):
             last = newest[-1].decided_at if len(newest) == most else since
-            newest = readable_rows(tx, Call, col(Call.id), search.all, **given, at_least_=last)
+            newest = fetch_readable_rows(
+                tx, Call, col(Call.id), search.all_query, **given, at_least_=last
+            )
         found |= {call.id: call for call in newest}
     return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
 
 
-def request_by_id(tx: Transaction, team: str, text: str) -> Run | None:
+def find_request_by_id_or_digest(tx: Transaction, team: str, text: str) -> Run | None:
     """Return the root request of the run or call with this id or digest ("#1a2b3c4d"), or None."""
-    run = runs.get(tx, text)
-    call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
-    run = runs.get(tx, call.run_id) if call else run
-    return sub_agents.root_run(tx, run) if run is not None and run.team == team else None
+    run = runs.find_run(tx, text)
+    call = (
+        None
+        if run
+        else calls.find_call(tx, text) or _find_call_by_digest(tx, team, text.removeprefix("#"))
+    )
+    run = runs.find_run(tx, call.run_id) if call else run
+    return sub_agents.get_root_run(tx, run) if run is not None and run.team == team else None
 
 
-def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
+def _find_call_by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
     """Return the one call whose digest begins with this text; None if there are none or several."""
     if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
         return None
     # "g" comes after every digit of a fingerprint
-    found = rows(tx, Call, _BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g")
+    found = fetch_rows(tx, Call, _BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g")
     return found[0] if len(found) == 1 else None
 
 
-def at(tx: Transaction, team: str, channel: str, ts: str, thread_ts: str) -> Run | None:
+def find_request_of_message(
+    tx: Transaction, team: str, channel: str, ts: str, thread_ts: str
+) -> Run | None:
     """Return the request that a message belongs to: the one it is about, else any in its thread."""
-    message = first(tx, Message, _AT, ts_=ts, channel_=channel)
-    run = runs.get(tx, message.run_id) if message and message.run_id else None
-    run = run or runs.in_thread(tx, team, channel, thread_ts)
-    return sub_agents.root_run(tx, run) if run is not None and run.team == team else None
+    message = fetch_first_row(tx, Message, _AT, ts_=ts, channel_=channel)
+    run = runs.find_run(tx, message.run_id) if message and message.run_id else None
+    run = run or runs.find_newest_run_in_thread(tx, team, channel, thread_ts)
+    return sub_agents.get_root_run(tx, run) if run is not None and run.team == team else None

@@ -29,10 +29,10 @@ from sqlmodel import col
 
 from storage import calls, moves, transcripts
 from storage.calls import UNFINISHED
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import PURGED, Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, first, insert_into, readable_rows
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_readable_rows
 
 # Runs that a worker may take, with the facts that decide whose turn it is. Reads only.
 
@@ -45,11 +45,13 @@ class ReadyRun:
 
     run_id: str
     requester: Requester
-    decided: bool  # what comes next in it is a call that people approved, and not the model
-    begun: bool = False  # it has been worked on before
+    has_approved_call: (
+        bool  # what comes next in it is a call that people approved, and not the model
+    )
+    was_worked_on: bool = False  # it has been worked on before
 
 
-def _has_open(which: ColumnElement[bool]) -> ColumnElement[bool]:
+def _open_call_condition(which: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition that an unanswered plan of the run has a call that meets `which`."""
     ready_runs = select(col(Call.id)).join(Plan, col(Plan.id) == col(Call.plan_id))
     return ready_runs.where(
@@ -63,7 +65,7 @@ _CLIENT = case((col(Run.source) == RunSource.RUN, col(_ROOT.client)), else_=col(
 # what is asked amid a call has a worker wait for it, who runs what was approved
 _DECIDED = or_(
     col(Run.source) == RunSource.SERVER,
-    and_(_has_open(calls.GOES_AHEAD), ~_has_open(calls.HOLDS_UP)),
+    and_(_open_call_condition(calls.GOES_AHEAD), ~_open_call_condition(calls.HOLDS_UP)),
 )
 _READY_RUNS = (
     select(
@@ -82,19 +84,19 @@ _LONG_READY = _READY_RUNS.where(col(Run.updated_at) <= bindparam("before_"))
 _ONE_READY = _READY_RUNS.where(col(Run.id) == bindparam("id_"))
 
 
-def ready_runs(tx: Transaction, before: datetime | None = None) -> list[ReadyRun]:
+def list_ready_runs(tx: Transaction, before: datetime | None = None) -> list[ReadyRun]:
     """Return the runs a worker may take, oldest first; `before`: only those ready since then."""
     if before is None:
-        return _ready_of(tx, _READY_RUNS, {})
-    return _ready_of(tx, _LONG_READY, {"before_": before})
+        return _fetch_ready_runs(tx, _READY_RUNS, {})
+    return _fetch_ready_runs(tx, _LONG_READY, {"before_": before})
 
 
-def ready_run(tx: Transaction, run_id: str) -> list[ReadyRun]:
+def list_ready_run_by_id(tx: Transaction, run_id: str) -> list[ReadyRun]:
     """Return the run in a list if a worker may take it, else an empty list."""
-    return _ready_of(tx, _ONE_READY, {"id_": run_id})
+    return _fetch_ready_runs(tx, _ONE_READY, {"id_": run_id})
 
 
-def _ready_of(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[ReadyRun]:
+def _fetch_ready_runs(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[ReadyRun]:
     return [
         ReadyRun(str(run_id), (team, person, client or ""), bool(decided), bool(fence))
         for run_id, team, person, client, decided, fence in tx.execute(statement, given)
@@ -104,7 +106,7 @@ def _ready_of(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[Re
 # How much a requester has asked recently: the basis of limits.
 
 
-def recent_runs_of(also: ColumnElement[bool]) -> ColumnElement[bool]:
+def build_recent_runs_condition(also: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition for a requester's runs that changed after `since_` or meet `also`.
 
     The requester is repeated on each side of the OR so that SQLite can use an index for each.
@@ -128,7 +130,7 @@ _ASKED_SINCE = (
     select(col(Call.asked_at))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
-    .where(recent_runs_of(col(Run.status).in_(UNFINISHED)))
+    .where(build_recent_runs_condition(col(Run.status).in_(UNFINISHED)))
     .where(col(Call.asked_at) > bindparam("since_"), ~_BY_KEY)
     .order_by(col(Call.asked_at).desc())
     .limit(1)
@@ -136,12 +138,12 @@ _ASKED_SINCE = (
 )
 
 
-def count_pending_of(tx: Transaction, team: str, requester: str) -> int:
+def count_pending_calls_of_requester(tx: Transaction, team: str, requester: str) -> int:
     """Return how many of this requester's calls are pending, without those asked with API keys."""
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
-def time_of_earlier_question(
+def find_time_of_earlier_question(
     tx: Transaction, team: str, requester: str, number: int, since: datetime
 ) -> datetime | None:
     """Return when people were asked about a requester's call, `number` before the newest one.
@@ -192,7 +194,7 @@ _BEGUN_IN = (
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
-    recent_runs_of(col(Run.status) == RunStatus.RUNNING),
+    build_recent_runs_condition(col(Run.status) == RunStatus.RUNNING),
 )
 _SAID = ~col(Item.body).startswith(transcripts.BEGINS)  # no stand-in for what was said
 _TRANSCRIPT = (
@@ -244,7 +246,7 @@ _COUNT_TURN = (
 
 
 @cache
-def _columns(names: tuple[str, ...]) -> Update:
+def _build_column_update(names: tuple[str, ...]) -> Update:
     """Return the update that writes these columns of one run; built once."""
     return (
         update(Run)
@@ -253,23 +255,23 @@ def _columns(names: tuple[str, ...]) -> Update:
     )
 
 
-def get(tx: Transaction, run_id: str) -> Run | None:
+def find_run(tx: Transaction, run_id: str) -> Run | None:
     """Return the run with that id, or None."""
-    return first(tx, Run, _GET, id_=run_id)
+    return fetch_first_row(tx, Run, _GET, id_=run_id)
 
 
-def is_requester(tx: Transaction, run_id: str, person: str) -> bool:
+def is_requester_of_run(tx: Transaction, run_id: str, person: str) -> bool:
     """Return whether this person is the run's requester."""
-    run = get(tx, run_id)
+    run = find_run(tx, run_id)
     return run is not None and run.requester == person
 
 
-def ready_run_ids(tx: Transaction) -> list[str]:
+def list_ready_run_ids(tx: Transaction) -> list[str]:
     """Return the ids of the runs a worker may take, oldest first."""
     return list(tx.scalars(_READY))
 
 
-def set_root(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
+def set_request_thread(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
     """Set the thread of a request that had none, also for its sub-agents; False if it has one.
 
     From now on a worker may take the runs.
@@ -280,12 +282,14 @@ def set_root(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
     return bool(found)
 
 
-def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
+def find_newest_run_in_thread(
+    tx: Transaction, team: str, channel: str, thread_ts: str
+) -> Run | None:
     """Return the newest run of a thread, of any status, ignoring sub-agents' runs; or None."""
-    return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
+    return fetch_first_row(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
 
 
-def run_begun_in(
+def find_newest_run_of_person_in_thread(
     tx: Transaction, team: str, channel: str, thread_ts: str, requester: str
 ) -> Run | None:
     """Return the newest run that this person's messages in a thread belong to; or None.
@@ -293,68 +297,70 @@ def run_begun_in(
     The run itself may go on in another place.
     """
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    return first(tx, Run, _BEGUN_IN, **given, requester_=requester)
+    return fetch_first_row(tx, Run, _BEGUN_IN, **given, requester_=requester)
 
 
-def is_open(run: Run | None) -> bool:
+def is_run_open(run: Run | None) -> bool:
     """Return whether the run exists and is READY, RUNNING or WAITING."""
     return run is not None and run.status in RUN_OPEN
 
 
-def is_form(run: Run | None) -> bool:
+def is_run_without_model(run: Run | None) -> bool:
     """Return whether no model proposes the run's calls: a form, program or server asked."""
     return run is not None and run.source not in MODELLED
 
 
-def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
+def claim_run(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
     """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
-    return moves.claim(tx, run_id, at=now, lease_until=lease_until)
+    return moves.claim_run(tx, run_id, at=now, lease_until=lease_until)
 
 
-def held_by(tx: Transaction, run_id: str, fence: int) -> Run:
-    """Return the run if it still has this fence; raise moves.FencedError otherwise."""
-    run = get(tx, run_id)
+def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
+    """Return the run if it still has this fence; raise moves.StaleFenceError otherwise."""
+    run = find_run(tx, run_id)
     if run is None or run.fence != fence:
-        raise moves.FencedError(run_id)
+        raise moves.StaleFenceError(run_id)
     return run
 
 
-def unfinished(tx: Transaction) -> list[Run]:
+def list_unfinished_runs(tx: Transaction) -> list[Run]:
     """Return the runs that are open or FAILED."""
     where = col(Run.status).in_(calls.UNFINISHED)
-    return readable_rows(tx, Run, col(Run.id), select(Run).where(where))
+    return fetch_readable_rows(tx, Run, col(Run.id), select(Run).where(where))
 
 
-def set_counters(tx: Transaction, run: Run, **columns: int) -> None:
+def update_run_counters(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
-    tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
+    tx.execute(_build_column_update(tuple(columns)), {"id_": run.id, **columns})
 
 
-def reword(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
+def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
     """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
     now |= {} if text is None else {ts: text}
-    tx.execute(_columns(("reworded",)), {"id_": run.id, "reworded": json.dumps(now)})
+    tx.execute(_build_column_update(("reworded",)), {"id_": run.id, "reworded": json.dumps(now)})
 
 
-def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int) -> Run | None:
+def add_turn_to_counters(
+    tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int
+) -> Run | None:
     """Add a turn to a run that is RUNNING under its fence; return the row, None otherwise.
 
     A sub-agent's turn also counts for its request.
     """
     used = {"tokens_": tokens, "calls_": calls, "cards_": cards}
-    counted = first(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
+    counted = fetch_first_row(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
     if counted is not None and counted.parent_call:  # one budget for all of its request
         tx.execute(_COUNT_IN_ROOT, {"id_": counted.root_id, **used})
     return counted
 
 
-def count_tokens(tx: Transaction, run: Run, tokens: int) -> None:
+def add_used_tokens(tx: Transaction, run: Run, tokens: int) -> None:
     """Add tokens used outside a turn to the run; a sub-agent's also to its request."""
     tx.execute(_SPEND, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
 
 
-def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
+def sum_tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
     """Return the total tokens of this requester's runs that changed after `since`.
 
     Each such run counts with all its tokens; RUNNING ones always count.
@@ -365,14 +371,16 @@ def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
     )
 
 
-def append(tx: Transaction, run: Run, body: dict[str, Any], *, at: datetime) -> None:
+def append_transcript_item(
+    tx: Transaction, run: Run, body: dict[str, Any], *, at: datetime
+) -> None:
     """Append one item to the run's transcript, as the model sends or sees it."""
     text = json.dumps(body, ensure_ascii=False)
     row = Item(run_id=run.id, turn=run.turns, body=text, created_at=at)
-    tx.execute(insert_into(Item), values(row))
+    tx.execute(build_insert(Item), get_column_values(row))
 
 
-def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
+def list_transcript_items(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     """Return every item of the run's thread, in order; a sub-agent has its own transcript."""
     given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
     found = tx.scalars(_TRANSCRIPT, {**given, "parent_call_": run.parent_call})
@@ -381,36 +389,40 @@ def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     return items
 
 
-def read_messages(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
+def list_user_messages_until(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
     """Return the user messages among the run's items that were stored by `until`, in order."""
     return [json.loads(body) for body in tx.scalars(_HEARD, {"id_": run_id, "until_": until})]
 
 
-def is_unanswered(tx: Transaction, run_id: str) -> bool:
+def needs_model_answer(tx: Transaction, run_id: str) -> bool:
     """Return whether the newest item of the run is a person's message or a tool's output."""
     newest = tx.scalar(_NEWEST, {"id_": run_id})
     item = json.loads(newest) if newest else {}
     return item.get("role") == "user" or item.get("type") == "function_call_output"
 
 
-def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime) -> bool:
+def close_plan_if_all_final(
+    tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
+) -> bool:
     """Append one output for each call of an open plan, in the model's order, once all are settled.
 
     `found`: the plan's calls as they are now. False if there are none or some are not settled.
     """
-    if not found or not all(calls.is_settled(call) for call in found):
+    if not found or not all(calls.has_final_outcome(call) for call in found):
         return False
     for call in found:
         about = {"call_id": call.provider_id}
-        if is_form(run):  # no model proposed it: it enters with its end
-            current = calls.revision(tx, call.id, call.revision)
+        if is_run_without_model(run):  # no model proposed it: it enters with its end
+            current = calls.find_revision(tx, call.id, call.revision)
             given = {"name": call.tool, "arguments": current.arguments if current else "{}"}
-            append(tx, run, {"type": "function_call", **about, **given}, at=at)
-        append(tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at)
+            append_transcript_item(tx, run, {"type": "function_call", **about, **given}, at=at)
+        append_transcript_item(
+            tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at
+        )
     calls.mark_plan_answered(tx, found[0].plan_id)
     return True
 
 
-def free_if_decided(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
+def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """Change a run from WAITING to READY if none of its calls holds it up; True if it changed."""
-    return moves.free_run(tx, run_id, at=at, actor=actor)
+    return moves.resume_run_if_unblocked(tx, run_id, at=at, actor=actor)

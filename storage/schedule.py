@@ -10,7 +10,7 @@ from sqlmodel import col
 
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN, CallStatus, DeliveryStatus, RunStatus
-from storage.transaction import Transaction, readable_rows
+from storage.transaction import Transaction, fetch_readable_rows
 
 # How much is waiting now, and since when: for the metrics.
 
@@ -80,36 +80,36 @@ _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
 )
 
 
-def due_calls(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
+def list_due_call_ids(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
     """Return (call id, plan id) of calls whose deadline is at or before `horizon`, earliest first.
 
     Rows with unreadable other columns are included.
     """
-    nearest = next_deadline(tx)
+    nearest = find_next_deadline(tx)
     if nearest is None or nearest > horizon:
         return []
     found = tx.execute(_DUE, {"nearest": nearest, "horizon": horizon})
     return [(call_id, plan_id) for call_id, plan_id in found]
 
 
-def next_deadline(tx: Transaction) -> datetime | None:
+def find_next_deadline(tx: Transaction) -> datetime | None:
     """Return the nearest deadline of a call that waits for people; None if there is none."""
     moments = [tx.scalar(_NEXT_DEADLINE, {"status_": each}) for each in _STATUSES]
     return min((each for each in moments if each is not None), default=None)
 
 
-def calls_to_notify(tx: Transaction, now: datetime) -> list[Call]:
+def list_calls_to_notify_about(tx: Transaction, now: datetime) -> list[Call]:
     """Return up to 100 pending calls about which people must be notified, longest due first."""
-    return readable_rows(tx, Call, col(Call.id), _TO_TELL, now_=now)
+    return fetch_readable_rows(tx, Call, col(Call.id), _TO_TELL, now_=now)
 
 
-def next_notification(tx: Transaction) -> datetime | None:
+def find_next_notification_time(tx: Transaction) -> datetime | None:
     """Return when people next have to be notified about a pending call; None if never."""
     found: datetime | None = tx.scalar(_NEXT_TELLING)
     return found
 
 
-def mark_notified(
+def mark_people_notified(
     tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
 ) -> bool:
     """Record that people were notified about a call; False if it has changed meanwhile."""

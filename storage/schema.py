@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 # The shape of a database: its tables, columns, indexes and triggers, as text by name.
 
-Shape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
+SchemaShape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
 TOLD = 3  # differences that are named
 
 
-class Readable(Protocol):
+class SqlReader(Protocol):
     """An object that can run a query: a transaction, or a wrapped driver connection."""
 
     def exec_driver_sql(self, sql: str) -> list[Row]:
@@ -74,16 +74,16 @@ _POSTGRESQL = (
 _QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
-def shape_of(asked: Readable, dialect: str) -> Shape:
+def read_schema_shape(asked: SqlReader, dialect: str) -> SchemaShape:
     """Return the shape of a database: each table's columns, indexes and triggers by name."""
-    found: Shape = {}
+    found: SchemaShape = {}
     for query in _QUERIES[dialect]:
         for name, table, like in asked.exec_driver_sql(query):
             found[name] = f"{table}: {' '.join(like.replace('countersign.', '').split())}"
     return found
 
 
-def statements_of_revision(revision: str, scripts: Path = SCRIPTS) -> list[str]:
+def load_schema_ddl(revision: str, scripts: Path = SCRIPTS) -> list[str]:
     """Return the DDL that creates an empty SQLite database of that revision; [] if not stored."""
     path = scripts / "shapes" / f"{revision}.sqlite.sql"
     if not path.exists():
@@ -91,26 +91,26 @@ def statements_of_revision(revision: str, scripts: Path = SCRIPTS) -> list[str]:
     return [each.strip() for each in path.read_text("utf-8").split("\n;\n") if each.strip()]
 
 
-def stored_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> Shape | None:
+def load_expected_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> SchemaShape | None:
     """Return the shape that a database of that revision should have; None if it is not stored."""
     if dialect == "sqlite":
-        made = statements_of_revision(revision, scripts)
-        return _made_by(made) if made else None
+        made = load_schema_ddl(revision, scripts)
+        return _read_shape_of_ddl(made) if made else None
     path = scripts / "shapes" / f"{revision}.{dialect}.json"
     if not path.exists():
         return None
-    shape: Shape = json.loads(path.read_text("utf-8"))
+    shape: SchemaShape = json.loads(path.read_text("utf-8"))
     return shape
 
 
-def _made_by(made: list[str]) -> Shape:
+def _read_shape_of_ddl(made: list[str]) -> SchemaShape:
     with closing(sqlite3.connect(":memory:")) as raw:
         for each in made:
             raw.execute(each)
-        return shape_of(_Raw(raw), "sqlite")
+        return read_schema_shape(_DriverReader(raw), "sqlite")
 
 
-class _Raw:
+class _DriverReader:
     """A driver connection with the query method of a transaction."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
@@ -121,26 +121,28 @@ class _Raw:
         return self._raw.execute(sql).fetchall()
 
 
-def differences(found: Shape, due: Shape) -> list[str]:
+def describe_shape_differences(found: SchemaShape, due: SchemaShape) -> list[str]:
     """Return a phrase for each difference between the shape found and the one due; [] if equal."""
-    tables = {_table(said) for said in due.values()}
+    tables = {_extract_table_name(said) for said in due.values()}
     lost = {each for each in tables if f"table {each}" not in found}
     told = [f"table {each} is missing" for each in sorted(lost)]
     for name, like in due.items():
-        if _table(like) not in lost and found.get(name) != like:
+        if _extract_table_name(like) not in lost and found.get(name) != like:
             told.append(f"{name} is {'missing' if name not in found else 'another one'}")
-    strange = [name for name in found if name not in due and _table(found[name]) in tables]
+    strange = [
+        name for name in found if name not in due and _extract_table_name(found[name]) in tables
+    ]
     return told + [f"{name} is not Countersign's" for name in strange]
 
 
-def _table(said: str) -> str:
+def _extract_table_name(said: str) -> str:
     return said.partition(":")[0]
 
 
-def shape_complaint(
+def describe_schema_mismatch(
     name: str,
     revision: str | None,
-    asked: Readable,
+    asked: SqlReader,
     dialect: str,
     scripts: Path = SCRIPTS,
     *,
@@ -151,21 +153,25 @@ def shape_complaint(
     Also a complaint: it has Countersign's tables and names no revision. With `reading` only the
     columns are compared.
     """
-    if revision is not None and dialect == "sqlite" and _is_as_made(asked, revision, scripts):
+    if (
+        revision is not None
+        and dialect == "sqlite"
+        and _is_identical_to_ddl(asked, revision, scripts)
+    ):
         return ""
     due, found = (
-        stored_shape(revision or newest(scripts), dialect, scripts),
-        shape_of(asked, dialect),
+        load_expected_shape(revision or newest(scripts), dialect, scripts),
+        read_schema_shape(asked, dialect),
     )
     if due is None:
         return ""
     if reading:
-        due, found = _read(due), _read(found)
+        due, found = _select_tables_and_columns(due), _select_tables_and_columns(found)
     if revision is None:
         ours = [each for each in due if each.startswith("table ") and each in found]
         wrong = "it has tables of Countersign's and does not say of which schema" if ours else ""
     else:
-        wrong = _in_words(differences(found, due))
+        wrong = _format_differences(describe_shape_differences(found, due))
         wrong = wrong and f"it says that its schema is {revision}, but {wrong}"
     if not wrong:
         return ""
@@ -176,13 +182,13 @@ def shape_complaint(
     )
 
 
-def _is_as_made(asked: Readable, revision: str, scripts: Path) -> bool:
+def _is_identical_to_ddl(asked: SqlReader, revision: str, scripts: Path) -> bool:
     """Return whether a file's schema is word for word the DDL of that revision.
 
     Then there are no differences to be searched for, which would take ten times as long at each
     start.
     """
-    made = {" ".join(each.split()) for each in statements_of_revision(revision, scripts)}
+    made = {" ".join(each.split()) for each in load_schema_ddl(revision, scripts)}
     found = asked.exec_driver_sql(
         "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
     )
@@ -191,24 +197,24 @@ def _is_as_made(asked: Readable, revision: str, scripts: Path) -> bool:
     return bool(made) and {sql for table, sql in there if table in ours} == made
 
 
-def _in_words(odd: list[str]) -> str:
+def _format_differences(odd: list[str]) -> str:
     more = len(odd) - TOLD
     return ", ".join(odd[:TOLD]) + (f", and {more} more like that" if more > 0 else "")
 
 
-def _read(shape: Shape) -> Shape:
+def _select_tables_and_columns(shape: SchemaShape) -> SchemaShape:
     return {name: like for name, like in shape.items() if name.startswith(("table ", "column "))}
 
 
-def restore_triggers(raw: sqlite3.Connection, revision: str) -> None:
+def create_missing_triggers(raw: sqlite3.Connection, revision: str) -> None:
     """Create the triggers of that revision that are missing in a copy whose rows are checked."""
     there = {str(name) for (name,) in raw.execute("SELECT name FROM sqlite_master")}
-    for each in statements_of_revision(revision):
+    for each in load_schema_ddl(revision):
         if each.startswith("CREATE TRIGGER ") and each.split()[2] not in there:
             raw.execute(each)
 
 
-def upgrade(database: Backend, current: str | None, scripts: Path, newest: str) -> None:
+def upgrade_schema(database: Backend, current: str | None, scripts: Path, newest: str) -> None:
     """Migrate a database from revision `current` (None: empty) to `newest` of `scripts`.
 
     A database with a revision is copied first, if its backend keeps such copies.
@@ -219,9 +225,9 @@ def upgrade(database: Backend, current: str | None, scripts: Path, newest: str) 
     config = Config()
     config.set_main_option("script_location", str(scripts))
     if current is not None:
-        database.copy_before(newest)
+        database.copy_before_migration(newest)
     config.attributes["engine"] = database.engine
-    config.attributes["beforehand"] = database.not_append_only()
+    config.attributes["beforehand"] = database.list_drop_trigger_statements()
     # a table that was made anew has lost its triggers
-    config.attributes["afterwards"] = database.append_only()
+    config.attributes["afterwards"] = database.list_create_trigger_statements()
     command.upgrade(config, newest)

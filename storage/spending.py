@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Attempt, Call, Revision, Run
 from storage.states import CallStatus
-from storage.transaction import Transaction, insert_into
+from storage.transaction import Transaction, build_insert
 
 C = CallStatus
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -87,7 +87,7 @@ def counted_calls(
     itself. `beside`: a call about to run; it does not count against itself, nor does an open one
     made after it.
     """
-    for _, counts in attempts(tx, team, requester, tool):
+    for _, counts in attempts_of_tool(tx, team, requester, tool):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
@@ -100,7 +100,7 @@ def counted_calls(
         yield CountedCall(ended, arguments)
 
 
-def attempts(
+def attempts_of_tool(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, CountedCall]]:
     """Yield (call id, counted call) for each start that may have had its effect, in order.
@@ -113,7 +113,7 @@ def attempts(
         yield call_id, CountedCall(at, arguments)
 
 
-def keep_attempt(tx: Transaction, call: Call, at: datetime) -> None:
+def insert_attempt(tx: Transaction, call: Call, at: datetime) -> None:
     """Store that this call may have had its effect, so that it counts whatever its outcome."""
     row = Attempt(call_id=call.id, revision=call.revision, at=at)
-    tx.execute(insert_into(Attempt), values(row))
+    tx.execute(build_insert(Attempt), get_column_values(row))

@@ -17,25 +17,25 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage.chain import Chain
-from storage.digest import key_path, load_key
+from storage.chain import AuditChain
+from storage.digest import key_file_path, load_or_create_key
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.sqlite_connections import (
     DIALECT,
     FileConnection,
     LostFileError,
-    OpenFile,
+    OpenFileGuard,
     foreign_file_sentence,
-    holds_foreign,
-    is_foreign,
-    open_connection,
-    open_prepared,
-    prepare,
-    prepare_all,
+    has_foreign_content,
+    is_foreign_file,
+    open_plain_connection,
+    open_prepared_connection,
+    prepare_connection,
+    prepare_engine_connections,
 )
-from storage.trail import HeadFile, head_path
-from storage.transaction import Trace, Transaction, driver_error
+from storage.trail import AuditHeadFile, audit_head_file_path
+from storage.transaction import Trace, Transaction, wrap_driver_error
 
 # Free pages of an SQLite file: returned to the disk step by step, or all at once.
 
@@ -44,65 +44,67 @@ SOON = 200  # milliseconds in which readers may end
 INCREMENTAL = 2  # what SQLite answers of a file that can
 
 
-def keep_track(raw: sqlite3.Connection) -> None:
+def enable_incremental_vacuum(raw: sqlite3.Connection) -> None:
     """Turn on incremental vacuum for a file that is empty or about to be rewritten."""
     raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
 
 
-def give_back(raw: sqlite3.Connection, spare: float) -> bool:
+def vacuum_some_pages(raw: sqlite3.Connection, spare: float) -> bool:
     """Return at most STEP free pages to the disk in this transaction; True if there are more.
 
     `spare`: the share of the file's pages that may stay free.
     """
-    if _pragma(raw, "auto_vacuum") != INCREMENTAL:
+    if _read_pragma(raw, "auto_vacuum") != INCREMENTAL:
         return False
-    too_many = _pragma(raw, "freelist_count") - int(spare * _pragma(raw, "page_count"))
+    too_many = _read_pragma(raw, "freelist_count") - int(spare * _read_pragma(raw, "page_count"))
     if too_many > 0:
         for _ in range(min(too_many, STEP)):  # the driver steps a statement without columns once
             raw.execute("PRAGMA incremental_vacuum(1)")
     return too_many > STEP
 
 
-def write_back(raw: sqlite3.Connection) -> None:
+def run_checkpoint(raw: sqlite3.Connection) -> None:
     """Move the write-ahead log into the file and empty it, unless a reader needs it for longer."""
-    waits = _pragma(raw, "busy_timeout")
+    waits = _read_pragma(raw, "busy_timeout")
     raw.execute(f"PRAGMA busy_timeout={SOON}")
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     raw.execute(f"PRAGMA busy_timeout={waits}")
 
 
-def rewrite(raw: sqlite3.Connection, path: Path) -> str:
+def vacuum_file(raw: sqlite3.Connection, path: Path) -> str:
     """Rewrite the file at `path` without free pages, and empty the log; return "" or why not.
 
     If the disk has no room for a second copy, free pages are returned step by step instead.
     """
-    size = _pragma(raw, "page_size") * (_pragma(raw, "page_count") - _pragma(raw, "freelist_count"))
+    size = _read_pragma(raw, "page_size") * (
+        _read_pragma(raw, "page_count") - _read_pragma(raw, "freelist_count")
+    )
     needed = 2 * size  # SQLite writes all of it aside first, and then into the log
     free = shutil.disk_usage(path.parent).free
     if free < needed:
         why = f"that takes {needed:,} bytes on the disk, and {free:,} are free"
     else:
         try:
-            keep_track(raw)
+            enable_incremental_vacuum(raw)
             raw.execute("VACUUM")
             why = ""
         except sqlite3.OperationalError as error:
             why = str(error)
     if why:
-        _bit_by_bit(raw)
-    write_back(raw)
+        _vacuum_in_steps(raw)
+    run_checkpoint(raw)
     return why
 
 
-def _bit_by_bit(raw: sqlite3.Connection) -> None:
+def _vacuum_in_steps(raw: sqlite3.Connection) -> None:
     more = True
     while more:
         raw.execute("BEGIN IMMEDIATE")
-        more = give_back(raw, 0.0)
+        more = vacuum_some_pages(raw, 0.0)
         raw.execute("COMMIT")
 
 
-def _pragma(raw: sqlite3.Connection, name: str) -> int:
+def _read_pragma(raw: sqlite3.Connection, name: str) -> int:
     with closing(raw.execute(f"PRAGMA {name}")) as found:
         return int(found.fetchone()[0])
 
@@ -114,10 +116,10 @@ class AlreadyRunningError(Exception):
     """Raised when another process holds the lock of this database."""
 
 
-class _Idle(list[FileConnection]):
+class _IdleConnections(list[FileConnection]):
     """Idle connections; the one returned last is used first."""
 
-    def keep(self, connection: FileConnection) -> None:
+    def add_or_close(self, connection: FileConnection) -> None:
         """Take back a connection, or close it if there are enough."""
         if len(self) < KEPT:
             self.append(connection)
@@ -125,7 +127,7 @@ class _Idle(list[FileConnection]):
             connection.close()
 
 
-class FileTransaction(Transaction):
+class SqliteTransaction(Transaction):
     """A transaction on a file; a durable commit fails if the file is no longer there.
 
     The contents of other commits are made public only after `sync`, which checks as well.
@@ -133,34 +135,36 @@ class FileTransaction(Transaction):
 
     __slots__ = ("file",)
 
-    file: OpenFile | None
+    file: OpenFileGuard | None
 
-    def command(self, sql: str) -> None:
+    def run_transaction_command(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         if sql == "COMMIT" and self.durable and self.file is not None:
             try:
-                self.file.check()
+                self.file.check_before_commit()
             except LostFileError as error:
-                raise driver_error(error, self.dialect, sql, ()) from error
-        super().command(sql)
+                raise wrap_driver_error(error, self.dialect, sql, ()) from error
+        super().run_transaction_command(sql)
 
 
 class SqliteFile:
     """One SQLite file, which one process writes to; see `storage.backend.Backend`."""
 
-    shared = False
+    is_multi_process = False
 
-    def __init__(self, url: URL, connect: Callable[[URL], FileConnection] = open_prepared) -> None:
+    def __init__(
+        self, url: URL, connect: Callable[[URL], FileConnection] = open_prepared_connection
+    ) -> None:
         """Set the file's URL without opening it; `connect` creates its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
-        self._open_file: OpenFile | None = None  # once it stands, where this process writes it
+        self._open_file: OpenFileGuard | None = None  # once it stands, where this process writes it
         self._url, self._connect = url, connect
         # Connections are kept between transactions; the last one given back is taken first. They
         # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
         # thirty transactions.
-        self._idle = _Idle()
+        self._idle = _IdleConnections()
 
     @cached_property
     def engine(self) -> Engine:
@@ -174,17 +178,17 @@ class SqliteFile:
             connect_args={"check_same_thread": False},
             hide_parameters=True,  # errors are logged
         )
-        prepare_all(engine)
-        event.listen(engine, "engine_disposed", lambda _: self.disconnect())
+        prepare_engine_connections(engine)
+        event.listen(engine, "engine_disposed", lambda _: self.close_idle_connections())
         return engine
 
     @property
-    def held(self) -> bool:
+    def has_exclusive_lock(self) -> bool:
         """Return whether this process has the lock."""
         return self._lock is not None
 
     @property
-    def name(self) -> str:
+    def display_name(self) -> str:
         """Return the file's path."""
         return str(self.path)
 
@@ -196,18 +200,18 @@ class SqliteFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.resolve()
         with ExitStack() as undone:
-            found = self._found()
+            found = self._connect_to_existing_file()
             if found is not None:
                 undone.callback(found.close)
             if exclusive:
-                self._lock = lock(self.path)
+                self._lock = lock_database(self.path)
                 undone.callback(self.close)
             if found is not None:
-                prepare(found)
+                prepare_connection(found)
                 self._idle.append(found)
             undone.pop_all()
 
-    def _found(self) -> FileConnection | None:
+    def _connect_to_existing_file(self) -> FileConnection | None:
         """Return a first, unprepared connection to the file; None if there is no file.
 
         Raises SchemaError for another application's file.
@@ -216,83 +220,83 @@ class SqliteFile:
             return None
         # what a crash left behind is its owner's to mend, which whoever may write does unasked
         left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
-        if any(each.exists() for each in left) and is_foreign(self._file):
+        if any(each.exists() for each in left) and is_foreign_file(self._file):
             raise SchemaError(foreign_file_sentence(self.path))
-        connection = open_connection(self._url)
+        connection = open_plain_connection(self._url)
         try:
-            if holds_foreign(connection):
+            if has_foreign_content(connection):
                 raise SchemaError(foreign_file_sentence(self.path))
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def load_key(self) -> bytes:
+    def require_local_key(self) -> bytes:
         """Return the key in the file beside the database, created on first use."""
-        return load_key(key_path(self.path))
+        return load_or_create_key(key_file_path(self.path))
 
-    def prepare(self) -> None:
+    def create_if_missing(self) -> None:
         """Create the file if it does not exist."""
-        create(self._file)
+        create_private_file(self._file)
         if not self._file.stat().st_size:
-            connection = open_connection(self._url)
+            connection = open_plain_connection(self._url)
             try:
-                keep_track(connection)  # before the first page is written
-                prepare(connection)
+                enable_incremental_vacuum(connection)  # before the first page is written
+                prepare_connection(connection)
             except BaseException:
                 connection.close()
                 raise
             self._idle.append(connection)
 
     @contextmanager
-    def migrating(self) -> Iterator[None]:
+    def migration_lock(self) -> Iterator[None]:
         """Do nothing: the lock already keeps other processes out."""
         yield
 
-    def lacks_table(self, error: Exception) -> bool:
+    def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether SQLite's error is that a table does not exist."""
         orig = getattr(error, "orig", None)
         return isinstance(error, OperationalError) and "no such table" in str(orig)
 
-    def copy_before(self, revision: str) -> None:
+    def copy_before_migration(self, revision: str) -> None:
         """Copy the file to one beside it that is named after the revision."""
-        copy_to(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
+        copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
-    def append_only(self) -> list[str]:
+    def list_create_trigger_statements(self) -> list[str]:
         """Return the DDL of the append-only triggers."""
-        return append_only_triggers()
+        return build_create_triggers()
 
-    def not_append_only(self) -> list[str]:
+    def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the triggers; with them, tables cannot be recreated."""
-        return without_triggers()
+        return build_drop_triggers()
 
-    def settle(self) -> None:
+    def finish_opening(self) -> None:
         """Make the files readable by their owner only, and start checking that they stay."""
-        make_private(self._file)
-        if self.held:
+        restrict_file_permissions(self._file)
+        if self.has_exclusive_lock:
             kept = self._connect(self._url)
             kept.execute("SELECT 1 FROM sqlite_master").fetchall()
-            self._open_file = OpenFile(self.path, self._file, kept)
+            self._open_file = OpenFileGuard(self.path, self._file, kept)
 
-    def head_note(self, chain: Chain) -> HeadFile:
+    def build_head_file(self, chain: AuditChain) -> AuditHeadFile:
         """Return the head file beside the database."""
-        return HeadFile(head_path(self.path), chain)
+        return AuditHeadFile(audit_head_file_path(self.path), chain)
 
-    def begin(
-        self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
+    def begin_transaction(
+        self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
     ) -> Transaction:
         """Begin a transaction; one that `writes` takes the write lock at once, before it reads."""
         idle = self._idle  # where it goes back to, and nobody looks once all were disconnected
         try:
             connection = idle.pop()
         except IndexError:
-            connection = self._connected()
+            connection = self._connect_to_open_file()
         try:
             if writes:
-                connection.wait(waits=durable)
-            tx = FileTransaction(
+                connection.set_waits_for_disk(waits=durable)
+            tx = SqliteTransaction(
                 connection,
-                idle.keep,
+                idle.add_or_close,
                 DIALECT,
                 trace,
                 chain,
@@ -300,66 +304,66 @@ class SqliteFile:
                 durable=durable,
             )
             tx.file = self._open_file
-            tx.command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
+            tx.run_transaction_command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
         except BaseException:
             connection.close()
             raise
         return tx
 
-    def _connected(self) -> FileConnection:
+    def _connect_to_open_file(self) -> FileConnection:
         """Return a new connection to the open file; fail if the file is gone, not recreate it."""
         if self._open_file is not None:
-            self._unless_lost(self._open_file.is_there)
+            self._run_file_check(self._open_file.check_before_connect)
         return self._connect(self._url)
 
-    def _unless_lost(self, look: Callable[[], None]) -> None:
+    def _run_file_check(self, look: Callable[[], None]) -> None:
         try:
             look()
         except LostFileError as error:
-            raise driver_error(error, DIALECT, "", ()) from error
+            raise wrap_driver_error(error, DIALECT, "", ()) from error
 
-    def give_back(self, tx: Transaction, spare: float) -> bool:
+    def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return up to STEP free pages to the disk; True if there are more."""
-        return give_back(tx.raw, spare)
+        return vacuum_some_pages(tx.raw, spare)
 
-    def write_back(self) -> None:
+    def checkpoint_log(self) -> None:
         """Run a checkpoint that empties the write-ahead log."""
         with closing(self._connect(self._url)) as raw:
-            write_back(raw)
+            run_checkpoint(raw)
 
-    def rewrite(self) -> str:
+    def vacuum_database(self) -> str:
         """Run VACUUM if the disk has room for it; return "" or why not."""
-        self._close_idle()  # a connection knows from its beginning whether a file keeps track
+        self._empty_idle_list()  # a connection knows from its beginning whether a file keeps track
         with closing(self._connect(self._url)) as raw:
-            return rewrite(raw, self._file)
+            return vacuum_file(raw, self._file)
 
-    def disconnect(self) -> None:
+    def close_idle_connections(self) -> None:
         """Close the idle connections; closing the last one writes the log back."""
-        self._close_idle()
+        self._empty_idle_list()
         kept, self._open_file = self._open_file, None
         if kept is not None:
             kept.close()
 
-    def _close_idle(self) -> None:
-        idle, self._idle = self._idle, _Idle()
+    def _empty_idle_list(self) -> None:
+        idle, self._idle = self._idle, _IdleConnections()
         for connection in idle:
             connection.close()
 
-    def sync(self) -> None:
+    def sync_commits(self) -> None:
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_file is not None:
-            self._unless_lost(self._open_file.check)
-        sync(self._file)
+            self._run_file_check(self._open_file.check_before_commit)
+        sync_log_to_disk(self._file)
 
     def close(self) -> None:
         """Close the connections and release the lock."""
-        self.disconnect()
+        self.close_idle_connections()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
 
-def create(path: Path) -> None:
+def create_private_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless it exists.
 
     SQLite gives the log the same permissions.
@@ -368,7 +372,7 @@ def create(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def make_private(path: Path) -> None:
+def restrict_file_permissions(path: Path) -> None:
     """Make the database and its log files readable by their owner only, if permitted."""
     for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(FileNotFoundError, PermissionError):
@@ -376,21 +380,21 @@ def make_private(path: Path) -> None:
                 each.chmod(0o600)
 
 
-def append_only_triggers() -> list[str]:
+def build_create_triggers() -> list[str]:
     """Return DDL that makes the append-only tables refuse update and delete.
 
     Only a purge is let through.
     """
     return [
         f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
-        f"{_but_for_a_purge(table, change)}"
+        f"{_build_purge_exception(table, change)}"
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for table in APPEND_ONLY
         for change in ("update", "delete")
     ]
 
 
-def without_triggers() -> list[str]:
+def build_drop_triggers() -> list[str]:
     """Return the DDL that drops the append-only triggers for the time of a migration."""
     return [
         f"DROP TRIGGER IF EXISTS {table}_no_{change}"
@@ -399,7 +403,7 @@ def without_triggers() -> list[str]:
     ]
 
 
-def _but_for_a_purge(table: str, change: str) -> str:
+def _build_purge_exception(table: str, change: str) -> str:
     if table not in (EMPTIED if change == "update" else DELETED):
         return ""
     column, empty, others, run = EMPTIED[table]
@@ -410,7 +414,7 @@ def _but_for_a_purge(table: str, change: str) -> str:
     return f"WHEN NOT (NEW.{column} = '{empty}' AND {same} AND {purged}) "
 
 
-def lock(path: Path) -> IO[Any]:
+def lock_database(path: Path) -> IO[Any]:
     """Take the exclusive lock beside the database file, held while the returned file is open.
 
     Raises AlreadyRunningError if another process has it.
@@ -431,7 +435,7 @@ def lock(path: Path) -> IO[Any]:
     return handle
 
 
-def sync(path: Path) -> None:
+def sync_log_to_disk(path: Path) -> None:
     """Return once everything committed to the database at `path` is on the disk."""
     try:
         # SQLite's locks are on other files, so closing this one drops none
@@ -444,13 +448,13 @@ def sync(path: Path) -> None:
         os.close(log)
 
 
-def copy_to(engine: Engine, target: Path) -> None:
+def copy_database(engine: Engine, target: Path) -> None:
     """Write a consistent copy of the whole database (VACUUM INTO) to `target`."""
     with engine.connect() as connection:
         raw: Any = connection.connection.driver_connection
         # VACUUM INTO refuses a file that an earlier try left behind
         part = target.with_name(f"{target.name}.part")
         part.unlink(missing_ok=True)
-        create(part)
+        create_private_file(part)
         raw.execute("VACUUM INTO ?", (str(part),))
         part.replace(target)

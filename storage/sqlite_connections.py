@@ -38,34 +38,34 @@ DIALECT = SQLiteDialect_pysqlite(dbapi=sqlite3)
 class FileConnection(sqlite3.Connection):
     """A connection that knows whether its commits wait for the disk."""
 
-    waits = True
+    waits_for_disk = True
 
-    def wait(self, *, waits: bool) -> None:
+    def set_waits_for_disk(self, *, waits: bool) -> None:
         """Set whether commits wait for the disk; the pragma (10 µs) is run only on a change."""
-        if waits is not self.waits:
+        if waits is not self.waits_for_disk:
             self.execute(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
-            self.waits = waits
+            self.waits_for_disk = waits
 
 
-def open_connection(url: URL) -> FileConnection:
+def open_plain_connection(url: URL) -> FileConnection:
     """Return a new connection without pragmas set."""
     (name,), options = DIALECT.create_connect_args(url)
     options = {"timeout": WAIT, **options, "check_same_thread": False}
     return sqlite3.connect(name, **options, factory=FileConnection)
 
 
-def open_prepared(url: URL) -> FileConnection:
+def open_prepared_connection(url: URL) -> FileConnection:
     """Return a new connection with the pragmas set."""
-    connection = open_connection(url)
+    connection = open_plain_connection(url)
     try:
-        prepare(connection)
+        prepare_connection(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def open_for_reading(url: URL) -> FileConnection:
+def open_read_only_connection(url: URL) -> FileConnection:
     """Return a new read-only connection."""
     uri = f"{Path(url.database or '').absolute().as_uri()}?mode=ro"
     return sqlite3.connect(
@@ -83,7 +83,7 @@ def foreign_file_sentence(path: Path) -> str:
     return f"{path} is the database of another application; name one of its own in DATABASE_URL"
 
 
-def is_foreign(path: Path) -> bool:
+def is_foreign_file(path: Path) -> bool:
     """Return whether the file at `path` has another application's tables or marks; it is only read.
 
     A leftover journal is not applied here, which could only affect the first page of a Countersign
@@ -97,10 +97,10 @@ def is_foreign(path: Path) -> bool:
         how += "&immutable=1"  # else SQLite would want to write what the journal holds
     uri = f"{path.absolute().as_uri()}?{how}"
     with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
-        return holds_foreign(database)
+        return has_foreign_content(database)
 
 
-def holds_foreign(database: sqlite3.Connection) -> bool:
+def has_foreign_content(database: sqlite3.Connection) -> bool:
     """Return whether the database has another application's tables or marks.
 
     Raises sqlite3.Error if it cannot be read.
@@ -117,19 +117,19 @@ def holds_foreign(database: sqlite3.Connection) -> bool:
     return any(marks) or (bool(tables) and not tables >= OURS)
 
 
-def prepare(connection: sqlite3.Connection) -> None:
+def prepare_connection(connection: sqlite3.Connection) -> None:
     """Set the pragmas on a connection, and turn off the driver's own transactions."""
     connection.isolation_level = None
     for pragma in PRAGMAS:
         connection.execute(pragma)
 
 
-def prepare_all(engine: Engine) -> None:
+def prepare_engine_connections(engine: Engine) -> None:
     """Prepare every connection of an SQLAlchemy engine, with transactions begun as DEFERRED."""
 
     @event.listens_for(engine, "connect")
     def connect(connection: sqlite3.Connection, _record: object) -> None:
-        prepare(connection)
+        prepare_connection(connection)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -160,7 +160,7 @@ class LostFileError(sqlite3.OperationalError):
         self.sqlite_errorname = "SQLITE_READONLY_DBMOVED"
 
 
-class OpenFile:
+class OpenFileGuard:
     """The identities of the database file, its log and the log's index when they were opened.
 
     A connection to them is kept open, so that no other file can get their inode numbers.
@@ -182,13 +182,13 @@ class OpenFile:
         self._head: tuple[int, str] = (0, "")  # the audit's last row in the database alone
         self._is_lost = False
 
-    def check(self) -> None:
+    def check_before_commit(self) -> None:
         """Raise LostFileError if a commit would be lost; the caller holds the writers' lock.
 
         It is cheap: three `stat` calls, and more only if the database file was written to.
         """
         try:
-            self._check()
+            self._check_files()
         except LostFileError as error:
             if not self._is_lost:
                 log.critical("the database is lost: %s", error)
@@ -198,52 +198,54 @@ class OpenFile:
             self._is_lost = False
             log.warning("the database is there again: %s", self.path)
 
-    def is_there(self) -> None:
+    def check_before_connect(self) -> None:
         """Raise LostFileError if a new connection would open another file."""
-        self._found()
+        self._check_file_identities()
 
     def close(self) -> None:
         """Close the kept connection; closing the last connection writes the log back."""
         self._kept.close()
 
-    def _found(self) -> list[os.stat_result]:
+    def _check_file_identities(self) -> list[os.stat_result]:
         found = []
         for name, own in zip(self._names, self._are, strict=True):
             try:
                 each = os.stat(name)
             except OSError as error:
-                raise self._lost(name, f"{name} is gone ({error.strerror})") from None
+                raise self._build_lost_file_error(
+                    name, f"{name} is gone ({error.strerror})"
+                ) from None
             if (each.st_ino, each.st_dev) != own:
-                raise self._lost(name, f"another file is in the place of {name}")
+                raise self._build_lost_file_error(name, f"another file is in the place of {name}")
             found.append(each)
         return found
 
-    def _lost(self, name: str, what: str) -> LostFileError:
+    def _build_lost_file_error(self, name: str, what: str) -> LostFileError:
         if name == self._names[0]:
             return LostFileError(what)
         # what was stored is in the log that is still open: it goes into the database now
-        saved = self._written_back()
+        saved = self._save_log_and_describe()
         return LostFileError(f"{what}, and {saved}", START)
 
-    def _written_back(self) -> str:
+    def _save_log_and_describe(self) -> str:
         try:
-            whole = self._is_written_back()
+            whole = self._try_to_write_back_log()
         except sqlite3.Error as error:
             return f"what was in it could not be saved ({error})"
         return "what was in it is saved" if whole else "what was in it is saved in part"
 
-    def _check(self) -> None:
-        main, written, _ = self._found()
+    def _check_files(self) -> None:
+        main, written, _ = self._check_file_identities()
         if not main.st_mode & 0o222:
             raise LostFileError(f"{self.path} may only be read since its mode was changed")
         state = (main.st_mtime_ns, main.st_size)
         if state != self._main:
-            self._judge()
+            self._check_database_file()
         if written.st_size < self._log_length:
-            self._compare(written.st_size)
+            self._check_shortened_log(written.st_size)
         self._log_length = written.st_size
 
-    def _judge(self) -> None:
+    def _check_database_file(self) -> None:
         """Check the database file by itself, once all of its log is written back.
 
         Before that the file is rightly half old and half new. If that cannot be done now, the next
@@ -252,10 +254,10 @@ class OpenFile:
         """
         for pause in (*PAUSES, None):
             try:
-                if not self._is_written_back():
+                if not self._try_to_write_back_log():
                     return
                 main = os.stat(self.path)
-                self._head = self._looked_at(main.st_size)
+                self._head = self._read_head_without_log(main.st_size)
             except sqlite3.Error as error:
                 if pause is None and not isinstance(error, LostFileError):
                     raise LostFileError(f"{self.path} was overwritten ({error})") from None
@@ -266,11 +268,11 @@ class OpenFile:
                 self._main = (main.st_mtime_ns, main.st_size)
                 return
 
-    def _is_written_back(self) -> bool:
+    def _try_to_write_back_log(self) -> bool:
         busy, frames, done = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
         return not busy and frames == done
 
-    def _looked_at(self, length: int) -> tuple[int, str]:
+    def _read_head_without_log(self, length: int) -> tuple[int, str]:
         """Return the newest audit row in the database file, read without its log.
 
         Raises LostFileError if the file is another application's, cut short, or older than before.
@@ -280,10 +282,12 @@ class OpenFile:
             # such a connection looks at neither the log nor locks
             uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as alone:
-                if holds_foreign(alone):
+                if has_foreign_content(alone):
                     raise LostFileError(f"{changed} by the database of another application")
-                pages = _one(alone, "PRAGMA page_count") * _one(alone, "PRAGMA page_size")
-                head = alone.execute(LAST).fetchone() if _has_audit(alone) else None
+                pages = _read_pragma_value(alone, "PRAGMA page_count") * _read_pragma_value(
+                    alone, "PRAGMA page_size"
+                )
+                head = alone.execute(LAST).fetchone() if _has_audit_table(alone) else None
             there = self._kept.execute(AT, head[:1]).fetchone() if head else None
         except LostFileError:
             raise
@@ -296,20 +300,20 @@ class OpenFile:
             raise LostFileError(f"{changed} by another record or an older copy")
         return seq, seal
 
-    def _compare(self, length: int) -> None:
+    def _check_shortened_log(self, length: int) -> None:
         """Check a log that has become shorter: it must still hold all frames that SQLite counts."""
         try:
             _, frames, _ = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
-            page = _one(self._kept, "PRAGMA page_size")
+            page = _read_pragma_value(self._kept, "PRAGMA page_size")
         except sqlite3.Error as error:
             raise LostFileError(f"{self._names[1]} was cut short ({error})") from None
         if frames * (page + 24) > length:  # a page stands there with a head of its own
             raise LostFileError(f"{self._names[1]} was cut short")
 
 
-def _one(database: sqlite3.Connection, pragma: str) -> int:
+def _read_pragma_value(database: sqlite3.Connection, pragma: str) -> int:
     return int(database.execute(pragma).fetchone()[0])
 
 
-def _has_audit(database: sqlite3.Connection) -> bool:
+def _has_audit_table(database: sqlite3.Connection) -> bool:
     return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchall())

@@ -43,7 +43,7 @@ class CallStatus(StrEnum):
     UNKNOWN = "unknown"  # it started and nobody knows how it ended
 
 
-class Verb(StrEnum):
+class CallVerb(StrEnum):
     """What a person can do to a call; a stored vote holds APPROVE or REJECT."""
 
     APPROVE = "approve"
@@ -54,7 +54,7 @@ class Verb(StrEnum):
     RESOLVE = "resolve"  # say what became of a call that is UNKNOWN
 
 
-class Resolution(StrEnum):
+class UnknownCallResolution(StrEnum):
     """A person's answer to what became of a call whose status is UNKNOWN."""
 
     DONE = "done"
@@ -62,7 +62,7 @@ class Resolution(StrEnum):
     AGAIN = "again"  # it is to run once more
 
 
-class Balance(StrEnum):
+class VoteOutcome(StrEnum):
     """The result of the votes on a call so far."""
 
     OPEN = "open"
@@ -139,7 +139,7 @@ class Surface(StrEnum):
     ADDED = "added"  # one that another package brings
 
 
-class Mode(StrEnum):
+class ChannelMode(StrEnum):
     """A channel's limit on what calls may do there, in addition to the policy."""
 
     ASK = "ask"  # what the policy says
@@ -233,7 +233,7 @@ class IllegalMoveError(Exception):
 S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus)
 
 
-def check(moves: dict[S, frozenset[S]], source: S, target: S) -> None:
+def require_allowed_move(moves: dict[S, frozenset[S]], source: S, target: S) -> None:
     """Raise IllegalMoveError unless the table allows the change from `source` to `target`."""
     if target not in moves[source]:
         raise IllegalMoveError(f"{source} -> {target}")

@@ -22,15 +22,15 @@ from sqlmodel import col
 
 from storage import audit_log, schema
 from storage.audit_log import AuditLine
-from storage.availability import may_pass
-from storage.backend import backend_of
-from storage.chain import Chain, Head, Under
+from storage.availability import is_temporary_error
+from storage.backend import build_backend
+from storage.chain import AuditChain, AuditHead, PolicyContextReader
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
 from storage.models import Run
 from storage.sqlite import SqliteFile
-from storage.sqlite_connections import open_for_reading
-from storage.trail import HeadFile
+from storage.sqlite_connections import open_read_only_connection
+from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 # The database as the rest of the program uses it; rows are detached.
 
 BREATH = 0.005  # seconds between two steps of long work, in which others write
-HandOut = Callable[[Transaction, Sequence[str]], None]
+ReadyRunsHandler = Callable[[Transaction, Sequence[str]], None]
 
 
-class ClosedError(Exception):
+class StoreClosedError(Exception):
     """Raised on a write after this process has closed its database."""
 
 
@@ -56,7 +56,7 @@ class Store:
         url: str | Backend,
         *,
         key: bytes | None = None,
-        under: Under = dict,
+        under: PolicyContextReader = dict,
         told: Callable[[Sequence[AuditLine]], None] = audit_log.log_audit_lines,
     ) -> None:
         """Set the database by URL or backend; ValueError for a URL that cannot be used.
@@ -65,18 +65,18 @@ class Store:
         returns the policy and model that the audit notes at each decision. `told` gets the audit
         rows once they are committed, and must not raise.
         """
-        self.database = backend_of(url) if isinstance(url, str) else url
+        self.database = build_backend(url) if isinstance(url, str) else url
         self._writer = threading.Lock()
         self._soft = False  # something committed may not be on the disk yet
         self._closed = False  # it had the lock, and gave it back
         self.trace: Trace | None = None  # watches every transaction from now on
         self._key, self._under, self._told = key, under, told
-        self._hand_out: HandOut | None = None
+        self._hand_out: ReadyRunsHandler | None = None
         self._unstored: Callable[[], None] = lambda: None
-        self.chain = Chain(key or b"", under)
-        self._note: HeadFile | None = None  # None: nothing is noted
-        self._head: Head | None = None  # of the last commit with an audit row
-        self.astray = ""  # why the rows are not those of this record's last life
+        self.chain = AuditChain(key or b"", under)
+        self._note: AuditHeadFile | None = None  # None: nothing is noted
+        self._head: AuditHead | None = None  # of the last commit with an audit row
+        self.mismatch_reason = ""  # why the rows are not those of this record's last life
 
     def open(self, *, exclusive: bool = True) -> Store:
         """Lock and migrate the database, and return self.
@@ -88,24 +88,26 @@ class Store:
         self._closed = False
         try:
             if self._key is None:
-                self._key = self.database.load_key()
-            self.chain = Chain(self._key, self._under)
-            self.database.prepare()
-            migrate(self)
-            self.database.settle()
-            note = self.database.head_note(self.chain)
+                self._key = self.database.require_local_key()
+            self.chain = AuditChain(self._key, self._under)
+            self.database.create_if_missing()
+            migrate_schema(self)
+            self.database.finish_opening()
+            note = self.database.build_head_file(self.chain)
             with self.read() as tx:
-                self.astray = _copied(tx) or (note.contradicts(tx) if note is not None else "")
-            self._note = None if self.astray else note
+                self.mismatch_reason = _find_copy_reason(tx) or (
+                    note.describe_contradiction(tx) if note is not None else ""
+                )
+            self._note = None if self.mismatch_reason else note
             if exclusive and self._note is not None:
-                self._note.begin_unless_there()
+                self._note.create_if_missing()
         except BaseException:
             self.close()
             raise
         return self
 
     @property
-    def key(self) -> bytes:
+    def signing_key(self) -> bytes:
         """Return the key behind digests and the audit; ValueError if not set and not open yet."""
         if self._key is None:
             raise ValueError("the database is not open")
@@ -122,23 +124,23 @@ class Store:
         return self.database.engine
 
     @property
-    def shared(self) -> bool:
+    def is_multi_process(self) -> bool:
         """Return whether other processes may write to the same database."""
-        return self.database.shared
+        return self.database.is_multi_process
 
-    def accept(self) -> None:
-        """Accept rows that were `astray` from now on, and begin a new head file."""
+    def accept_current_rows(self) -> None:
+        """Accept rows that were `mismatch_reason` from now on, and begin a new head file."""
         with self._writer:
-            self.astray = ""
-            self._note = self.database.head_note(self.chain)
+            self.mismatch_reason = ""
+            self._note = self.database.build_head_file(self.chain)
             if self._note is not None:
-                self._note.begin(self._head or Head())
+                self._note.replace_file(self._head or AuditHead())
 
-    def _on_disk(self) -> None:
+    def _note_audit_head(self) -> None:
         """Note the audit's head: everything committed is on the disk."""
         self._soft = False
         if self._note is not None and self._head is not None:
-            self._note.keep(self._head)
+            self._note.write_head(self._head)
 
     def close(self) -> None:
         """Close the connections and release the lock; later writes by this process are refused.
@@ -146,12 +148,12 @@ class Store:
         Another process may have the database by then.
         """
         with self._writer:
-            self._closed = self.database.held
-        self.database.disconnect()
+            self._closed = self.database.has_exclusive_lock
+        self.database.close_idle_connections()
         if self._note is not None:
             with suppress(OSError):  # then the note stays behind
-                self.database.sync()
-                self._on_disk()
+                self.database.sync_commits()
+                self._note_audit_head()
             self._note.close()
         self.database.close()
 
@@ -162,30 +164,33 @@ class Store:
         """Yield a transaction that may write; it commits at the end and rolls back on an exception.
 
         One that is not `durable` outlives this process, but not a power failure before the next
-        durable one (which takes all earlier ones along) or `harden`: for steps of which nobody
-        outside has been informed. A process that shares its database always commits durably,
+        durable one (which takes all earlier ones along) or `sync_commits`: for steps of which
+        nobody outside has been informed. A process that shares its database always commits durably,
         because it cannot know what other processes have made public.
 
-        With `told=False` not even `harden` waits for this commit: its contents can be found out
-        again. With `counted=False` a failed commit is not reported to `count_unstored`.
+        With `told=False` not even `sync_commits` waits for this commit: its contents can be found
+        out again. With `counted=False` a failed commit is not reported to
+        `set_failed_commit_handler`.
         """
         try:
-            with self._written(durable=durable, told=told) as tx:
+            with self._locked_transaction(durable=durable, told=told) as tx:
                 yield tx
         except DBAPIError as error:
-            if counted and may_pass(error):
+            if counted and is_temporary_error(error):
                 self._unstored()
             raise
         self._told(tx.appended)  # only now: nobody waits for the log with the lock
 
     @contextmanager
-    def _written(self, *, durable: bool, told: bool) -> Iterator[Transaction]:
-        alone = self.database.held
+    def _locked_transaction(self, *, durable: bool, told: bool) -> Iterator[Transaction]:
+        alone = self.database.has_exclusive_lock
         soft = not durable and alone
         with self._writer:
             if self._closed:
-                raise ClosedError("the record is closed")
-            tx = self.database.begin(self.trace, self.chain, writes=True, durable=not soft)
+                raise StoreClosedError("the record is closed")
+            tx = self.database.begin_transaction(
+                self.trace, self.chain, writes=True, durable=not soft
+            )
             if alone:  # then nobody else has appended since
                 tx.head = self._head
             with tx:
@@ -195,67 +200,69 @@ class Store:
             self._head = tx.head or self._head
             if soft:
                 self._soft = self._soft or told
-            elif tx.changed:  # one that changed nothing waited for nothing
-                self._on_disk()
+            elif tx.has_changes:  # one that changed nothing waited for nothing
+                self._note_audit_head()
 
     def read(self) -> Transaction:
         """Return a transaction on a consistent snapshot for reading, to be used in a `with`."""
-        return self.database.begin(self.trace, self.chain, writes=False, durable=False)
+        return self.database.begin_transaction(self.trace, self.chain, writes=False, durable=False)
 
-    def hand_out_by(self, hand_out: HandOut) -> None:
+    def set_ready_runs_handler(self, hand_out: ReadyRunsHandler) -> None:
         """Set the function that gets the ids of the runs a transaction makes ready for workers.
 
         It is called at the end of each writing transaction that made any ready, inside it.
         """
         self._hand_out = hand_out
 
-    def count_unstored(self, count: Callable[[], None]) -> None:
+    def set_failed_commit_handler(self, count: Callable[[], None]) -> None:
         """Set the function to call whenever the database could not commit a transaction."""
         self._unstored = count
 
-    def harden(self) -> None:
+    def sync_commits(self) -> None:
         """Wait until commits are on the disk; callers do so before they inform outsiders."""
         with self._writer:
             if self._soft:
-                self.database.sync()
-                self._on_disk()
+                self.database.sync_commits()
+                self._note_audit_head()
 
-    def give_back(self, spare: float = 0.0) -> bool:
+    def release_free_pages(self, spare: float = 0.0) -> bool:
         """Return some free pages of the file to the disk; True if there are more.
 
         `spare`: the share of the file that may stay free. Other writers wait for some milliseconds
         at most.
         """
         with self.write(durable=False, told=False) as tx:
-            return self.database.give_back(tx, spare)
+            return self.database.release_free_pages(tx, spare)
 
-    def shrink(self, spare: float = 0.0, is_over: Callable[[], bool] = lambda: False) -> None:
+    def release_all_free_pages(
+        self, spare: float = 0.0, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
         """Return all free pages to the disk, step by step, until `is_over`; then empty the log."""
-        while not is_over() and self.give_back(spare):
+        while not is_over() and self.release_free_pages(spare):
             time.sleep(BREATH)
-        self.write_back()
+        self.checkpoint_log()
 
-    def write_back(self) -> None:
+    def checkpoint_log(self) -> None:
         """Move the log into the file and free its disk space, unless a reader needs it."""
         with self._writer:
-            self.database.write_back()
+            self.database.checkpoint_log()
 
-    def rewrite(self) -> str:
+    def vacuum_database(self) -> str:
         """Rewrite the file without its free space while other writers wait.
 
         Returns "" when done, else the reason why not, for people.
         """
         with self._writer:
-            return self.database.rewrite()
+            return self.database.vacuum_database()
 
 
-def _copied(tx: Transaction) -> str:
+def _find_copy_reason(tx: Transaction) -> str:
     """Return the reason recorded in the database for its being a copy; "" if it is not one."""
     found = tx.exec_driver_sql("SELECT why FROM copied ORDER BY seq LIMIT 1").scalar()
     return str(found or "")
 
 
-def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
+def migrate_schema(store: Store, scripts: Path | str = SCRIPTS) -> None:
     """Bring the schema to the newest revision in `scripts`, with a copy made first.
 
     Only a file that has a schema is copied. Raises SchemaError for a database that a newer
@@ -263,46 +270,52 @@ def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
     """
     scripts = Path(scripts)
     target = newest(scripts)
-    if _fits(store, scripts) == target:
+    if _require_usable_revision(store, scripts) == target:
         return
-    with store.database.migrating():
-        current = _fits(store, scripts)  # somebody else may have been there first
-        if current != target and not (current is None and _made(store, target, scripts)):
+    with store.database.migration_lock():
+        current = _require_usable_revision(
+            store, scripts
+        )  # somebody else may have been there first
+        if current != target and not (
+            current is None and _create_schema_directly(store, target, scripts)
+        ):
             # only now: importing Alembic takes a third of a second
-            from storage.schema import upgrade
+            from storage.schema import upgrade_schema
 
-            upgrade(store.database, current, scripts, target)
-            _fits(store, scripts)
+            upgrade_schema(store.database, current, scripts, target)
+            _require_usable_revision(store, scripts)
 
 
-def _fits(store: Store, scripts: Path) -> str | None:
+def _require_usable_revision(store: Store, scripts: Path) -> str | None:
     """Return the schema's revision, which is one of `scripts`; None if the database is empty.
 
     Raises SchemaError if this build cannot use the database.
     """
-    current = version(store)
-    if wrong := unfit_reason(store, current, scripts):
+    current = find_schema_revision(store)
+    if wrong := describe_unusable_schema(store, current, scripts):
         raise SchemaError(wrong)
     return current
 
 
-def unfit_reason(
+def describe_unusable_schema(
     store: Store, current: str | None, scripts: Path = SCRIPTS, *, reading: bool = False
 ) -> str:
     """Return why this build cannot use a database at this schema revision; "" if it can.
 
     `current`: None if the database names no revision. `reading`: check only what reading needs.
     """
-    name = store.database.name
+    name = store.database.display_name
     if current is not None and (wrong := stranger(name, current, scripts)):
         return wrong
     with store.read() as tx:
-        return schema.shape_complaint(name, current, tx, tx.dialect.name, scripts, reading=reading)
+        return schema.describe_schema_mismatch(
+            name, current, tx, tx.dialect.name, scripts, reading=reading
+        )
 
 
-def _made(store: Store, target: str, scripts: Path) -> bool:
+def _create_schema_directly(store: Store, target: str, scripts: Path) -> bool:
     """Create an empty file's schema directly; False if that takes a migration."""
-    made = [] if store.shared else schema.statements_of_revision(target, scripts)
+    made = [] if store.is_multi_process else schema.load_schema_ddl(target, scripts)
     if not made:
         return False
     with store.write() as tx:
@@ -312,19 +325,19 @@ def _made(store: Store, target: str, scripts: Path) -> bool:
     return True
 
 
-def version(store: Store) -> str | None:
+def find_schema_revision(store: Store) -> str | None:
     """Return the schema revision stored in the database; None if there is none."""
     try:
         with store.read() as tx:
             found = tx.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     except DBAPIError as error:
-        if not store.database.lacks_table(error):
+        if not store.database.is_missing_table_error(error):
             raise
         return None
     return None if found is None else str(found)
 
 
-class ReadOnly(Store):
+class ReadOnlyStore(Store):
     """A store that refuses to write; it neither locks nor migrates nor creates its database.
 
     The database may belong to a running bot.
@@ -332,11 +345,11 @@ class ReadOnly(Store):
 
     def __init__(self, place: str | Path) -> None:
         """Name the database by address or SQLite file; `trouble` says whether it can be read."""
-        named = backend_of(place) if isinstance(place, str) else None
+        named = build_backend(place) if isinstance(place, str) else None
         path = place if named is None else named.path
-        file = SqliteFile(URL.create("sqlite", database=str(path)), open_for_reading)
-        super().__init__(named if named is not None and named.shared else file)
-        self.chain = Chain(b"")  # nothing is sealed here
+        file = SqliteFile(URL.create("sqlite", database=str(path)), open_read_only_connection)
+        super().__init__(named if named is not None and named.is_multi_process else file)
+        self.chain = AuditChain(b"")  # nothing is sealed here
 
     @contextmanager
     def write(
@@ -346,23 +359,23 @@ class ReadOnly(Store):
         raise TypeError("this database is only read")
         yield  # makes it the generator that its kind is
 
-    def is_there(self) -> bool:
+    def has_database(self) -> bool:
         """Return whether the database file exists; always True for a server, which is not asked."""
-        return self.shared or self.path.exists()
+        return self.is_multi_process or self.path.exists()
 
-    def trouble(self) -> str:
+    def describe_read_problem(self) -> str:
         """Return why the database cannot be read, for people; "" if it can."""
-        name = self.database.name
-        if not self.shared and self.path.is_dir():
+        name = self.database.display_name
+        if not self.is_multi_process and self.path.is_dir():
             return f"{name} is a folder, no database"
-        if not (self.shared or self.path.is_file()):
+        if not (self.is_multi_process or self.path.is_file()):
             return f"there is no database at {name}"
         try:
-            current = version(self)
-            if wrong := unfit_reason(self, current, reading=True):
+            current = find_schema_revision(self)
+            if wrong := describe_unusable_schema(self, current, reading=True):
                 return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
-            return f"{name} cannot be read ({driver_message(error)})"
+            return f"{name} cannot be read ({driver_error_text(error)})"
         if current is None:
             return f"there is nothing of Countersign's in {name}"
         if current != newest():
@@ -372,13 +385,13 @@ class ReadOnly(Store):
         return ""
 
 
-def driver_message(error: Exception) -> str:
+def driver_error_text(error: Exception) -> str:
     """Return a driver's error text on one line, without the statement; the type's name if empty."""
     said = str(error.orig if isinstance(error, DBAPIError) else error).split()
     return " ".join(said) or type(error).__name__
 
 
-def recorded_teams(tx: Transaction) -> list[str]:
+def list_recorded_teams(tx: Transaction) -> list[str]:
     """Return the ids of the workspaces that have requests in the database."""
     return list(tx.scalars(select(col(Run.team)).distinct()))
 
@@ -394,26 +407,26 @@ SORTED = "SELECT max(n) FROM (SELECT repeat('x', 100) || n AS n FROM generate_se
 SORTED += "ORDER BY n OFFSET 0) AS sorted"
 
 
-def commit_something(store: Store) -> None:
+def check_database_writable(store: Store) -> None:
     """Test that the database can be written: commit, and write ROOM bytes of scratch.
 
     Raises what the database raises if it cannot, and OSError if there is no room for the scratch
     file.
     """
     with store.write(counted=False) as tx:
-        if store.shared:
-            _sort_on_disk(tx)
+        if store.is_multi_process:
+            _force_sort_on_disk(tx)
         tx.exec_driver_sql(SAME_AGAIN[tx.dialect.name])
-    if not store.shared:
-        _write_beside(store.path)
+    if not store.is_multi_process:
+        _write_scratch_file(store.path)
 
 
-def _sort_on_disk(tx: Transaction) -> None:
+def _force_sort_on_disk(tx: Transaction) -> None:
     tx.exec_driver_sql("SET LOCAL work_mem = '64kB'")
     tx.exec_driver_sql(SORTED)
 
 
-def _write_beside(path: Path) -> None:
+def _write_scratch_file(path: Path) -> None:
     with TemporaryFile(dir=path.parent, buffering=0) as file:  # unbuffered: closing writes nothing
         rest = os.urandom(ROOM)
         while rest:

@@ -11,19 +11,19 @@ from sqlmodel import col
 from storage import calls, moves, runs
 from storage.models import Call, Run
 from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, first, rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows
 
 # A call is ENTRUSTED to a sub-agent's run, and that run's end decides the call's outcome.
 
 
-def delegate(
+def entrust_call_to_sub_agent(
     tx: Transaction, parent: Run, call: Call, task: dict[str, Any], *, at: datetime
 ) -> Run:
     """Change a call to ENTRUSTED, and create the sub-agent's run for it in the same thread.
 
     `task`: the first item of the new run's own transcript.
     """
-    moves.call(tx, call, CallStatus.ENTRUSTED, at=at, actor="worker")
+    moves.change_call_status(tx, call, CallStatus.ENTRUSTED, at=at, actor="worker")
     row = Run(
         team=parent.team,
         channel=parent.channel,
@@ -36,11 +36,11 @@ def delegate(
         updated_at=at,
     )
     moves.insert_run(tx, row, at=at)
-    runs.append(tx, row, task, at=at)
+    runs.append_transcript_item(tx, row, task, at=at)
     return row
 
 
-def hand_in_result(
+def end_call_of_sub_agent(
     tx: Transaction,
     child: Run,
     target: CallStatus,
@@ -54,11 +54,13 @@ def hand_in_result(
 
     Returns the call's id, "" if it had ended before.
     """
-    call = calls.get(tx, child.parent_call)
+    call = calls.find_call(tx, child.parent_call)
     if call is None or call.status is not CallStatus.ENTRUSTED:
         return ""
-    moves.call(tx, call, target, at=at, actor=actor, finished_at=at, output=output, note=note)
-    runs.free_if_decided(tx, call.run_id, at=at, actor=actor)
+    moves.change_call_status(
+        tx, call, target, at=at, actor=actor, finished_at=at, output=output, note=note
+    )
+    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return call.id
 
 
@@ -97,38 +99,38 @@ class SubAgentCall(NamedTuple):
     status: CallStatus
 
 
-def root_run(tx: Transaction, run: Run) -> Run:
+def get_root_run(tx: Transaction, run: Run) -> Run:
     """Return the request's first run: this run, or the one that started its sub-agents."""
-    return (first(tx, Run, _GET, id_=run.root_id) if run.parent_call else None) or run
+    return (fetch_first_row(tx, Run, _GET, id_=run.root_id) if run.parent_call else None) or run
 
 
-def run_of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
+def find_sub_agent_run(tx: Transaction, root_id: str, call_id: str) -> Run | None:
     """Return the sub-agent's run that works or worked on this call; None for any other call."""
-    return first(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
+    return fetch_first_row(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
 
 
-def asking_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
+def list_open_elicitation_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
     """Return the open runs with which an MCP server asks people questions during this call."""
-    return rows(tx, Run, _ASKING, root_=root_id, call_=call_id)
+    return fetch_rows(tx, Run, _ASKING, root_=root_id, call_=call_id)
 
 
-def open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
+def list_open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
     """Return the open runs of a request, oldest first."""
-    return rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
+    return fetch_rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
 
 
-def running_beside(tx: Transaction, run: Run) -> int:
+def count_other_running_runs(tx: Transaction, run: Run) -> int:
     """Return how many other runs of the same request are RUNNING."""
     return int(tx.scalar(_RUNNING_BESIDE, {"root_": run.root_id, "id_": run.id}) or 0)
 
 
-def calling_chain(tx: Transaction, run: Run) -> list[Call]:
+def list_calls_leading_to_run(tx: Transaction, run: Run) -> list[Call]:
     """Return the calls that led to this run, beginning with the call of the request's first run."""
     found: list[Call] = []
     while run.parent_call:
         call, parent = (
-            calls.get(tx, run.parent_call),
-            first(tx, Run, _PARENT, call_=run.parent_call),
+            calls.find_call(tx, run.parent_call),
+            fetch_first_row(tx, Run, _PARENT, call_=run.parent_call),
         )
         if call is None or parent is None:
             break
@@ -137,20 +139,20 @@ def calling_chain(tx: Transaction, run: Run) -> list[Call]:
     return found[::-1]
 
 
-def nesting_depth(tx: Transaction, run: Run) -> int:
+def count_nesting_levels(tx: Transaction, run: Run) -> int:
     """Return how many levels of sub-agents lead to this run, itself included; 0 for a first run."""
-    return len(calling_chain(tx, run)) if run.parent_call else 0
+    return len(list_calls_leading_to_run(tx, run)) if run.parent_call else 0
 
 
-def recorded_actions(tx: Transaction, run: Run) -> list[SubAgentCall]:
+def list_recorded_actions(tx: Transaction, run: Run) -> list[SubAgentCall]:
     """Return the non-reading calls of this sub-agent and of those it started, in order."""
     found: list[SubAgentCall] = []
-    for call in calls.of_run(tx, run.id):
-        below = run_of_call(tx, run.root_id, call.id)
+    for call in calls.list_calls_of_run(tx, run.id):
+        below = find_sub_agent_run(tx, run.root_id, call.id)
         if below is not None:
-            found += recorded_actions(tx, below)
+            found += list_recorded_actions(tx, below)
         elif call.does != "read" and call.status in TOLD:
-            current = calls.revision(tx, call.id, call.revision)
+            current = calls.find_revision(tx, call.id, call.revision)
             found.append(
                 SubAgentCall(call.tool, current.arguments if current else "{}", call.status)
             )

@@ -20,11 +20,11 @@ from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
 from storage.audit_log import WORD, AuditLine
-from storage.chain import FIRST, Chain, Head
-from storage.digest import OddValueError, canonical_json, parse_object
-from storage.masking import ValuePath, mask_data, replace_at_paths
+from storage.chain import FIRST, AuditChain, AuditHead
+from storage.digest import NonCanonicalValueError, canonical_json, parse_json_object
+from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
-from storage.transaction import Transaction, insert_into, rows
+from storage.transaction import Transaction, build_insert, fetch_rows
 
 if TYPE_CHECKING:
     from storage.transaction import Transaction
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST_EVIDENCE = 4000  # characters of arguments that cannot be read
 
 
-def evidence_of_revision(
+def build_revision_evidence(
     tx: Transaction, row: Revision, secret: Collection[ValuePath | str]
 ) -> dict[str, Any]:
     """Return the audit data of a revision that people are shown.
@@ -45,28 +45,28 @@ def evidence_of_revision(
     return {
         "revision": row.number,
         "digest": row.digest,
-        "arguments": _readable(tx, row.call_id, json.loads(row.arguments), secret),
-        "sealed": seal_of_arguments(tx.chain, row),
+        "arguments": _replace_secret_values(tx, row.call_id, json.loads(row.arguments), secret),
+        "sealed": compute_arguments_seal(tx.chain, row),
     }
 
 
-def seal_of_arguments(chain: Chain, row: Revision) -> str:
+def compute_arguments_seal(chain: AuditChain, row: Revision) -> str:
     """Return the keyed digest of the stored arguments, exactly as they would run."""
     return chain.sign("revision", row.call_id, row.number, row.arguments)
 
 
-def evidence_of_refusal(
+def build_refusal_evidence(
     tx: Transaction, call_id: str, text: str, secret: Collection[ValuePath | str]
 ) -> dict[str, Any]:
     """Return the audit data of a proposed call that was refused without asking anybody."""
     try:
-        return {"arguments": _readable(tx, call_id, parse_object(text), secret)}
-    except OddValueError:  # where a secret would stand is not known
+        return {"arguments": _replace_secret_values(tx, call_id, parse_json_object(text), secret)}
+    except NonCanonicalValueError:  # where a secret would stand is not known
         kept = f"{len(text)} characters" if secret else text[:MOST_EVIDENCE]
         return {"arguments": kept, "sealed": tx.chain.sign("refused", call_id, text)}
 
 
-def _readable(
+def _replace_secret_values(
     tx: Transaction, call_id: str, values: dict[str, Any], secret: Collection[ValuePath | str]
 ) -> dict[str, Any]:
     """Return the values with each secret one replaced by a digest.
@@ -79,7 +79,7 @@ def _readable(
         return f"secret {tx.chain.sign('secret', call_id, name, canonical_json(value))[:16]}"
 
     paths = [(each,) if isinstance(each, str) else each for each in secret]
-    found: dict[str, Any] = replace_at_paths(values, paths, sealed_value)
+    found: dict[str, Any] = replace_values_at_paths(values, paths, sealed_value)
     return found
 
 
@@ -112,7 +112,7 @@ _AFTER = (
 _BETWEEN = _AFTER.where(col(Audit.at) >= bindparam("since_"), col(Audit.at) < bindparam("until_"))
 
 
-def record(
+def record_event(
     tx: Transaction,
     event: str,
     *,
@@ -127,16 +127,16 @@ def record(
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it was written.
     """
-    told = mask_data(dict(data or {}))
+    told = mask_secrets_in_json(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
-    apart = {name: told.pop(name) for name in [*told] if _is_apart(name, told[name])}
+    apart = {name: told.pop(name) for name in [*told] if _is_payload_value(name, told[name])}
     payload = _encode(apart) if apart else ""
     if payload:
-        told[SEAL] = _sealed(tx.chain, run_id, call_id, event, payload)
+        told[SEAL] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
     text = _encode(told)
-    before = head(tx)
-    tx.head = tx.chain.seal(before, at, run_id, call_id, actor, event, text)
+    before = get_audit_head(tx)
+    tx.head = tx.chain.seal_row(before, at, run_id, call_id, actor, event, text)
     row = {
         "seq": tx.head.seq,
         "at": at,
@@ -150,72 +150,78 @@ def record(
         "previous": before.hash,
         "hash": tx.head.hash,
     }
-    tx.execute(insert_into(Audit), row)
+    tx.execute(build_insert(Audit), row)
     watched = told | {each: apart[each] for each in WHY if each in apart}
     tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at))
 
 
-def report_end(tx: Transaction, since: datetime | None) -> None:
+def set_newest_event_start(tx: Transaction, since: datetime | None) -> None:
     """Set the start time of what the newest row ends, for observers; it is not stored."""
     tx.appended[-1] = tx.appended[-1]._replace(since=since)
 
 
-def head(tx: Transaction) -> Head:
+def get_audit_head(tx: Transaction) -> AuditHead:
     """Return the chain's newest row, including those that this transaction has appended."""
     if tx.head is None:
         last = tx.execute(_LAST)
-        tx.head = Head(*last[0]) if last else Head()
+        tx.head = AuditHead(*last[0]) if last else AuditHead()
     return tx.head
 
 
-def head_at(tx: Transaction, seq: int) -> Head | None:
+def find_audit_head_at(tx: Transaction, seq: int) -> AuditHead | None:
     """Return the chain's head as of that row; None if the row does not exist."""
     seal = FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
-    return Head(seq, seal) if seal else None
+    return AuditHead(seq, seal) if seal else None
 
 
-def all_rows(tx: Transaction) -> Iterator[Audit]:
+def iterate_audit_rows(tx: Transaction) -> Iterator[Audit]:
     """Yield all audit rows, oldest first, read a few thousand at a time."""
     seq = 0
-    while found := rows(tx, Audit, _AFTER, seq_=seq):
+    while found := fetch_rows(tx, Audit, _AFTER, seq_=seq):
         yield from found
         seq = found[-1].seq or 0
 
 
-def rows_between(tx: Transaction, since: datetime, until: datetime) -> Iterator[Audit]:
+def iterate_audit_rows_between(
+    tx: Transaction, since: datetime, until: datetime
+) -> Iterator[Audit]:
     """Yield the audit rows of the time [since, until) in order, read a few thousand at a time."""
     seq = 0
-    while found := rows(tx, Audit, _BETWEEN, seq_=seq, since_=since, until_=until):
+    while found := fetch_rows(tx, Audit, _BETWEEN, seq_=seq, since_=since, until_=until):
         yield from found
         seq = found[-1].seq or 0
 
 
-def rows_about(tx: Transaction, wanted: str) -> list[Audit]:
+def list_audit_rows_of_request(tx: Transaction, wanted: str) -> list[Audit]:
     """Return the audit rows of a request, given its id or the id of one of its calls."""
-    found = rows(tx, Audit, _ABOUT, wanted_=wanted)
+    found = fetch_rows(tx, Audit, _ABOUT, wanted_=wanted)
     rows_about = next((row.run_id for row in found if row.run_id), "")
-    return found + [row for row in rows(tx, Audit, _PURGED, wanted_=rows_about) if row not in found]
+    return found + [
+        row for row in fetch_rows(tx, Audit, _PURGED, wanted_=rows_about) if row not in found
+    ]
 
 
-def purged_requests(row: Audit, data: Mapping[str, Any]) -> list[str]:
+def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:
     """Return the ids of the requests that this row reports as purged, if any."""
     if row.event != PURGE:
         return []
     return [row.run_id] if row.run_id else list(data[PURGED_RUNS])
 
 
-def _is_apart(name: str, value: Any) -> bool:
+def _is_payload_value(name: str, value: Any) -> bool:
     """Return whether this value is stored in the payload: arguments, or free text of people."""
     if name in WHY:
         return not WORD.fullmatch(str(value))
     return name in PAYLOAD or (name == REASON and bool(value))
 
 
-def _sealed(chain: Chain, run_id: str, call_id: str, event: str, payload: str) -> str:
+def _compute_payload_seal(
+    chain: AuditChain, run_id: str, call_id: str, event: str, payload: str
+) -> str:
     return chain.sign("payload", run_id, call_id, event, payload)
 
 
-def row_as_read(row: Audit) -> dict[str, Any]:
+def get_audit_row_data(row: Audit) -> dict[str, Any]:
     """Return all data of a row, including its payload if that was not purged."""
     data: dict[str, Any] = json.loads(row.data)
     if row.payload:
@@ -224,31 +230,33 @@ def row_as_read(row: Audit) -> dict[str, Any]:
     return data
 
 
-def is_payload_intact(chain: Chain, row: Audit) -> bool:
+def is_payload_intact(chain: AuditChain, row: Audit) -> bool:
     """Return whether the row's payload matches its seal; True if it was purged."""
     if not row.payload:
         return True
-    seal = _sealed(chain, row.run_id, row.call_id, row.event, row.payload)
+    seal = _compute_payload_seal(chain, row.run_id, row.call_id, row.event, row.payload)
     return bool(json.loads(row.data).get(SEAL) == seal)
 
 
-def is_next_row(chain: Chain, before: Head, row: Audit) -> bool:
+def is_valid_next_row(chain: AuditChain, before: AuditHead, row: Audit) -> bool:
     """Return whether this row directly follows `before` and has a correct seal under `chain`."""
-    own = chain.seal(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
+    own = chain.seal_row(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
     is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
     return is_next and is_payload_intact(chain, row)
 
 
-def verify(tx: Transaction) -> int | None:
+def find_first_broken_row(tx: Transaction) -> int | None:
     """Return the `seq` of the first row that breaks the chain, or None if all of it holds.
 
     Missing rows at the end are not detected here; the head file shows those.
     """
-    before = Head()
-    for row in all_rows(tx):
-        if not is_next_row(tx.chain.of(row.key_id) or tx.chain, before, row):
+    before = AuditHead()
+    for row in iterate_audit_rows(tx):
+        if not is_valid_next_row(
+            tx.chain.find_chain_by_key_id(row.key_id) or tx.chain, before, row
+        ):
             return row.seq
-        before = Head(row.seq or 0, row.hash)
+        before = AuditHead(row.seq or 0, row.hash)
     return None
 
 
@@ -259,21 +267,21 @@ _LINE = 256  # bytes; of the two lines one is written at a time, so a torn write
 _MARK = "countersign-head"
 
 
-def head_path(database: Path) -> Path:
+def audit_head_file_path(database: Path) -> Path:
     """Return the path of the head file of that database's audit."""
     return database.with_name(f"{database.name}.head")
 
 
-class HeadFile:
+class AuditHeadFile:
     """The file that notes the newest row of one audit."""
 
-    def __init__(self, path: Path, chain: Chain) -> None:
+    def __init__(self, path: Path, chain: AuditChain) -> None:
         """Use the key of `chain` for signing; no file is created yet."""
         self.path, self._chain = path, chain
         self._file: int | None = None
-        self._noted: Head | None = None
+        self._noted: AuditHead | None = None
 
-    def read(self) -> Head | None:
+    def read_head(self) -> AuditHead | None:
         """Return the newest head in the file; None if there is none with a valid signature.
 
         A head signed with an unknown key cannot be checked, and is accepted for comparison with the
@@ -284,21 +292,21 @@ class HeadFile:
         except FileNotFoundError:
             return None
         lines = (text[start : start + _LINE].split() for start in range(0, len(text), _LINE))
-        found = [head for head in map(self._parsed, lines) if head]
+        found = [head for head in map(self._parse_line, lines) if head]
         return max(found, key=lambda head: head.seq, default=None)
 
-    def _parsed(self, line: list[str]) -> Head | None:
+    def _parse_line(self, line: list[str]) -> AuditHead | None:
         if len(line) != 5 or line[0] != _MARK or not line[1].isdecimal():
             return None
         _, seq, seal, key, signature = line
-        signer = self._chain.of(key)
+        signer = self._chain.find_chain_by_key_id(key)
         if signer and not hmac.compare_digest(signature, signer.sign(_MARK, seq, seal)):
             return None
-        return Head(int(seq), seal)
+        return AuditHead(int(seq), seal)
 
-    def contradicts(self, tx: Transaction) -> str:
+    def describe_contradiction(self, tx: Transaction) -> str:
         """Return why the rows do not match the noted head; "" if they may match."""
-        noted = self.read()  # before the rows: it is never ahead
+        noted = self.read_head()  # before the rows: it is never ahead
         last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0
         if noted is None:
             return f"there is no {self.path.name} that says how far it had come" if last else ""
@@ -309,25 +317,25 @@ class HeadFile:
             return f"it ends at row {last} of the audit, and had come to row {noted.seq}"
         return f"row {noted.seq} of the audit is another one than it was"
 
-    def keep(self, head: Head) -> None:
+    def write_head(self, head: AuditHead) -> None:
         """Write the head to the file; a failure is only logged, as the rows are already stored."""
         if head == self._noted:
             return
         try:
             if self._file is None:
-                self._file = self._open()
-            os.pwrite(self._file, self._line(head), head.seq % 2 * _LINE)
+                self._file = self._open_file()
+            os.pwrite(self._file, self._format_line(head), head.seq % 2 * _LINE)
         except OSError as error:
             log.error("%s cannot be written: %s", self.path, error)
         else:
             self._noted = head
 
-    def _line(self, head: Head) -> bytes:
+    def _format_line(self, head: AuditHead) -> bytes:
         seq, key = str(head.seq), self._chain.key_id
         line = " ".join((_MARK, seq, head.hash, key, self._chain.sign(_MARK, seq, head.hash)))
         return f"{line:<{_LINE - 1}}\n".encode()
 
-    def _open(self) -> int:
+    def _open_file(self) -> int:
         new = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         if new:  # a power failure must not take the file itself
@@ -335,20 +343,20 @@ class HeadFile:
             os.fsync(file)
         return file
 
-    def begin_unless_there(self) -> None:
+    def create_if_missing(self) -> None:
         """Note the empty head of a new record, so that a missing file later means missing rows.
 
         Otherwise a crash between the first row and its note would look like an older record.
         """
-        if self.read() is None:
-            self.keep(Head())
+        if self.read_head() is None:
+            self.write_head(AuditHead())
 
-    def begin(self, head: Head) -> None:
+    def replace_file(self, head: AuditHead) -> None:
         """Replace the file with one that notes this head only."""
         self.close()
         self.path.unlink(missing_ok=True)
         self._noted = None
-        self.keep(head)
+        self.write_head(head)
 
     def close(self) -> None:
         """Close the file."""

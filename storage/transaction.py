@@ -24,16 +24,16 @@ from sqlmodel import SQLModel
 
 if TYPE_CHECKING:
     from storage.audit_log import AuditLine
-    from storage.chain import Chain, Head
+    from storage.chain import AuditChain, AuditHead
 
 
 # Statements written in SQLModel, compiled once for each database and run on the driver's
 # cursor.
 
-Convert = Callable[[Any], Any]
+ValueConverter = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
-Read = Callable[[Parameters], Sequence[Any]]
+ValueReader = Callable[[Parameters], Sequence[Any]]
 KEPT = 1000  # compiled statements; those built on the spot push out others built so
 
 known: dict[
@@ -46,12 +46,12 @@ _NAMED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class StatementParameter:
     """One placeholder in a statement."""
 
     name: str
     default: Any  # the value written in the statement itself, or REQUIRED
-    convert: Convert | None
+    convert: ValueConverter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ class CompiledStatement:
     """The SQL text of a statement for one kind of database, with its value converters."""
 
     sql: str
-    read: Read  # the value of each place; KeyError for one that is missing
-    ingoing: tuple[tuple[int, Convert], ...]  # of those places that need one
+    read_values: ValueReader  # the value of each place; KeyError for one that is missing
+    input_converters: tuple[tuple[int, ValueConverter], ...]  # of those places that need one
     columns: tuple[str, ...]  # of the result; none where the statement does not say
-    outgoing: tuple[tuple[int, Convert], ...]  # of those columns that need one
+    output_converters: tuple[tuple[int, ValueConverter], ...]  # of those columns that need one
 
-    def bind(self, given: Parameters) -> list[Any]:
+    def bind_values(self, given: Parameters) -> list[Any]:
         """Return the values in the order of the placeholders.
 
         Raises StatementError for a value that is missing or cannot be converted.
         """
         try:
-            values = [*self.read(given)]
-            for index, convert in self.ingoing:
+            values = [*self.read_values(given)]
+            for index, convert in self.input_converters:
                 values[index] = convert(values[index])
         except (ValueError, TypeError, LookupError) as error:
             missing = isinstance(error, KeyError)
@@ -79,12 +79,12 @@ class CompiledStatement:
             raise StatementError(why, self.sql, dict(given), error, hide_parameters=True) from error
         return values
 
-    def convert(self, rows: list[Row]) -> list[Row]:
+    def convert_rows(self, rows: list[Row]) -> list[Row]:
         """Return the driver's rows with Python values. Raises what a converter raises."""
         found = []
         for row in rows:
             values = list(row)
-            for index, convert in self.outgoing:
+            for index, convert in self.output_converters:
                 if values[index] is not None:  # which is None for every type
                     values[index] = convert(values[index])
             found.append(tuple(values))
@@ -104,11 +104,11 @@ def compile_statement(
     if found is None:
         if len(known) >= KEPT:
             known.clear()
-        found = known[key] = _compile(statement, dialect, keys)
+        found = known[key] = _compile_uncached(statement, dialect, keys)
     return found
 
 
-def _compile(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> CompiledStatement:
+def _compile_uncached(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> CompiledStatement:
     how = {"column_keys": list(keys)} if keys else {}
     made: SQLCompiler = statement.compile(dialect=dialect, **how)
     sql, parameters = str(made), []
@@ -119,25 +119,28 @@ def _compile(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> Compile
         convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
         if bind.expanding:
             each = [
-                Parameter(f"{name}_{n}", value, convert) for n, value in enumerate(bind.value or ())
+                StatementParameter(f"{name}_{n}", value, convert)
+                for n, value in enumerate(bind.value or ())
             ]
-            sql = _expanded(sql, name, each, dialect)
+            sql = _expand_in_list(sql, name, each, dialect)
             parameters += each
         else:
             default = REQUIRED if bind.required else filled.get(name, bind.effective_value)
-            parameters.append(Parameter(name, default, convert))
+            parameters.append(StatementParameter(name, default, convert))
     columns = made._result_columns or []
-    outgoing = ((index, _outgoing(each.type, dialect)) for index, each in enumerate(columns))
+    outgoing = (
+        (index, _find_output_converter(each.type, dialect)) for index, each in enumerate(columns)
+    )
     return CompiledStatement(
-        sql if made.positional else _numbered(sql, [each.name for each in parameters]),
-        _reading(parameters),
+        sql if made.positional else _number_placeholders(sql, [each.name for each in parameters]),
+        _build_value_reader(parameters),
         tuple((n, each.convert) for n, each in enumerate(parameters) if each.convert is not None),
         tuple(each.keyname for each in columns),
         tuple((index, convert) for index, convert in outgoing if convert is not None),
     )
 
 
-def _reading(parameters: Sequence[Parameter]) -> Read:
+def _build_value_reader(parameters: Sequence[StatementParameter]) -> ValueReader:
     """Return a function that reads the parameters' values from a mapping, in order."""
     if len(parameters) > 1 and all(each.default is REQUIRED for each in parameters):
         return itemgetter(*(each.name for each in parameters))
@@ -152,24 +155,24 @@ def _reading(parameters: Sequence[Parameter]) -> Read:
     return read
 
 
-def _expanded(sql: str, name: str, each: list[Parameter], dialect: Dialect) -> str:
+def _expand_in_list(sql: str, name: str, each: list[StatementParameter], dialect: Dialect) -> str:
     """Return `sql` with placeholders for an IN list in place of SQLAlchemy's marker."""
     places = ", ".join("?" if dialect.positional else f"%({one.name})s" for one in each)
     return sql.replace(f"__[POSTCOMPILE_{name}]", places or "NULL", 1)
 
 
-def _numbered(sql: str, names: list[str]) -> str:
+def _number_placeholders(sql: str, names: list[str]) -> str:
     """Return `sql` with numbered placeholders ($1), as PostgreSQL's own protocol takes it."""
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
     return _NAMED.sub(lambda found: numbers[found[1]] if found[1] else "%", sql)
 
 
-def _outgoing(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:
-    convert: Convert | None = kind.dialect_impl(dialect).result_processor(dialect, None)
+def _find_output_converter(kind: TypeEngine[Any], dialect: Dialect) -> ValueConverter | None:
+    convert: ValueConverter | None = kind.dialect_impl(dialect).result_processor(dialect, None)
     return convert
 
 
-def driver_error(error: Exception, dialect: Dialect, sql: str, given: Any) -> Exception:
+def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, given: Any) -> Exception:
     """Return a driver's error as SQLAlchemy's error of the same kind, with the values hidden."""
     base: Any = dialect.loaded_dbapi.Error
     return DBAPIError.instance(sql, given, error, base, hide_parameters=True, dialect=dialect)
@@ -186,17 +189,17 @@ class Trace:
     It is called on the thread that uses the transaction.
     """
 
-    def running(self, sql: str, values: Any) -> None:
+    def before_statement(self, sql: str, values: Any) -> None:
         """Called before this SQL text is run with these values."""
 
-    def committing(self, tx: Transaction) -> None:
+    def before_commit(self, tx: Transaction) -> None:
         """Called before this transaction, of a writer or a reader, is committed."""
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """Called after this transaction was committed."""
 
 
-class Result(list[Row]):
+class StatementResult(list[Row]):
     """The rows that a statement returned, as tuples, and how many it changed."""
 
     def __init__(self, rows: Iterable[Row], rowcount: int, columns: tuple[str, ...]) -> None:
@@ -212,7 +215,7 @@ class Result(list[Row]):
         """Return the first column of every row."""
         return [row[0] for row in self]
 
-    def named(self) -> list[Any]:
+    def to_named_tuples(self) -> list[Any]:
         """Return the rows as named tuples."""
         kind = namedtuple("kind", self.columns)  # type: ignore[misc]  # the names come from the statement
         return [kind(*row) for row in self]
@@ -245,7 +248,7 @@ class Transaction:
         give_back: Callable[[Any], None],
         dialect: Dialect,
         trace: Trace | None,
-        chain: Chain,
+        chain: AuditChain,
         *,
         writes: bool,
         durable: bool,
@@ -255,16 +258,16 @@ class Transaction:
         `durable`: whether the commit waits for the disk.
         """
         self._give_back = give_back
-        self._begin_with(connection, dialect, trace, chain, writes=writes, durable=durable)
+        self._initialize(connection, dialect, trace, chain, writes=writes, durable=durable)
         self._before = self.raw.total_changes
         self._changes: int | None = None  # once it is over
 
-    def _begin_with(
+    def _initialize(
         self,
         raw: Any,
         dialect: Dialect,
         trace: Trace | None,
-        chain: Chain,
+        chain: AuditChain,
         *,
         writes: bool,
         durable: bool,
@@ -272,7 +275,7 @@ class Transaction:
         self.raw = raw  # the driver's own connection
         self._trace = trace
         self.chain = chain
-        self.head: Head | None = None  # how far the audit has come, once that was asked
+        self.head: AuditHead | None = None  # how far the audit has come, once that was asked
         self.appended: list[AuditLine] = []  # what of the audit the log is to tell
         self.ready: list[str] = []  # the runs that a worker may take once it is committed
         self.dialect = dialect
@@ -288,25 +291,25 @@ class Transaction:
             if kind is None:
                 self._commit()
             else:
-                self._undo()
+                self._roll_back()
         finally:
-            self._release()
+            self._release_connection()
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Return whether the transaction has changed any row; also valid after its end."""
-        return bool(self._counted() if self._changes is None else self._changes)
+        return bool(self._count_changes() if self._changes is None else self._changes)
 
-    def _counted(self) -> int:
+    def _count_changes(self) -> int:
         return int(self.raw.total_changes - self._before)
 
-    def overwrite(self) -> None:
+    def overwrite_erased_data(self) -> None:
         """Make the database overwrite the bytes that are emptied or deleted from now on."""
         self.exec_driver_sql("PRAGMA secure_delete=ON")
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Any] | None = None
-    ) -> Result:
+    ) -> StatementResult:
         """Run an SQLAlchemy statement; a list of parameters runs it once for each.
 
         Raises SQLAlchemy's StatementError for parameters that do not fit, its DBAPIError for what
@@ -314,14 +317,18 @@ class Transaction:
         """
         given = {} if parameters is None else parameters
         if type(given) is not dict and not isinstance(given, Mapping):
-            return self._many(statement, given)
+            return self._execute_for_each(statement, given)
         plan = compile_statement(statement, self.dialect, given)
-        found, rowcount = self._run(plan.sql, plan.bind(given))
-        return Result(plan.convert(found) if plan.outgoing else found, rowcount, plan.columns)
+        found, rowcount = self._run_traced(plan.sql, plan.bind_values(given))
+        return StatementResult(
+            plan.convert_rows(found) if plan.output_converters else found, rowcount, plan.columns
+        )
 
-    def _many(self, statement: Executable, parameters: Sequence[Mapping[str, Any]]) -> Result:
+    def _execute_for_each(
+        self, statement: Executable, parameters: Sequence[Mapping[str, Any]]
+    ) -> StatementResult:
         changed = sum(self.execute(statement, each).rowcount for each in parameters)
-        return Result((), changed, ())
+        return StatementResult((), changed, ())
 
     def scalar(self, statement: Executable, parameters: Mapping[str, Any] | None = None) -> Any:
         """Return the first column of the statement's first row, or None."""
@@ -333,57 +340,57 @@ class Transaction:
         """Return the first column of each of the statement's rows."""
         return self.execute(statement, parameters).scalars()
 
-    def exec_driver_sql(self, sql: str, parameters: Sequence[Any] = ()) -> Result:
+    def exec_driver_sql(self, sql: str, parameters: Sequence[Any] = ()) -> StatementResult:
         """Run an SQL text in the driver's own parameter style."""
-        rows, rowcount = self._run(sql, parameters)
-        return Result(rows, rowcount, ())
+        rows, rowcount = self._run_traced(sql, parameters)
+        return StatementResult(rows, rowcount, ())
 
-    def command(self, sql: str) -> None:
+    def run_transaction_command(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         try:
             self.raw.execute(sql)
         except Exception as error:
-            raise driver_error(error, self.dialect, sql, ()) from error
+            raise wrap_driver_error(error, self.dialect, sql, ()) from error
 
     def _commit(self) -> None:
         if self._trace is not None:
-            self._trace.committing(self)
+            self._trace.before_commit(self)
         try:
-            self.command("COMMIT")
+            self.run_transaction_command("COMMIT")
         except BaseException:
-            self._undo()
+            self._roll_back()
             raise
         if self._trace is not None:
-            self._trace.committed(self)
+            self._trace.after_commit(self)
 
-    def _undo(self) -> None:
-        if self._is_open():  # SQLite ends a transaction by itself when the disk is full
-            self.command("ROLLBACK")
+    def _roll_back(self) -> None:
+        if self._is_in_progress():  # SQLite ends a transaction by itself when the disk is full
+            self.run_transaction_command("ROLLBACK")
 
-    def _is_open(self) -> bool:
+    def _is_in_progress(self) -> bool:
         return bool(self.raw.in_transaction)
 
-    def _release(self) -> None:
-        self._changes = self._counted()
-        if self._is_open():  # neither committed nor rolled back: nobody's any more
+    def _release_connection(self) -> None:
+        self._changes = self._count_changes()
+        if self._is_in_progress():  # neither committed nor rolled back: nobody's any more
             self.raw.close()
         else:
             self._give_back(self.raw)
 
-    def _run(self, sql: str, values: Any) -> tuple[list[Row], int]:
+    def _run_traced(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if self._trace is not None:
-            self._trace.running(sql, values)
+            self._trace.before_statement(sql, values)
         try:
-            return self._fetch(sql, values)
+            return self._run_and_fetch(sql, values)
         except Exception as error:
-            raise driver_error(error, self.dialect, sql, values) from error
+            raise wrap_driver_error(error, self.dialect, sql, values) from error
 
-    def _fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
+    def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         cursor = self.raw.execute(sql, values)
         return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
 
 
-def rows(
+def fetch_rows(
     tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
 ) -> list[M]:
     """Run `select(model)…` and return detached instances, in the statement's order.
@@ -402,42 +409,44 @@ def rows(
     return found
 
 
-def readable_rows(
+def fetch_readable_rows(
     tx: Transaction, model: type[M], key: Any, statement: Select[Any], **parameters: Any
 ) -> list[M]:
     """Return rows like `rows`, but log and leave out each row that cannot be read."""
     try:
-        return rows(tx, model, statement, **parameters)
+        return fetch_rows(tx, model, statement, **parameters)
     except NONSENSE:
         found: list[M] = []
         for value in tx.scalars(statement.with_only_columns(key), parameters):
             try:
-                found += rows(tx, model, select(model).where(key == value))
+                found += fetch_rows(tx, model, select(model).where(key == value))
             except NONSENSE:
                 log.exception("%s %s cannot be read", model.__name__, value)
         return found
 
 
-def first(
+def fetch_first_row(
     tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
 ) -> M | None:
     """Return the first of `rows`, or None; the statement sets its own limit if needed."""
-    found = rows(tx, model, statement, **parameters)
+    found = fetch_rows(tx, model, statement, **parameters)
     return found[0] if found else None
 
 
 @cache
-def insert_into(model: type[SQLModel]) -> Insert:
+def build_insert(model: type[SQLModel]) -> Insert:
     """Return `insert(model)`, built once for each model."""
     return insert(model)
 
 
 @cache
-def insert_once(model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)) -> Any:
+def build_insert_if_absent(
+    model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)
+) -> Any:
     """Return an insert that does nothing if a row with the `same` columns exists; built once."""
-    return insert_of(dialect)(model).on_conflict_do_nothing(index_elements=same)
+    return get_dialect_insert(dialect)(model).on_conflict_do_nothing(index_elements=same)
 
 
-def insert_of(dialect: str) -> Any:
+def get_dialect_insert(dialect: str) -> Any:
     """Return the `insert` function of "sqlite" or "postgresql", imported only when it is used."""
     return import_module(f"sqlalchemy.dialects.{dialect}").insert

@@ -18,10 +18,10 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, values
+from storage.columns import Row, get_column_values
 from storage.models import PURGED, Call, Item, Run, new_id
 from storage.states import CallStatus
-from storage.transaction import Transaction, first, insert_into, rows
+from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
 
 # Files that people attached to messages for the model: kept once, and sent with every later
 # turn.
@@ -49,10 +49,12 @@ class AttachedFile(Row, table=True):
     media: str  # as the model is told it
     size: int  # bytes, as they were fetched
     sha256: str  # of those bytes
-    data: str = columns.text("")  # in base64, or a text as it is told; "" once withheld
-    withheld: WithheldReason = columns.status(WithheldReason, WithheldReason.NO, index=False)
-    read_at: datetime | None = columns.time(nullable=True)  # when the model's server first took it
-    created_at: datetime = columns.time()
+    data: str = columns.text_column("")  # in base64, or a text as it is told; "" once withheld
+    withheld: WithheldReason = columns.status_column(WithheldReason, WithheldReason.NO, index=False)
+    read_at: datetime | None = columns.time_column(
+        nullable=True
+    )  # when the model's server first took it
+    created_at: datetime = columns.time_column()
 
 
 _BY_ID = select(AttachedFile).where(col(AttachedFile.id) == bindparam("id_"))
@@ -86,62 +88,64 @@ _READ = (
 )
 
 
-def message_key(team: str, channel: str, ts: str) -> str:
+def build_message_key(team: str, channel: str, ts: str) -> str:
     """Return the delivery key of a message in Slack."""
     return f"msg:{team}:{channel}:{ts}"
 
 
-def add_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
+def insert_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
     """Store a file, and record in the audit that it is given to the model."""
-    tx.execute(insert_into(AttachedFile), values(file))
-    _record(tx, "file.given", file, at, file.person)
+    tx.execute(build_insert(AttachedFile), get_column_values(file))
+    _record_file_event(tx, "file.given", file, at, file.person)
 
 
-def size_of_files(tx: Transaction, run: Run) -> int:
+def sum_file_sizes(tx: Transaction, run: Run) -> int:
     """Return the total bytes of pictures and PDFs that the run's thread sends to the model."""
     place = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
     return int(tx.scalar(_SIZE, place))
 
 
-def find_files(tx: Transaction, ids: Iterable[str]) -> list[AttachedFile]:
+def list_files_by_id(tx: Transaction, ids: Iterable[str]) -> list[AttachedFile]:
     """Return the files with these ids, including withheld ones; unknown ids are left out."""
-    each = (first(tx, AttachedFile, _BY_ID, id_=one) for one in ids)
+    each = (fetch_first_row(tx, AttachedFile, _BY_ID, id_=one) for one in ids)
     return [file for file in each if file is not None]
 
 
-def files_of_message(tx: Transaction, message: str) -> list[AttachedFile]:
+def list_files_of_message(tx: Transaction, message: str) -> list[AttachedFile]:
     """Return the files of a message that are given to the model."""
-    return rows(tx, AttachedFile, _OF_MESSAGE, message_=message)
+    return fetch_rows(tx, AttachedFile, _OF_MESSAGE, message_=message)
 
 
 def withhold_file(
     tx: Transaction, file: AttachedFile, why: WithheldReason, *, at: datetime, actor: str
 ) -> None:
     """Stop sending a file to the model and erase its contents; its row stays."""
-    tx.overwrite()
+    tx.overwrite_erased_data()
     if tx.execute(_WITHHELD, {"id_": file.id, "why": why}).rowcount:
-        _record(tx, f"file.{why}", file, at, actor)
+        _record_file_event(tx, f"file.{why}", file, at, actor)
 
 
 def mark_file_accepted(tx: Transaction, file: AttachedFile, at: datetime) -> None:
     """Record when the model's server first accepted the file; a later call changes nothing."""
-    tx.overwrite()  # a row that grows is written elsewhere
+    tx.overwrite_erased_data()  # a row that grows is written elsewhere
     tx.execute(_READ, {"id_": file.id, "at_": at})
 
 
-def follow_channel_files(tx: Transaction, team: str, old: str, new: str) -> None:
+def change_channel_id_of_files(tx: Transaction, team: str, old: str, new: str) -> None:
     """Update the files' message keys when a channel gets a new id."""
-    tx.overwrite()
-    before, after = message_key(team, old, ""), message_key(team, new, "")
+    tx.overwrite_erased_data()
+    before, after = build_message_key(team, old, ""), build_message_key(team, new, "")
     message = col(AttachedFile.message)
     moved = {"message": func.replace(message, before, after)}
     tx.execute(update(AttachedFile).where(message.startswith(before)).values(moved))
 
 
-def _record(tx: Transaction, event: str, file: AttachedFile, at: datetime, actor: str) -> None:
+def _record_file_event(
+    tx: Transaction, event: str, file: AttachedFile, at: datetime, actor: str
+) -> None:
     data = {"file": file.slack_id, "media": file.media, "bytes": file.size}
     data["content"] = file.sha256  # may tell what a short text says: a purge takes it away
-    trail.record(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
+    trail.record_event(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
 
 
 # Compactions replace the older part of a long thread for the model; every item stays stored.
@@ -177,31 +181,31 @@ class Compaction:
     whole: False if the other items are left out and not summed up
     """
 
-    until: int
-    kept: frozenset[int]
+    until_seq: int
+    kept_seqs: frozenset[int]
     items: tuple[dict[str, Any], ...]
     seal: str = ""
-    whole: bool = True
+    is_summed_up: bool = True
 
-    def body(self) -> dict[str, Any]:
+    def build_item(self) -> dict[str, Any]:
         """Return the compaction as an item for the thread's transcript."""
         return {
             "type": KIND,
-            "until": self.until,
-            "kept": sorted(self.kept),
+            "until": self.until_seq,
+            "kept": sorted(self.kept_seqs),
             "items": list(self.items),
             "seal": self.seal,
-            "whole": self.whole,
+            "whole": self.is_summed_up,
         }
 
 
-def read_compaction(body: Mapping[str, Any]) -> Compaction:
-    """Return the compaction stored in an item that `Compaction.body` made."""
+def parse_compaction(body: Mapping[str, Any]) -> Compaction:
+    """Return the compaction stored in an item that `Compaction.build_item` made."""
     kept, items = frozenset(body["kept"]), tuple(body["items"])
     return Compaction(body["until"], kept, items, body["seal"], body["whole"])
 
 
-def recorded_call_ids(tx: Transaction, run: Run) -> frozenset[str]:
+def list_recorded_call_ids(tx: Transaction, run: Run) -> frozenset[str]:
     """Return the model's call ids in the run's thread that must stay known to the model.
 
     These are calls that people were asked about, that ran on a grant, or that may have changed
@@ -211,7 +215,7 @@ def recorded_call_ids(tx: Transaction, run: Run) -> frozenset[str]:
     return frozenset(tx.scalars(_ON_RECORD, {**given, "parent_call_": run.parent_call}))
 
 
-Place = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
+ThreadKey = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
 # what is kept in memory of the threads read last: so much JSON, in characters, and so many items,
 # each of which takes some four hundred bytes beside its text; three and a half megabytes in all
 KEPT, ITEMS = 1_000_000, 6000
@@ -236,59 +240,59 @@ class Transcript:
     seqs: tuple[int, ...] = ()  # of each of them
     sizes: tuple[int, ...] = ()  # characters of JSON of each of them
     compactions: tuple[Compaction, ...] = ()  # what stands for older ones, in order
-    proposed: frozenset[str] = frozenset()  # the model's call ids
-    answered: frozenset[str] = frozenset()  # those of them that have an output
-    late: bool = False  # somebody wrote between a call and its output
-    last: int = 0  # `seq` of the newest entry
+    proposed_call_ids: frozenset[str] = frozenset()  # the model's call ids
+    answered_call_ids: frozenset[str] = frozenset()  # those of them that have an output
+    has_late_message: bool = False  # somebody wrote between a call and its output
+    last_seq: int = 0  # `seq` of the newest entry
     size: int = 0  # characters of JSON
 
-    def compaction(self, seal: str) -> Compaction | None:
+    def find_compaction(self, seal: str) -> Compaction | None:
         """Return the newest compaction readable by a model whose server opens this seal."""
         fitting = (each for each in reversed(self.compactions) if each.seal in ("", seal))
         return next(fitting, None)
 
-    def seen(self, seal: str) -> list[dict[str, Any]]:
+    def list_items_for_model(self, seal: str) -> list[dict[str, Any]]:
         """Return the items for such a model: the compacted ones, or all if none are compacted."""
-        found = self.compaction(seal)
+        found = self.find_compaction(seal)
         if found is None:
             return list(self.items)
-        begin = bisect_right(self.seqs, found.until)
+        begin = bisect_right(self.seqs, found.until_seq)
         older = zip(self.seqs[:begin], self.items[:begin], strict=True)
-        kept = (item for seq, item in older if seq in found.kept)
+        kept = (item for seq, item in older if seq in found.kept_seqs)
         return [*found.items, *kept, *self.items[begin:]]
 
 
-class Transcripts:
+class TranscriptCache:
     """A cache of the transcripts that this process read last; safe on any thread."""
 
     def __init__(self) -> None:
         """Create an empty cache."""
         self._lock = threading.Lock()
-        self._known: OrderedDict[Place, Transcript] = OrderedDict()
+        self._known: OrderedDict[ThreadKey, Transcript] = OrderedDict()
         self._size = self._items = 0
 
-    def read(self, tx: Transaction, run: Run) -> Transcript:
+    def read_transcript(self, tx: Transaction, run: Run) -> Transcript:
         """Return the transcript of the run's thread; a sub-agent has its own.
 
         It is as of this transaction. If any process has purged the thread meanwhile, it is read
         again without the purged items.
         """
-        thread = _place(run)
+        thread = _build_thread_key(run)
         with self._lock:
             had = self._known.get(thread, Transcript())
         if had.seqs and tx.scalar(_STANDS, {"seq_": had.seqs[0]}) is None:
             had = Transcript()
         names = ("team_", "channel_", "thread_ts_", "parent_call_")
         given = dict(zip(names, thread, strict=True))
-        rows = tx.execute(_SINCE, {**given, "after_": had.last})
-        now = _longer(had, rows) if rows else had
-        self._keep(thread, now)
+        rows = tx.execute(_SINCE, {**given, "after_": had.last_seq})
+        now = _extend_transcript(had, rows) if rows else had
+        self._cache_transcript(thread, now)
         return now
 
-    def _keep(self, thread: Place, transcript: Transcript) -> None:
+    def _cache_transcript(self, thread: ThreadKey, transcript: Transcript) -> None:
         with self._lock:
             before = self._known.pop(thread, Transcript())
-            if transcript.last:
+            if transcript.last_seq:
                 self._known[thread] = transcript
             self._size += transcript.size - before.size
             self._items += len(transcript.items) - len(before.items)
@@ -297,14 +301,18 @@ class Transcripts:
                 self._size, self._items = self._size - gone.size, self._items - len(gone.items)
 
 
-def _place(run: Run) -> Place:
+def _build_thread_key(run: Run) -> ThreadKey:
     return (run.team, run.channel, run.thread_ts, run.parent_call)
 
 
-def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
+def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     seqs, bodies = zip(*sorted(rows), strict=True)
-    items, sizes = _parsed(bodies), tuple(map(len, bodies))
-    proposed, answered, late = set(had.proposed), set(had.answered), had.late
+    items, sizes = _parse_items(bodies), tuple(map(len, bodies))
+    proposed, answered, late = (
+        set(had.proposed_call_ids),
+        set(had.answered_call_ids),
+        had.has_late_message,
+    )
     made, waits = [], len(proposed) > len(answered)
     for each in items:
         match each.get("type"):
@@ -327,7 +335,7 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
         (*had.items, *items),
         (*had.seqs, *seqs),
         (*had.sizes, *sizes),
-        (*had.compactions, *map(read_compaction, made)),
+        (*had.compactions, *map(parse_compaction, made)),
         frozenset(proposed),
         frozenset(answered),
         late,
@@ -336,7 +344,7 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     )
 
 
-def _parsed(bodies: Iterable[str]) -> list[dict[str, Any]]:
+def _parse_items(bodies: Iterable[str]) -> list[dict[str, Any]]:
     """Return the items, parsed together by Pydantic's parser, which is several times as fast."""
     text = f"[{','.join(bodies)}]"
     try:

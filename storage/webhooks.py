@@ -25,11 +25,11 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Field, col
 
 from storage import columns
-from storage.columns import Row, values
+from storage.columns import Row, get_column_values
 from storage.models import Call, Run, new_id
 from storage.programs import ClientKey
 from storage.states import CALL_FINAL, CallStatus, RunStatus
-from storage.transaction import Transaction, insert_once, rows
+from storage.transaction import Transaction, build_insert_if_absent, fetch_rows
 
 
 class WebhookKind(StrEnum):
@@ -46,15 +46,15 @@ class Webhook(Row, table=True):
     __table_args__ = (UniqueConstraint("run_id", "kind", "about"),)
     id: str = Field(default_factory=new_id, primary_key=True)  # by it a repetition is known
     run_id: str
-    kind: WebhookKind = columns.status(WebhookKind, index=False)
+    kind: WebhookKind = columns.status_column(WebhookKind, index=False)
     about: str  # which of several: a call's revision, UNSURE or AFTER_ALL
     key_id: str  # of the key that asked
-    made_at: datetime = columns.time()  # when it happened; before that, when it was asked
+    made_at: datetime = columns.time_column()  # when it happened; before that, when it was asked
     waits: bool = Field(default=False, index=True)  # it has not happened yet
     # when it is tried next; None before it has happened, and when it is told or given up
-    due_at: datetime | None = columns.time(nullable=True, index=True)
+    due_at: datetime | None = columns.time_column(nullable=True, index=True)
     attempts: int = 0
-    told_at: datetime | None = columns.time(nullable=True)
+    told_at: datetime | None = columns.time_column(nullable=True)
     error: str = ""  # of the last attempt
 
 
@@ -85,7 +85,7 @@ _OF_OTHERS = (
 _TAKEN_BACK = (col(Call.id).is_(None)) & (col(Run.status) == RunStatus.CANCELLED)
 
 
-def _unwritten(kind: WebhookKind, about: Any) -> ColumnElement[bool]:
+def _not_stored_condition(kind: WebhookKind, about: Any) -> ColumnElement[bool]:
     return ~exists().where(
         _OTHER.run_id == col(Webhook.run_id), _OTHER.kind == kind, _OTHER.about == about
     )
@@ -93,10 +93,10 @@ def _unwritten(kind: WebhookKind, about: Any) -> ColumnElement[bool]:
 
 _DECIDED = _OF_OTHERS.where(
     or_(col(Call.status) != CallStatus.PENDING, _TAKEN_BACK),
-    _unwritten(WebhookKind.DECIDED, _REVISION),
+    _not_stored_condition(WebhookKind.DECIDED, _REVISION),
 )
 _UNSURE = _OF_OTHERS.where(
-    col(Call.status) == CallStatus.UNKNOWN, _unwritten(WebhookKind.ENDED, UNSURE)
+    col(Call.status) == CallStatus.UNKNOWN, _not_stored_condition(WebhookKind.ENDED, UNSURE)
 )
 _ENDED = _OF_OTHERS.where(or_(col(Call.status).in_(CALL_FINAL), _TAKEN_BACK))
 _FORGOTTEN = (
@@ -141,7 +141,9 @@ _GIVEN_UP = (
 )
 
 
-def expect_events(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
+def register_request_for_webhooks(
+    tx: Transaction, key_id: str, run_id: str, *, at: datetime
+) -> None:
     """Store that the key's address gets events of this request; repeating it changes nothing."""
     row = Webhook(
         run_id=run_id,
@@ -151,23 +153,23 @@ def expect_events(tx: Transaction, key_id: str, run_id: str, *, at: datetime) ->
         made_at=at,
         waits=True,
     )
-    tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
+    tx.execute(build_insert_if_absent(Webhook, tx.dialect.name, _SAME), get_column_values(row))
 
 
-def expect_again(tx: Transaction, *, at: datetime) -> int:
+def register_missed_requests(tx: Transaction, *, at: datetime) -> int:
     """Expect events for requests whose process died before it stored that; return how many."""
     found = tx.execute(_FORGOTTEN)
     for key_id, run_id in found:
-        expect_events(tx, key_id, run_id, at=at)
+        register_request_for_webhooks(tx, key_id, run_id, at=at)
     return len(found)
 
 
-def count_expected(tx: Transaction) -> int:
+def count_requests_awaiting_webhooks(tx: Transaction) -> int:
     """Return the number of requests that still have an event to come."""
     return tx.scalar(_WAITING) or 0
 
 
-def unwritten_events(tx: Transaction) -> list[WebhookEvent]:
+def list_unstored_events(tx: Transaction) -> list[WebhookEvent]:
     """Return the events that have happened and are not stored yet; decisions first."""
     kinds = (
         (_DECIDED, WebhookKind.DECIDED, ""),
@@ -181,28 +183,28 @@ def unwritten_events(tx: Transaction) -> list[WebhookEvent]:
     ]
 
 
-def put_webhook(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
+def store_webhook(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
     """Store an event to be sent from now on; repeating it changes nothing."""
     if found.about == AFTER_ALL:
         mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))
         tx.execute(update(Webhook).where(*mine).values(waits=False, made_at=at, due_at=at))
         return
     row = Webhook(**found._asdict(), made_at=at, due_at=at)
-    tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
+    tx.execute(build_insert_if_absent(Webhook, tx.dialect.name, _SAME), get_column_values(row))
 
 
-def due_webhooks(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
+def list_due_webhooks(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
     """Return up to `most` webhooks to be tried now, the longest due first."""
-    return rows(tx, Webhook, _DUE, now_=now, most_=most)
+    return fetch_rows(tx, Webhook, _DUE, now_=now, most_=most)
 
 
-def next_due(tx: Transaction) -> datetime | None:
+def find_next_webhook_time(tx: Transaction) -> datetime | None:
     """Return when the next webhook is to be tried; None if there is none."""
     found: datetime | None = tx.scalar(_NEXT)
     return found
 
 
-def begin_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
+def begin_webhook_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
     """Count an attempt and set the time of the next; False if another process has begun it.
 
     After the last pause there is no next one.
@@ -213,16 +215,16 @@ def begin_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
     return tx.execute(_BEGUN, {"id_": row.id, "before_": row.attempts, **attempt}).rowcount == 1
 
 
-def mark_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> None:
+def mark_webhook_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> None:
     """Record that the program's address has accepted the webhook."""
     tx.execute(_TOLD, {"id_": row.id, "told_at": at})
 
 
-def mark_failed(tx: Transaction, row: Webhook, why: str) -> None:
+def mark_webhook_failed(tx: Transaction, row: Webhook, why: str) -> None:
     """Record that an attempt failed; the webhook is tried again when it is due."""
     tx.execute(_FAILED, {"id_": row.id, "error": why[:200]})
 
 
-def give_up(tx: Transaction, row: Webhook, why: str) -> None:
+def give_up_webhook(tx: Transaction, row: Webhook, why: str) -> None:
     """Record that the webhook is not tried any more, and why."""
     tx.execute(_GIVEN_UP, {"id_": row.id, "error": why[:200]})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bot.cli.bot_connection import post
+from bot.cli.bot_connection import post_to_bot
 from storage.backend import socket_path
 
 
@@ -20,9 +20,9 @@ class NewKey(NamedTuple):
 def make_key(record: Path, name: str, person: str, tools: Sequence[str], **more: Any) -> NewKey:
     """Have the bot on this record make one: as whom it asks, and for what."""
     wanted = {"name": name, "person": person, "tools": list(tools), **more}
-    return NewKey(**post(socket_path(record), "/v1/keys", wanted))
+    return NewKey(**post_to_bot(socket_path(record), "/v1/keys", wanted))
 
 
 def revoke_key(record: Path, name: str) -> None:
     """Have it be good no more."""
-    post(socket_path(record), "/v1/keys/revoke", {"name": name})
+    post_to_bot(socket_path(record), "/v1/keys/revoke", {"name": name})

@@ -14,12 +14,12 @@ def test_it_wakes_at_its_moment() -> None:
     woken = threading.Event()
     alarm = Alarm(woken.set)
     alarm.start(3600)
-    alarm.after(timedelta(hours=1), "deadline")
+    alarm.schedule_wake(timedelta(hours=1), "deadline")
     assert not woken.is_set()
-    alarm.after(timedelta(), "deadline")
+    alarm.schedule_wake(timedelta(), "deadline")
     assert woken.wait(30)
     alarm.stop()
-    alarm.after(timedelta(), "deadline")  # nobody is there to wake any more
+    alarm.schedule_wake(timedelta(), "deadline")  # nobody is there to wake any more
 
 
 def test_it_is_stopped_before_it_has_begun() -> None:
@@ -45,7 +45,7 @@ def test_it_ends_while_something_is_due() -> None:
         alarm.start(3600)
         stopping = threading.Thread(target=alarm.stop)
         with alarm._scheduler._jobstores_lock:  # so that both meet
-            alarm.after(timedelta(), "deadline")
+            alarm.schedule_wake(timedelta(), "deadline")
             stopping.start()
             stopping.join(0.02)
         stopping.join(30)

@@ -25,9 +25,9 @@ from bot.policy.condition_values import Facts
 from bot.policy.evaluation import parse
 from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database.child_tools import database_tools
+from bot.tools.database.child_tools import build_database_tools
 from bot.tools.database.config import Database, parse_databases
-from countersign.durations import seconds
+from countersign.durations import parse_duration
 from tests.pages import PAGES, ROOT, blocks, blocks_in, named, section, table
 
 README, OPERATING, EXTENDING, POLICY = (
@@ -61,7 +61,7 @@ def test_every_policy_key_is_explained() -> None:
 
     Every default of a gate is the one it names.
     """
-    entries = (policy_file.Options, policy_file.RuleEntry, policy_file.TemplateEntry)
+    entries = (policy_file.AskOptions, policy_file.RuleEntry, policy_file.TemplateEntry)
     keys = {key for each in entries for key in each.model_fields}
     keys |= {"readers", "shared_channels"}  # the keys outside all tables
     rows = table(section(POLICY, "Keys"))
@@ -71,7 +71,7 @@ def test_every_policy_key_is_explained() -> None:
         assert rows[key][-1].strip("`").strip('"') == (
             str(default).lower() if default is False else default
         )
-    assert seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
+    assert parse_duration(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
 
 
 def test_every_database_key_is_explained() -> None:
@@ -94,7 +94,7 @@ def test_every_database_key_is_explained() -> None:
     )
     assert (shop.dialect, shop.max_changes, archive.read_only) == ("postgres", 20, True)
     named = re.findall(r"`(\w+)`", text.partition("three tools: ")[2].partition("(")[0])
-    assert [each.name for each in database_tools([shop, archive], None)] == named
+    assert [each.name for each in build_database_tools([shop, archive], None)] == named
 
 
 def test_scopes_and_events() -> None:
@@ -214,7 +214,7 @@ def test_every_policy_shown_works() -> None:
     assert len(policies) >= 2
     texts = (README.read_text("utf-8"), section(POLICY, "A policy file"))
     readme, written = (parse(blocks_in(text, "toml")[0]) for text in texts)
-    asked = readme.gate(
+    asked = readme.get_gate(
         Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={})
     )
     assert isinstance(asked, Ask)
@@ -225,12 +225,14 @@ def test_every_policy_shown_works() -> None:
         4 * 3600,
     )
     assert (
-        readme.gate(
+        readme.get_gate(
             Facts(tool="look_up_order", effect="read", requester="UBEN00001", args={})
         ).verdict
         == "allow"
     )
     assert isinstance(
-        written.gate(Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})),
+        written.get_gate(
+            Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})
+        ),
         Deny,
     )

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from tests.pages import ROOT, blocks, section
 
 PAGE = ROOT / "docs" / "sandbox.md"
@@ -44,7 +44,7 @@ def test_the_seed_file_of_the_page_works(tmp_path: Path) -> None:
 def test_the_default_workspace_is_told() -> None:
     """The people, channels and groups that the page names are all of the default workspace's."""
     text = section(PAGE, "Workspace and manifests").partition("\n\n")[0]
-    world = local_slack().world
+    world = build_local_slack().world
     ids = {each.id for each in world.channels.values()}
     groups = {f"@{each.handle}" for each in world.groups.values()}
     assert set(re.findall(r"`([^`]+)`", text)) == set(world.people) | ids | groups

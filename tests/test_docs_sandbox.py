@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp import web
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from slack_sandbox.http import faults
 from slack_sandbox.http.control import Control
 from slack_sandbox.http.files import FilesHttp
@@ -183,7 +183,7 @@ def test_no_route_is_left_out() -> None:
     """The tables and sentences name every route of the control interface, and no other."""
 
     async def routes() -> set[str]:
-        sandbox, router = local_slack(), web.UrlDispatcher()
+        sandbox, router = build_local_slack(), web.UrlDispatcher()
         for part in (Control(sandbox.world), FilesHttp(sandbox.world)):
             part.add_routes(router)
         faults.ControlFaults(sandbox.world, sandbox.faults, sandbox.rates).add_routes(router)

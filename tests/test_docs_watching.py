@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 import yaml
 
-from bot.monitoring.metrics import MEASURES, Measure, Shape
+from bot.monitoring.metrics import MEASURES, MetricDefinition, MetricType
 from storage.states import CallStatus
 from tests.pages import ROOT, blocks, section, table
 
@@ -31,12 +31,12 @@ def texts() -> frozenset[str]:
     )
 
 
-def told(measure: Measure) -> list[str]:
+def told(measure: MetricDefinition) -> list[str]:
     """A metric's row in the table."""
     labels = ", ".join(f"`{each}`" for each in measure.labels)
     if measure.values:
         labels += ": " + ", ".join(f"`{each}`" for each in measure.values)
-    return [measure.shape, labels, measure.extent, measure.about]
+    return [measure.metric_type, labels, measure.scope, measure.help_text]
 
 
 def test_every_metric_is_in_the_table() -> None:
@@ -44,9 +44,9 @@ def test_every_metric_is_in_the_table() -> None:
     assert table(section(PAGE, "Metrics")) == {each.name: told(each) for each in MEASURES}
 
 
-def series(measure: Measure) -> set[str]:
+def series(measure: MetricDefinition) -> set[str]:
     """The names under which Prometheus keeps a metric's values."""
-    if measure.shape is Shape.HISTOGRAM:
+    if measure.metric_type is MetricType.HISTOGRAM:
         return {f"{measure.name}_{each}" for each in ("bucket", "sum", "count")}
     return {measure.name}
 

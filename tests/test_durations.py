@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countersign.durations import DAY, in_words, roughly, seconds
+from countersign.durations import DAY, format_duration, format_rough_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -16,18 +16,22 @@ from countersign.durations import DAY, in_words, roughly, seconds
 )
 def test_each_unit_is_counted_in_seconds(text: str, found: int) -> None:
     """A whole number and one of four letters are a duration."""
-    assert seconds(text) == found
+    assert parse_duration(text) == found
 
 
 @pytest.mark.parametrize("text", ["", "4", "h", "0h", "04h", "1.5h", "4H", "-4h", "4h ", "٣h"])
 def test_what_is_no_duration_counts_nothing(text: str) -> None:
     """Anything else is 0, which no bound of a caller lets through."""
-    assert seconds(text) == 0
+    assert parse_duration(text) == 0
 
 
 def test_units_can_be_kept_to_some() -> None:
     """A caller who takes hours and days only gets 0 for minutes."""
-    assert (seconds("12h", "hd"), seconds("30d", "hd"), seconds("30m", "hd")) == (
+    assert (
+        parse_duration("12h", "hd"),
+        parse_duration("30d", "hd"),
+        parse_duration("30m", "hd"),
+    ) == (
         12 * 3_600,
         30 * DAY,
         0,
@@ -36,7 +40,7 @@ def test_units_can_be_kept_to_some() -> None:
 
 def test_durations_are_said_as_people_say_them() -> None:
     """One unit, never rounded, in the plural where there are several."""
-    assert [in_words(each) for each in (1, 30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
+    assert [format_duration(each) for each in (1, 30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
         "1 second",
         "30 seconds",
         "1 minute",
@@ -51,8 +55,8 @@ def test_durations_are_said_as_people_say_them() -> None:
 @given(st.integers(1, 365 * DAY))
 def test_words_lose_nothing_of_a_duration(duration: int) -> None:
     """What is said leads back to the same number of seconds."""
-    count, unit = in_words(duration).split()
-    assert seconds(f"{count}{unit[0]}") == duration
+    count, unit = format_duration(duration).split()
+    assert parse_duration(f"{count}{unit[0]}") == duration
 
 
 @pytest.mark.parametrize(
@@ -71,4 +75,4 @@ def test_words_lose_nothing_of_a_duration(duration: int) -> None:
 )
 def test_time_that_is_left_is_said_roughly(seconds: int, words: str) -> None:
     """To the minute up to two hours, never more than there is above that."""
-    assert roughly(timedelta(seconds=seconds)) == words
+    assert format_rough_duration(timedelta(seconds=seconds)) == words

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.monitoring.live_events import Event, EventKind, Live, RunEvent
+from bot.monitoring.live_events import Event, EventKind, LiveEventBroadcaster, RunEvent
 from storage.models import Run
 
 NOW = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -27,27 +27,27 @@ def never() -> Event:
 
 def test_nothing_is_put_together_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
     """Where nobody listens, or nobody any more, no event is made."""
-    live, heard = Live(), list[Event]()
-    live.tell(never)
+    live, heard = LiveEventBroadcaster(), list[Event]()
+    live.broadcast(never)
     end = live.listen(heard.append)
-    live.tell(works)
+    live.broadcast(works)
     end()
-    live.tell(never)
+    live.broadcast(never)
     assert heard == [works()]
     assert not caplog.records
 
 
 def test_a_listener_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     """The others hear what there is, whoever tells goes on, and the log says what failed."""
-    live, heard = Live(), list[Event]()
+    live, heard = LiveEventBroadcaster(), list[Event]()
 
     def deaf(_event: Event) -> None:
         raise RuntimeError("I hear nothing")
 
     live.listen(deaf)
     live.listen(heard.append)
-    live.tell(works)
-    live.tell(never)
+    live.broadcast(works)
+    live.broadcast(never)
     assert heard == [works()]
     assert "a listener failed at works" in caplog.text
     assert "could not be put into words" in caplog.text

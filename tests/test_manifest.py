@@ -103,10 +103,10 @@ def test_it_is_an_agent() -> None:
 
 def test_its_shortcuts_are_answered() -> None:
     """Its shortcuts are those that the code answers: one from anywhere, one at a message."""
-    from bot.cards.action_names import Shortcut
+    from bot.cards.action_names import ShortcutId
 
     found = {each["callback_id"]: each["type"] for each in manifest()["features"]["shortcuts"]}
-    assert found == {Shortcut.ASK: "global", Shortcut.ASK_ABOUT: "message"}
+    assert found == {ShortcutId.ASK: "global", ShortcutId.ASK_ABOUT: "message"}
 
 
 def test_its_command_is_answered() -> None:

@@ -10,8 +10,8 @@ from bot.signals import FIRST, Signals
 def test_others_wait_for_acknowledgements() -> None:
     """A worker gives way until what has arrived is acknowledged, then goes on."""
     signals = Signals()
-    worker = threading.Thread(target=signals.give_way)
-    with signals.arrivals.one():
+    worker = threading.Thread(target=signals.wait_for_urgent_work)
+    with signals.arrivals.count_delivery():
         worker.start()
         worker.join(0.2)
         assert worker.is_alive()
@@ -22,8 +22,8 @@ def test_others_wait_for_acknowledgements() -> None:
 def test_what_never_ends_holds_up_nobody() -> None:
     """Where something is never acknowledged, others go on before Slack delivers it again."""
     signals = Signals()
-    worker = threading.Thread(target=signals.give_way)
-    with signals.arrivals.one():
+    worker = threading.Thread(target=signals.wait_for_urgent_work)
+    with signals.arrivals.count_delivery():
         worker.start()
         worker.join(FIRST + 5)
         assert not worker.is_alive()

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from bot.toml_file import FileProblems, LinePlaces, Loc, key_name
+from bot.toml_file import FileProblems, KeyPath, TomlLineIndex, format_key_name
 
 TEXT = '''title = "x"
 
@@ -36,9 +36,9 @@ name = "two"
         (("absent",), 1),
     ],
 )
-def test_a_key_is_found_at_its_line(loc: Loc, line: int) -> None:
+def test_a_key_is_found_at_its_line(loc: KeyPath, line: int) -> None:
     """Keys, headings and what is missing in a table lead to the line their author looks for."""
-    assert LinePlaces(TEXT).line(loc) == line
+    assert TomlLineIndex(TEXT).get_line(loc) == line
 
 
 def test_problems_are_told_in_the_order_of_the_file() -> None:
@@ -48,7 +48,7 @@ def test_problems_are_told_in_the_order_of_the_file() -> None:
     problems.add(("rule", 1, "name"), "is taken")
     problems.add(("defaults", "text"), "is too long")
     assert problems
-    assert problems.sentences() == [
+    assert problems.list_sentences() == [
         "p.toml:4: [defaults] text: is too long",
         "p.toml:12: rule 2 name: is taken",
     ]
@@ -60,13 +60,15 @@ def test_what_is_not_toml_is_told_at_its_line(text: str, line: int) -> None:
     problems = FileProblems("p.toml", text)
     with pytest.raises(tomllib.TOMLDecodeError) as caught:
         tomllib.loads(text)
-    problems.add_syntax(caught.value, "this is not TOML")
-    assert problems.sentences() == [f"p.toml:{line}: this is not TOML"]
+    problems.add_syntax_error(caught.value, "this is not TOML")
+    assert problems.list_sentences() == [f"p.toml:{line}: this is not TOML"]
 
 
 def test_keys_are_named_as_their_author_would() -> None:
     """Entries count from one, tables stand in brackets."""
-    assert [key_name(each) for each in (("rule", 1, "when"), ("defaults", "veto"), ("rules",))] == [
+    assert [
+        format_key_name(each) for each in (("rule", 1, "when"), ("defaults", "veto"), ("rules",))
+    ] == [
         "rule 2 when",
         "[defaults] veto",
         "rules",

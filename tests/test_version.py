@@ -13,7 +13,7 @@ import pytest
 
 import bot
 from bot import version
-from bot.version import commit_in_folder, describe_version
+from bot.version import describe_version, find_checked_out_commit
 from countersign.cli.commands import main
 
 ROOT = Path(__file__).parent.parent
@@ -23,28 +23,28 @@ ONE, TWO = "1" * 40, "2" * 64
 def test_the_commit_is_read_as_git_keeps_it(tmp_path: Path) -> None:
     """A branch of its own file or among many, a bare commit, a worktree; no checkout says none."""
     git = tmp_path / ".git"
-    assert commit_in_folder(tmp_path) == ""
+    assert find_checked_out_commit(tmp_path) == ""
     (git / "refs/heads").mkdir(parents=True)
     (git / "HEAD").write_text(f"{ONE}\n")
-    assert commit_in_folder(tmp_path) == ONE
+    assert find_checked_out_commit(tmp_path) == ONE
     (git / "HEAD").write_text("ref: refs/heads/main\n")
-    assert commit_in_folder(tmp_path) == ""
+    assert find_checked_out_commit(tmp_path) == ""
     (git / "packed-refs").write_text(
         f"# pack-refs\n{ONE} refs/heads/main2\n{TWO} refs/heads/main\n"
     )
-    assert commit_in_folder(tmp_path) == TWO
+    assert find_checked_out_commit(tmp_path) == TWO
     (git / "refs/heads/main").write_text(f"{ONE}\n")
-    assert commit_in_folder(tmp_path) == ONE
+    assert find_checked_out_commit(tmp_path) == ONE
     beside = tmp_path / "beside"
     (git / "worktrees/beside").mkdir(parents=True)
     (git / "worktrees/beside/HEAD").write_text("ref: refs/heads/main\n")
     (git / "worktrees/beside/commondir").write_text("../..\n")
     beside.mkdir()
     (beside / ".git").write_text(f"gitdir: {git}/worktrees/beside\n")
-    assert commit_in_folder(beside) == ONE
+    assert find_checked_out_commit(beside) == ONE
     (git / "HEAD").write_text("ref: refs/heads/../../secret\n")
     (git / "secret").write_text("no commit at all\n")
-    assert commit_in_folder(tmp_path) == ""
+    assert find_checked_out_commit(tmp_path) == ""
 
 
 def test_this_checkout_says_what_git_says() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from bot.agent.model_errors import raise_failed
+from bot.agent.model_errors import raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 # Reading an answer into items of the form in which transcripts are stored.
@@ -25,7 +25,7 @@ CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartialCall:
     """A function call that is being assembled from the pieces of a stream."""
 
     index: int | None
@@ -33,14 +33,14 @@ class _Call:
     name: str = ""
     arguments: str = ""
 
-    def take(self, piece: dict[str, Any]) -> None:
-        function = _object(piece.get("function"))
+    def add_piece(self, piece: dict[str, Any]) -> None:
+        function = _get_object_or_empty(piece.get("function"))
         self.call_id = self.call_id or str(piece.get("id") or "")
         self.name = self.name or str(function.get("name") or "")
         more = function.get("arguments")
         self.arguments += more if isinstance(more, str) else json.dumps(more) if more else ""
 
-    def item(self, *, whole: bool) -> dict[str, Any]:
+    def build_item(self, *, whole: bool) -> dict[str, Any]:
         nothing = "{}" if whole else ""  # a call without arguments, or one that was cut off
         return {
             "type": "function_call",
@@ -50,7 +50,7 @@ class _Call:
         }
 
 
-class ChatReader:
+class ChatAnswerReader:
     """Reads one answer, streamed or whole, into transcript items."""
 
     def __init__(self, sink: AnswerSink) -> None:
@@ -58,30 +58,32 @@ class ChatReader:
         self._sink = sink
         self._gathered = GatheredAnswer()
         self._said: dict[str, list[str]] = {"content": [], "refusal": []}
-        self._calls: list[_Call] = []
+        self._calls: list[_PartialCall] = []
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Process one chunk; raises like `raise_failed` if it is an error."""
-        if error := _object(event.get("error")):
-            raise_failed(error)
-        usage = _object(event.get("usage"))
+    def read_event(self, event: dict[str, Any]) -> None:
+        """Process one chunk; raises like `raise_stream_error` if it is an error."""
+        if error := _get_object_or_empty(event.get("error")):
+            raise_stream_error(error)
+        usage = _get_object_or_empty(event.get("usage"))
         if isinstance(usage.get("total_tokens"), int):  # so far, or in the end
             self._gathered.tokens = usage["total_tokens"]
-            self._gathered.written = min(self._gathered.tokens, usage.get("completion_tokens") or 0)
+            self._gathered.output_tokens = min(
+                self._gathered.tokens, usage.get("completion_tokens") or 0
+            )
         for choice in event.get("choices") or ():
-            self._take_choice(_object(choice))
+            self._read_choice(_get_object_or_empty(choice))
 
-    def gathered(self) -> GatheredAnswer:
+    def get_answer_so_far(self) -> GatheredAnswer:
         """Return what has been read of the answer so far."""
-        calls = (each.item(whole=not self._gathered.cut) for each in self._calls)
-        self._gathered.items = [*self._message(), *calls]
+        calls = (each.build_item(whole=not self._gathered.cut_reason) for each in self._calls)
+        self._gathered.items = [*self._build_message_items(), *calls]
         return self._gathered
 
-    def _take_choice(self, choice: dict[str, Any]) -> None:
+    def _read_choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # only one was asked for
             return
-        whole = _object(choice.get("message"))
-        delta = _object(choice.get("delta")) or whole
+        whole = _get_object_or_empty(choice.get("message"))
+        delta = _get_object_or_empty(choice.get("delta")) or whole
         for kind, said in self._said.items():
             words = delta.get(kind)
             if isinstance(words, str) and words:
@@ -89,22 +91,22 @@ class ChatReader:
                 self._gathered.text.append(words)
                 self._sink.write(words)
         for piece in delta.get("tool_calls") or ():
-            self._take_piece(_object(piece), whole=bool(whole))
+            self._add_call_piece(_get_object_or_empty(piece), whole=bool(whole))
         if reason := choice.get("finish_reason"):
             self._gathered.complete = True
-            self._gathered.cut = CUT.get(reason, "")
+            self._gathered.cut_reason = CUT.get(reason, "")
 
-    def _take_piece(self, piece: dict[str, Any], *, whole: bool) -> None:
+    def _add_call_piece(self, piece: dict[str, Any], *, whole: bool) -> None:
         index = piece.get("index")
         found = next(
             (each for each in reversed(self._calls) if index is None or each.index == index), None
         )
-        if found is None or whole or _begins(piece, found):
-            found = _Call(index)
+        if found is None or whole or _is_start_of_new_call(piece, found):
+            found = _PartialCall(index)
             self._calls.append(found)
-        found.take(piece)
+        found.add_piece(piece)
 
-    def _message(self) -> list[dict[str, Any]]:
+    def _build_message_items(self) -> list[dict[str, Any]]:
         said, refused = ("".join(each) for each in self._said.values())
         parts: list[dict[str, Any]] = []
         if said or not (refused or self._calls):  # that it said nothing is an answer, too
@@ -114,19 +116,19 @@ class ChatReader:
         return [{"type": "message", "role": "assistant", "content": parts}] if parts else []
 
 
-def _begins(piece: dict[str, Any], before: _Call) -> bool:
+def _is_start_of_new_call(piece: dict[str, Any], before: _PartialCall) -> bool:
     """Return whether a piece begins another call than the one before it at the same index.
 
     Some servers give all calls one index, or none; others give every piece an id of its own, or
     repeat the name in each.
     """
-    if not _object(piece.get("function")).get("name") or not before.name:
+    if not _get_object_or_empty(piece.get("function")).get("name") or not before.name:
         return False
     call_id = piece.get("id")
     return call_id != before.call_id if call_id else piece.get("index") is None
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _get_object_or_empty(value: Any) -> dict[str, Any]:
     """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
@@ -134,11 +136,11 @@ def _object(value: Any) -> dict[str, Any]:
 # the first line of what Countersign itself says between two turns: a chat has no role for it
 OURS = "(From Countersign itself, not from a person:)"
 GAP = "\n\n"
-Said = str | list[dict[str, Any]]  # the content of a message
+MessageContent = str | list[dict[str, Any]]  # the content of a message
 LONGEST_ID, LONGEST_NAME = 40, 64  # characters
 
 
-def request_of(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
+def build_request_body(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
     """Return the body of the request for one turn.
 
     `at_openai`: the server is OpenAI's, which is asked to store nothing; other servers do not have
@@ -146,10 +148,10 @@ def request_of(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any
     """
     request: dict[str, Any] = {
         "model": asked.model,
-        "messages": messages(asked.instructions, asked.transcript),
+        "messages": build_chat_messages(asked.instructions, asked.transcript),
     }
     if asked.tools:
-        request["tools"] = [_tool(each) for each in asked.tools]
+        request["tools"] = [_build_tool(each) for each in asked.tools]
         request["tool_choice"] = "auto"  # as it is unsaid, but some servers then leave tools out
     if asked.effort:
         request["reasoning_effort"] = asked.effort
@@ -158,44 +160,46 @@ def request_of(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any
     return request
 
 
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _build_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: tool[key] for key in ("name", "description", "parameters") if key in tool}
     return {"type": "function", "function": kept}
 
 
-def messages(instructions: str, transcript: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def build_chat_messages(
+    instructions: str, transcript: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the messages of a chat for a transcript in which each call has an output.
 
     The order is kept, except that an output that came late stands directly after its call.
     """
     items = list(transcript)
     outputs = {
-        str(each["call_id"]): _text(each.get("output"))
+        str(each["call_id"]): _extract_text(each.get("output"))
         for each in items
         if each.get("type") == "function_call_output"
     }
-    chat = _Chat(instructions, outputs)
+    chat = _ChatBuilder(instructions, outputs)
     for item in items:
         match item.get("type", "message"):
             case "message":
-                _say(chat, item)
+                _add_message_item(chat, item)
             case "function_call":
-                chat.call(item)
+                chat.add_call(item)
             case "function_call_output":
-                chat.answer()
-    chat.answer()
+                chat.add_call_outputs()
+    chat.add_call_outputs()
     return chat.messages
 
 
-def _say(chat: _Chat, item: Mapping[str, Any]) -> None:
-    role, said = str(item.get("role")), _said(item.get("content"))
+def _add_message_item(chat: _ChatBuilder, item: Mapping[str, Any]) -> None:
+    role, said = str(item.get("role")), _convert_content(item.get("content"))
     if role in ("assistant", "user"):
-        chat.say(role, said)
+        chat.add_content(role, said)
     else:  # a developer's: some models take such words at the beginning alone
-        chat.say("user", f"{OURS}\n{_text(item.get('content'))}")
+        chat.add_content("user", f"{OURS}\n{_extract_text(item.get('content'))}")
 
 
-class _Chat:
+class _ChatBuilder:
     """Builds the list of messages, one item after the other."""
 
     def __init__(self, instructions: str, outputs: Mapping[str, str]) -> None:
@@ -206,56 +210,65 @@ class _Chat:
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
 
-    def say(self, role: str, said: Said) -> None:
+    def add_content(self, role: str, said: MessageContent) -> None:
         """Add content of this role, to the last message if that has the same role."""
-        self.answer()
-        last = self._last(role)
+        self.add_call_outputs()
+        last = self._find_last_message(role)
         if isinstance(said, str) and not said.strip():
             return
         if last is None:
             self.messages.append({"role": role, "content": said})
         else:
-            last["content"] = _joined(last["content"], said)
+            last["content"] = _join_contents(last["content"], said)
 
-    def call(self, item: Mapping[str, Any]) -> None:
+    def add_call(self, item: Mapping[str, Any]) -> None:
         """Add a function call to the assistant's last message."""
-        last = self._last("assistant")
+        last = self._find_last_message("assistant")
         if last is None:
             # "" says as much as null to those that take both, and some take no null
             last = {"role": "assistant", "content": ""}
             self.messages.append(last)
         name, arguments = str(item.get("name")), str(item.get("arguments"))
-        function = {"name": _named(name), "arguments": _arguments(arguments)}
-        made = {"id": _id(str(item["call_id"])), "type": "function", "function": function}
+        function = {
+            "name": _clean_tool_name(name),
+            "arguments": _ensure_object_arguments(arguments),
+        }
+        made = {
+            "id": _shorten_call_id(str(item["call_id"])),
+            "type": "function",
+            "function": function,
+        }
         last.setdefault("tool_calls", []).append(made)
         self._called.append(str(item["call_id"]))
 
-    def answer(self) -> None:
+    def add_call_outputs(self) -> None:
         """Add the outputs of the calls in the last assistant message."""
         for each in self._called:
             told = self._outputs.get(each, "")
-            self.messages.append({"role": "tool", "tool_call_id": _id(each), "content": told})
+            self.messages.append(
+                {"role": "tool", "tool_call_id": _shorten_call_id(each), "content": told}
+            )
         self._called = []
 
-    def _last(self, role: str) -> dict[str, Any] | None:
+    def _find_last_message(self, role: str) -> dict[str, Any] | None:
         """Return the last message if it has that role, else None."""
         found = self.messages[-1] if self.messages else {}
         return found if found.get("role") == role else None
 
 
-def _id(call_id: str) -> str:
+def _shorten_call_id(call_id: str) -> str:
     """Return the id of a call, or a hash of it if it is longer than the API accepts."""
     if len(call_id) <= LONGEST_ID:
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
 
 
-def _named(name: str) -> str:
+def _clean_tool_name(name: str) -> str:
     """Return a tool's name with the characters and length that the API accepts."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
 
 
-def _arguments(text: str) -> str:
+def _ensure_object_arguments(text: str) -> str:
     """Return a call's arguments, or {"unreadable": text} if they are no JSON object.
 
     Some servers parse them before the model sees them.
@@ -267,46 +280,46 @@ def _arguments(text: str) -> str:
     return text if is_object else json.dumps({"unreadable": text}, ensure_ascii=False)
 
 
-def _said(content: Any) -> Said:
+def _convert_content(content: Any) -> MessageContent:
     """Return an item's content: a text, or a list of parts if it has pictures or files."""
     parts = content if isinstance(content, list) else []
     if not any(each.get("type") in _SHOWN for each in parts if isinstance(each, dict)):
-        return _text(content)
-    found: Said = []
+        return _extract_text(content)
+    found: MessageContent = []
     for each in parts:
         show = _SHOWN.get(each.get("type"))
-        found = _joined(found, [show(each)] if show else str(each.get("text") or ""))
+        found = _join_contents(found, [show(each)] if show else str(each.get("text") or ""))
     return found
 
 
-def _joined(before: Said, more: Said) -> Said:
+def _join_contents(before: MessageContent, more: MessageContent) -> MessageContent:
     """Return two contents as one; a text that follows a text is joined with it."""
     if isinstance(before, str) and isinstance(more, str):
         return f"{before}{GAP}{more}"
-    first, second = _listed(before), _listed(more)
+    first, second = _convert_to_parts(before), _convert_to_parts(more)
     if first and second and first[-1]["type"] == second[0]["type"] == "text":
         text = f"{first[-1]['text']}{GAP}{second[0]['text']}"
         return [*first[:-1], {"type": "text", "text": text}, *second[1:]]
     return [*first, *second]
 
 
-def _listed(said: Said) -> list[dict[str, Any]]:
+def _convert_to_parts(said: MessageContent) -> list[dict[str, Any]]:
     return [{"type": "text", "text": said}] if isinstance(said, str) else said
 
 
-def _image(part: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_image(part: Mapping[str, Any]) -> dict[str, Any]:
     shown = {"url": part["image_url"], "detail": part.get("detail") or "auto"}
     return {"type": "image_url", "image_url": shown}
 
 
-def _file(part: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_file(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "file", "file": {"filename": part["filename"], "file_data": part["file_data"]}}
 
 
-_SHOWN = {"input_image": _image, "input_file": _file}  # parts that are no words
+_SHOWN = {"input_image": _convert_image, "input_file": _convert_file}  # parts that are no words
 
 
-def _text(content: Any) -> str:
+def _extract_text(content: Any) -> str:
     """Return the text in an item's content."""
     if isinstance(content, str):
         return content
@@ -317,9 +330,9 @@ def _text(content: Any) -> str:
 CHAT = Dialect(
     name="the Chat Completions API",
     path="/chat/completions",
-    request_of=request_of,
-    reading=ChatReader,
-    streamed={"stream": True, "stream_options": {"include_usage": True}},
-    whole=True,
+    build_request_body=build_request_body,
+    make_reader=ChatAnswerReader,
+    streaming_parameters={"stream": True, "stream_options": {"include_usage": True}},
+    accepts_unstreamed=True,
 )
-CHAT_AT_OPENAI = replace(CHAT, request_of=partial(request_of, at_openai=True))
+CHAT_AT_OPENAI = replace(CHAT, build_request_body=partial(build_request_body, at_openai=True))

@@ -38,19 +38,19 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 class FileContent:
     """The recognised content of a file."""
 
-    media: str  # one of the pictures', PDF or TEXT
+    media_type: str  # one of the pictures', PDF or TEXT
     text: str = ""  # of a text, all of it
-    guessed: bool = False  # in which encoding it is was not to be seen
+    is_encoding_guessed: bool = False  # in which encoding it is was not to be seen
 
     @property
     def is_text(self) -> bool:
         """Return whether the file is a text."""
-        return self.media == TEXT
+        return self.media_type == TEXT
 
     @property
     def is_picture(self) -> bool:
         """Return whether the file is a picture."""
-        return self.media.startswith("image/")
+        return self.media_type.startswith("image/")
 
 
 def recognise_content(data: bytes, *, said_to_be_text: bool) -> FileContent | None:
@@ -61,13 +61,13 @@ def recognise_content(data: bytes, *, said_to_be_text: bool) -> FileContent | No
     for media, begins in _BEGINS:
         if begins.match(data):
             return FileContent(media)
-    text, guessed = _decoded(data, guess=said_to_be_text)
+    text, guessed = _decode_text(data, guess=said_to_be_text)
     if not text or _NO_TEXT.search(text):
         return None
     return FileContent(TEXT, text.replace("\r\n", "\n"), guessed)
 
 
-def _decoded(data: bytes, *, guess: bool) -> tuple[str, bool]:
+def _decode_text(data: bytes, *, guess: bool) -> tuple[str, bool]:
     """Return the bytes as text, and whether its encoding was guessed; "" if they are no text."""
     encoding = next((name for mark, name in _MARKED if data.startswith(mark)), "utf-8")
     try:
@@ -102,12 +102,12 @@ DELETED = "(This file was deleted by whoever posted it, and is shown to you no m
 REFUSED = "(You cannot read this file: your server did not take it. Say so where it matters.)"
 
 
-def too_large(size: int) -> str:
+def too_large_note(size: int) -> str:
     """Return the reason why a file of `size` bytes is not read."""
-    return f"it is {size_in_words(size)} large, and at most {size_in_words(MOST_BYTES)} are read"
+    return f"it is {format_size(size)} large, and at most {format_size(MOST_BYTES)} are read"
 
 
-def head(author: str, name: str, *, before: bool) -> str:
+def files_heading(author: str, name: str, *, before: bool) -> str:
     """Return the text above the files of one message: who posted them, and that they are data.
 
     `before`: they belong to an earlier message of the thread, not to the one that follows.
@@ -122,8 +122,12 @@ def head(author: str, name: str, *, before: bool) -> str:
 def file_label(name: str, size: int, content: FileContent) -> str:
     """Return the line above one file: its name, kind and size."""
     kind = "picture" if content.is_picture else "text" if content.is_text else "PDF"
-    unsure = "; its encoding is not known, so letters may be wrong" if content.guessed else ""
-    return f"{name} ({kind}, {size_in_words(size)}{unsure}):"
+    unsure = (
+        "; its encoding is not known, so letters may be wrong"
+        if content.is_encoding_guessed
+        else ""
+    )
+    return f"{name} ({kind}, {format_size(size)}{unsure}):"
 
 
 def omission_note(name: str, why: str) -> str:
@@ -143,7 +147,7 @@ def quote_lines(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
-def size_in_words(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a number of bytes as text, such as "1.2 MB"."""
     for unit, name in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")):
         if size >= unit:
@@ -162,31 +166,31 @@ class EncodedFile:
     `instead`: what the model gets if the file is no longer given; "" if it is.
     """
 
-    media: str
+    media_type: str
     data: str
-    instead: str = ""
+    replacement_text: str = ""
 
 
-def item(head: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def build_files_item(head: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the input item for the files of one message; `head` is the text above them."""
-    return {"role": "user", "content": [text_part(head), *parts]}
+    return {"role": "user", "content": [build_text_part(head), *parts]}
 
 
-def text_part(text: str) -> dict[str, Any]:
+def build_text_part(text: str) -> dict[str, Any]:
     """Return a text as a part of an input item."""
     return {"type": "input_text", "text": text}
 
 
-def file_reference(file_id: str, name: str, content: FileContent) -> dict[str, Any]:
+def build_file_reference(file_id: str, name: str, content: FileContent) -> dict[str, Any]:
     """Return the part that refers to a file, by the id under which the file is stored."""
     if content.is_picture:
         return {"type": "input_image", "image_url": f"{_REFERENCE}{file_id}", "detail": "auto"}
     return {"type": "input_file", "filename": name, "file_data": f"{_REFERENCE}{file_id}"}
 
 
-def file_references(transcript: Iterable[Mapping[str, Any]]) -> list[str]:
+def list_referenced_file_ids(transcript: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the ids of the files that a transcript refers to, in order."""
-    found = (_id(part) for item in transcript for part in _parts(item))
+    found = (_extract_file_id(part) for item in transcript for part in _iterate_parts(item))
     return [each for each in found if each]
 
 
@@ -194,32 +198,35 @@ def fill_in_files(
     transcript: Iterable[dict[str, Any]], files: Mapping[str, EncodedFile]
 ) -> list[dict[str, Any]]:
     """Return the transcript with each file in place of its reference."""
-    return [_filled(each, files) if any(map(_id, _parts(each))) else each for each in transcript]
+    return [
+        _fill_in_item(each, files) if any(map(_extract_file_id, _iterate_parts(each))) else each
+        for each in transcript
+    ]
 
 
-def _filled(item: dict[str, Any], files: Mapping[str, EncodedFile]) -> dict[str, Any]:
-    found = ((part, _id(part)) for part in _parts(item))
-    parts = [_shown(part, files.get(each)) if each else part for part, each in found]
+def _fill_in_item(item: dict[str, Any], files: Mapping[str, EncodedFile]) -> dict[str, Any]:
+    found = ((part, _extract_file_id(part)) for part in _iterate_parts(item))
+    parts = [_fill_in_part(part, files.get(each)) if each else part for part, each in found]
     return {**item, "content": parts}
 
 
-def _shown(part: Mapping[str, Any], file: EncodedFile | None) -> dict[str, Any]:
+def _fill_in_part(part: Mapping[str, Any], file: EncodedFile | None) -> dict[str, Any]:
     if file is None:  # nobody knows it any more
-        return text_part(DELETED)
-    if file.instead:
-        return text_part(file.instead)
-    if file.media == TEXT:
-        return text_part(quote_lines(file.data))
-    return {**part, _PLACES[part["type"]]: f"data:{file.media};base64,{file.data}"}
+        return build_text_part(DELETED)
+    if file.replacement_text:
+        return build_text_part(file.replacement_text)
+    if file.media_type == TEXT:
+        return build_text_part(quote_lines(file.data))
+    return {**part, _PLACES[part["type"]]: f"data:{file.media_type};base64,{file.data}"}
 
 
-def _parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _iterate_parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     content = item.get("content") if item.get("role") == "user" else None
     if isinstance(content, list):
         yield from content
 
 
-def _id(part: Mapping[str, Any]) -> str:
+def _extract_file_id(part: Mapping[str, Any]) -> str:
     """Return the id of the file that a part refers to; "" if it refers to none."""
     place = _PLACES.get(part.get("type", ""))
     found = str(part.get(place) or "") if place else ""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bot.agent.turn import AnswerSink, CompactedItems, ModelTurns, PlannerError, Proposal, Reply
+from bot.agent.turn import AnswerSink, CompactedItems, ModelPlanner, PlannerError, Proposal, Reply
 from bot.config.connection_settings import ModelApi
 from bot.config.settings import Settings, split_url
 from bot.signals import Signals
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.planner")
 
 
-class NoModel:
+class NoModelPlanner:
     """The planner of a bot without a model: every turn fails."""
 
     def __init__(self) -> None:
         """Log once that there is no model."""
         log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -40,33 +40,33 @@ class NoModel:
         """Raise PlannerError, as there is no model."""
         raise PlannerError("There is no model here to go on with this.")
 
-    seal = ""
+    compaction_server_id = ""
 
-    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> None:
+    def compact_items(self, items: Sequence[dict[str, Any]], instructions: str) -> None:
         """Return None, as there is no model."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
-class LatePlanner:
+class LazyPlanner:
     """Makes a planner when it is first needed, and forwards to it; thread-safe."""
 
-    def __init__(self, make: Callable[[], ModelTurns]) -> None:
+    def __init__(self, make: Callable[[], ModelPlanner]) -> None:
         """`make` is called once, by the first thread that needs the planner."""
         self._make = make
-        self._made: ModelTurns | None = None
+        self._made: ModelPlanner | None = None
         self._closed = False
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """Make the planner now, so that the first turn does not wait for it; log errors."""
         try:
-            self._planner()
+            self._get_planner()
         except PlannerError as error:
             log.warning("no model: %s", error)
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -74,18 +74,18 @@ class LatePlanner:
         sink: AnswerSink,
     ) -> Reply | Proposal:
         """Take one model turn. Raises PlannerError; whatever `sink` raises passes through."""
-        return self._planner().turn(transcript, tools, instructions, sink)
+        return self._get_planner().take_turn(transcript, tools, instructions, sink)
 
     @property
-    def seal(self) -> str:
+    def compaction_server_id(self) -> str:
         """Return the id of the server that can read compactions, or "". Raises PlannerError."""
-        return self._planner().seal
+        return self._get_planner().compaction_server_id
 
-    def compacted(
+    def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
         """Have the model's server compact these items; None if it does not. Raises PlannerError."""
-        return self._planner().compacted(items, instructions)
+        return self._get_planner().compact_items(items, instructions)
 
     def close(self) -> None:
         """Close the planner if it was made; a turn under way fails, and no new one begins."""
@@ -94,7 +94,7 @@ class LatePlanner:
         if made is not None:
             made.close()
 
-    def _planner(self) -> ModelTurns:
+    def _get_planner(self) -> ModelPlanner:
         """Return the planner, after making it if needed; raises PlannerError if that fails."""
         with self._lock:
             if self._closed:
@@ -114,10 +114,10 @@ class LatePlanner:
 OPENAI = "https://api.openai.com/v1"  # where the model is unless a setting says otherwise
 
 
-def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
+def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
     """Make the planner that the settings name; without an API key, one that has no model."""
     if not settings.has_model:
-        return NoModel()
+        return NoModelPlanner()
     # here: the library takes a third of the start, and only a turn needs it
     import openai
 
@@ -127,12 +127,12 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
         api_key=settings.openai_api_key.get_secret_value(),
         base_url=settings.openai_base_url,
         timeout=settings.model_timeout,
-        http_client=openai.DefaultHttpxClient(verify=_usual_context()),
+        http_client=openai.DefaultHttpxClient(verify=_get_tls_context()),
     )
     return Planner(
         client,
         model=settings.openai_model,
-        dialects=dialects(settings),
+        dialects=list_dialects(settings),
         reasoning_effort=settings.reasoning_effort,
         retries=settings.model_retries,
         backoff=settings.model_backoff,
@@ -142,14 +142,14 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
 
 
 @functools.cache
-def _usual_context() -> ssl.SSLContext:
+def _get_tls_context() -> ssl.SSLContext:
     """Return the library's usual TLS context, made once, as that reads all certificates."""
     import httpx2  # here, as above: the library brings it
 
     return httpx2.create_ssl_context()
 
 
-def dialects(settings: Settings) -> tuple[Dialect, ...]:
+def list_dialects(settings: Settings) -> tuple[Dialect, ...]:
     """Return the dialects that the model's server may speak, in the order of trying them."""
     from bot.agent.chat_completions import CHAT, CHAT_AT_OPENAI
     from bot.agent.responses import RESPONSES

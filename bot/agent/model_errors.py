@@ -63,7 +63,7 @@ class CutStreamError(Exception):
     """Raised if a stream ended before the response was complete."""
 
 
-class UnstreamedError(CutStreamError):
+class StreamWithoutAnswerError(CutStreamError):
     """Raised if a stream gave no complete answer, but the server may answer without streaming."""
 
 
@@ -87,7 +87,7 @@ class ModelErrorKind(StrEnum):
     REQUEST = "request"  # what was asked was refused, or any other error
 
 
-def error_kind(error: Exception) -> ModelErrorKind:
+def classify_error(error: Exception) -> ModelErrorKind:
     """Return the kind of an error."""
     if getattr(error, "code", None) == "insufficient_quota":
         return ModelErrorKind.CREDIT
@@ -106,48 +106,48 @@ def error_kind(error: Exception) -> ModelErrorKind:
             return ModelErrorKind.REQUEST
 
 
-def may_pass(error: BaseException) -> bool:
+def can_retry(error: BaseException) -> bool:
     """Return whether a retry may help: not for an empty account, nor for what the model lacks.
 
     The model may lack the ability to call tools, or to see pictures.
     """
-    lacks = lacks_tools(error) or _lacks_sight(error)
+    lacks = is_tool_use_unsupported(error) or _is_image_input_unsupported(error)
     return getattr(error, "code", None) != "insufficient_quota" and not lacks
 
 
-def lacks_api(error: BaseException) -> bool:
+def is_api_missing(error: BaseException) -> bool:
     """Return whether the server says that it has no such API, rather than no such model."""
-    if not isinstance(error, openai.APIStatusError) or lacks_tools(error):
+    if not isinstance(error, openai.APIStatusError) or is_tool_use_unsupported(error):
         return False
     return error.status_code in NO_SUCH_API and error.code != "model_not_found"
 
 
-def lacks_tools(error: BaseException) -> bool:
+def is_tool_use_unsupported(error: BaseException) -> bool:
     """Return whether the server says that the model cannot call tools."""
     if not isinstance(error, openai.APIStatusError):
         return False
     about = re.split(r"[.\[]", str(error.param or ""))[0] in ("tools", "tool_choice")
     refused = error.code in ("unsupported_parameter", "unsupported_value")
-    return (about and refused) or bool(_NO_TOOLS.search(reason_of(error) or str(error)))
+    return (about and refused) or bool(_NO_TOOLS.search(extract_error_reason(error) or str(error)))
 
 
-def lacks_streams(error: openai.APIStatusError) -> bool:
+def is_streaming_unsupported(error: openai.APIStatusError) -> bool:
     """Return whether the server says that it cannot stream this answer."""
-    return error.param == "stream" or bool(_NO_STREAM.search(reason_of(error)))
+    return error.param == "stream" or bool(_NO_STREAM.search(extract_error_reason(error)))
 
 
 def is_refused_request(error: BaseException) -> bool:
     """Return whether the server refuses the request's content, such as a file it cannot read."""
     if not isinstance(error, openai.APIStatusError):
         return False
-    return error.status_code in NOT_TAKEN or _lacks_sight(error)
+    return error.status_code in NOT_TAKEN or _is_image_input_unsupported(error)
 
 
-def _lacks_sight(error: BaseException) -> bool:
+def _is_image_input_unsupported(error: BaseException) -> bool:
     """Return whether the server says that the model cannot see pictures."""
     if not isinstance(error, openai.APIStatusError):
         return False
-    return bool(_NO_SIGHT.search(reason_of(error) or str(error)))
+    return bool(_NO_SIGHT.search(extract_error_reason(error) or str(error)))
 
 
 def no_tools_sentence(model: str) -> str:
@@ -155,7 +155,7 @@ def no_tools_sentence(model: str) -> str:
     return f"The model {model} cannot call tools, and without them there is nothing it could do."
 
 
-def raise_failed(error: Mapping[str, Any]) -> NoReturn:
+def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     """Raise the exception for an error that is reported inside a stream.
 
     CutStreamError if a retry may help, TooLongError if the request is too long, else
@@ -163,39 +163,39 @@ def raise_failed(error: Mapping[str, Any]) -> NoReturn:
     """
     code, why = error.get("code"), error.get("message", "no reason given")
     if code == TOO_LONG:
-        raise TooLongError(THREAD_TOO_LONG, window_in_error(why))
+        raise TooLongError(THREAD_TOO_LONG, parse_context_window(why))
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
     raise RequestRefusedError(f"The model refused the request: {why}.")
 
 
-def reason_of(error: openai.APIStatusError) -> str:
+def extract_error_reason(error: openai.APIStatusError) -> str:
     """Return the reason in the service's error response, on one line; "" if there is none."""
     body = error.body if isinstance(error.body, dict) else {}
     return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
 
 
-def is_too_long(error: BaseException) -> bool:
+def is_request_too_long(error: BaseException) -> bool:
     """Return whether the server says that the request is longer than the model can read."""
     if getattr(error, "code", None) == TOO_LONG:
         return True
     if not isinstance(error, openai.APIStatusError) or error.status_code not in TOO_LARGE:
         return False
-    return bool(_TOO_LONG.search(reason_of(error)))
+    return bool(_TOO_LONG.search(extract_error_reason(error)))
 
 
-def window_in_error(why: str) -> int:
+def parse_context_window(why: str) -> int:
     """Return how many tokens the model can read, as the server's error text says, else 0."""
     found = _WINDOW.search(why.replace(",", ""))
     return int(found[1] or found[2]) if found else 0
 
 
-def planner_error(error: Exception, model: str) -> PlannerError:
+def build_planner_error(error: Exception, model: str) -> PlannerError:
     """Return the PlannerError to raise for an error, with a sentence for people."""
-    if is_too_long(error):
-        return TooLongError(THREAD_TOO_LONG, window_in_error(str(error)))
-    if lacks_tools(error):
+    if is_request_too_long(error):
+        return TooLongError(THREAD_TOO_LONG, parse_context_window(str(error)))
+    if is_tool_use_unsupported(error):
         return PlannerError(no_tools_sentence(model))
     return (RequestRefusedError if is_refused_request(error) else PlannerError)(
         error_sentence(error)
@@ -204,7 +204,7 @@ def planner_error(error: Exception, model: str) -> PlannerError:
 
 def error_sentence(error: Exception) -> str:
     """Return the sentence for people about an error."""
-    if is_too_long(error):
+    if is_request_too_long(error):
         return THREAD_TOO_LONG
     if getattr(error, "code", None) == "insufficient_quota":
         return "The model's account has no credit left."
@@ -218,7 +218,7 @@ def error_sentence(error: Exception) -> str:
         case openai.APIConnectionError() | CutStreamError():
             return "The connection to the model broke."
         case openai.APIStatusError():
-            code, why = error.status_code, reason_of(error)
+            code, why = error.status_code, extract_error_reason(error)
             why = "" if "{" in why else why  # a program's own words, which say nothing to people
             return (
                 f"The model's service answered with an error ({code}){f': {why}' if why else ''}."

@@ -33,72 +33,72 @@ NAMES_UNKNOWN = (
 )
 
 
-def succeeded(ran: str, text: str) -> str:
+def succeeded_output(ran: str, text: str) -> str:
     """Return the output of a call that ran; `ran` says who approved it."""
     return f"SUCCEEDED.{ran}\n{text}"
 
 
-def result_of(output: str) -> str:
+def extract_result(output: str) -> str:
     """Return the tool's result, from an output that `succeeded` made; "" for any other output."""
     return output.partition("\n")[2] if output.startswith("SUCCEEDED.") else ""
 
 
-def failed(why: str, ran: str = "") -> str:
+def failed_output(why: str, ran: str = "") -> str:
     """Return the output of a call that failed; `why` is a sentence, `ran` says who approved it."""
     return f"FAILED: {why}{ran}"
 
 
-def broke_off(why: str, ran: str = "") -> str:
+def failed_midway_output(why: str, ran: str = "") -> str:
     """Return the output of a call that failed after it had begun, so that part may have happened.
 
     `midway` recognises it.
     """
-    return failed(f"{why.rstrip('.')}. {_MIDWAY}", ran)
+    return failed_output(f"{why.rstrip('.')}. {_MIDWAY}", ran)
 
 
-def midway(output: str) -> bool:
+def is_failed_midway(output: str) -> bool:
     """Return whether this is the output of a call that failed after it had begun."""
     return _MIDWAY in output
 
 
-def not_renewed(why: str, ran: str) -> str:
+def not_asked_again_output(why: str, ran: str) -> str:
     """Return the output of a call that did nothing and could not be asked again."""
-    return failed(f"{why} Nothing was done.", ran)
+    return failed_output(f"{why} Nothing was done.", ran)
 
 
-def approved_by(people: Iterable[str]) -> str:
+def approved_by_sentence(people: Iterable[str]) -> str:
     """Return a sentence that names the approvers, by id; "" if there are none."""
     named = ", ".join(f"<@{person}>" for person in people)
     return f" Approved by {named}." if named else ""
 
 
-def noted(person: str, words: str) -> str:
+def note_sentence(person: str, words: str) -> str:
     """Return a sentence that quotes an approver's note, cut to the maximum length."""
     return f' <@{person}> noted, quoted: "{words[:MOST_QUOTED]}".'
 
 
-def edited_by(people: Iterable[str], arguments: str) -> str:
+def edited_by_sentence(people: Iterable[str], arguments: str) -> str:
     """Return a sentence that names the editors of a call and the arguments it ran with."""
     named = ", ".join(f"<@{person}>" for person in sorted(people))
     return f" It was edited by {named} and ran with: {arguments}"
 
 
-def invalidated(why: str) -> str:
+def invalidated_output(why: str) -> str:
     """Return the output of a call that no longer matches what people were shown."""
     return f"INVALIDATED: it was not run, because {why}. Propose it anew if it is still needed."
 
 
-def forbidden_since(reason: str) -> str:
+def now_forbidden_output(reason: str) -> str:
     """Return the output of an approved call that policy now forbids."""
     return f"INVALIDATED: policy now forbids it: {reason}"
 
 
-def forbidden(reason: str) -> str:
+def forbidden_output(reason: str) -> str:
     """Return the output of a call that policy denies."""
     return f"REFUSED by policy: {reason}"
 
 
-def no_such_tool(name: str, known: Iterable[str]) -> str:
+def unknown_tool_output(name: str, known: Iterable[str]) -> str:
     """Return the output of a call of a tool that does not exist."""
     return (
         f"REFUSED: there is no tool named {name[:100]!r}. "
@@ -106,23 +106,23 @@ def no_such_tool(name: str, known: Iterable[str]) -> str:
     )
 
 
-def too_many_calls(most: int) -> str:
+def too_many_calls_output(most: int) -> str:
     """Return the output of a call beyond the number that one request may propose."""
     return f"REFUSED: this request may propose {most} calls at most."
 
 
-def not_arguments(error: object) -> str:
+def malformed_arguments_output(error: object) -> str:
     """Return the output of a call whose arguments are no JSON object."""
     return f"{INVALID}: {error}."
 
 
-def invalid_arguments(problems: Sequence[str]) -> str:
+def invalid_arguments_output(problems: Sequence[str]) -> str:
     """Return the output of a call whose arguments the tool refuses; a line for each problem."""
     lines = (f"- {each}" for each in problems)
     return "\n".join([f"{INVALID}, nobody was asked:", *lines])
 
 
-def would_fail(why: str, *, earlier: bool) -> str:
+def would_fail_output(why: str, *, earlier: bool) -> str:
     """Return the output of a call whose preview showed that it would fail.
 
     `earlier`: whether other calls of its plan wait that might change this.
@@ -131,22 +131,22 @@ def would_fail(why: str, *, earlier: bool) -> str:
     return f"FAILED before it was run, and nobody was asked: {why}{then if earlier else ''}"
 
 
-def not_shown(why: str) -> str:
+def not_showable_output(why: str) -> str:
     """Return the output of a call that could not be shown in full; `why` is a sentence."""
     return f"REFUSED: {why}"
 
 
-def no_approvers(note: str) -> str:
+def no_approvers_output(note: str) -> str:
     """Return the output of a call that nobody could approve; `note` says why."""
     return f"REFUSED: this needs an approval, and {note}."
 
 
-def cards_used_up(most: int) -> str:
+def card_limit_output(most: int) -> str:
     """Return the output of a call of a request that has reached its limit of cards."""
     return f"REFUSED: this request has asked people {most} times already; that is its limit."
 
 
-def too_many_wait(waiting: int) -> str:
+def too_many_waiting_output(waiting: int) -> str:
     """Return the output of a call of a requester with too many undecided calls."""
     return (
         f"REFUSED: {waiting} calls of this requester wait for a decision already; "
@@ -154,7 +154,7 @@ def too_many_wait(waiting: int) -> str:
     )
 
 
-def asked_too_often(many: str, minutes: int) -> str:
+def rate_limit_output(many: str, minutes: int) -> str:
     """Return the output of a call beyond the number that people may be asked about in an hour."""
     return (
         f"REFUSED: {many} of this requester within the last hour, which is the limit. "
@@ -162,7 +162,7 @@ def asked_too_often(many: str, minutes: int) -> str:
     )
 
 
-def not_run_again(earlier: str) -> str:
+def repeated_call_output(earlier: str) -> str:
     """Return the output of a call that repeats an earlier one, with the output of that one."""
     return (
         "NOT RUN AGAIN: this is the same call as an earlier one in this request, and nothing was "
@@ -170,7 +170,7 @@ def not_run_again(earlier: str) -> str:
     )
 
 
-def unseen(note: str) -> str:
+def card_not_shown_output(note: str) -> str:
     """Return the output of a call whose card could not be shown; `note` says why."""
     return f"CANCELLED: {note}, so it was not run."
 
@@ -212,7 +212,7 @@ REPLACE = {
 # The outputs that storage writes with a decision: `storage.decisions.Outputs`.
 
 
-def rejected(votes: Sequence[tuple[str, str]]) -> str:
+def rejected_output(votes: Sequence[tuple[str, str]]) -> str:
     """Return the output of a call that people rejected, with their reasons quoted.
 
     `votes`: person and reason of each.
@@ -225,7 +225,7 @@ def rejected(votes: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def expired() -> str:
+def expired_output() -> str:
     """Return the output of a call that nobody decided in time."""
     return (
         "EXPIRED: nobody decided before the deadline, so it was not run. "
@@ -233,12 +233,12 @@ def expired() -> str:
     )
 
 
-def cancelled() -> str:
+def cancelled_output() -> str:
     """Return the output of a call whose request was cancelled."""
     return "CANCELLED by the requester; it was not run."
 
 
-def withdrawn() -> str:
+def withdrawn_output() -> str:
     """Return the output of a call that its requester withdrew."""
     return (
         "CANCELLED: the requester withdrew this call; it was not run. "
@@ -246,32 +246,32 @@ def withdrawn() -> str:
     )
 
 
-def stopped(why: str, done: Sequence[tuple[str, str, str]]) -> str:
+def stopped_sub_agent_output(why: str, done: Sequence[tuple[str, str, str]]) -> str:
     """Return the output of a call whose sub-agent was stopped.
 
     `why`: the reason, or the output of the call that ended it; `done`: the sub-agent's calls.
     """
-    return prompt.stopped_output(why, done)
+    return prompt.sub_agent_stopped_output(why, done)
 
 
-def abandoned() -> str:
+def failed_sub_agent_output() -> str:
     """Return the output of a call whose sub-agent could not go on."""
     return "CANCELLED: whoever proposed it could not go on, so it was not run."
 
 
-def left_behind() -> str:
+def replaced_request_output() -> str:
     """Return the output of a call whose request was replaced by a new one."""
     return "SUPERSEDED: a new request was made in this thread, so it was not run."
 
 
-def superseded() -> str:
+def superseded_output() -> str:
     """Return the output of a call whose requester asked for something else."""
     return (
         "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
     )
 
 
-def sent_back(person: str, feedback: str) -> str:
+def sent_back_output(person: str, feedback: str) -> str:
     """Return the output of a call whose plan was sent back, with the feedback quoted."""
     return (
         f"SENT BACK by <@{person}>; nothing of this was run. "
@@ -280,12 +280,12 @@ def sent_back(person: str, feedback: str) -> str:
     )
 
 
-def lost() -> str:
+def lost_worker_output() -> str:
     """Return the output of a call that was running when its worker ended."""
     return "UNKNOWN: it was started, and its end is not known."
 
 
-def resolved(person: str, done: bool) -> str:
+def resolved_output(person: str, done: bool) -> str:
     """Return the output of an UNKNOWN call after a person said whether it happened."""
     if done:
         return f"It is not certain from here, but <@{person}> looked and says that it DID happen."
@@ -307,29 +307,31 @@ NEEDS_APPROVAL = (
     "REFUSED: the policy wants an approval before people are asked this, and a question cannot "
     "wait for one. Ask the requester in your answer instead."
 )
-Line = tuple[str, str, str | None]  # label, answer, and what you had suggested if that differs
+AnswerLine = tuple[
+    str, str, str | None
+]  # label, answer, and what you had suggested if that differs
 
 
-def answered(person: str, at: str, lines: Sequence[Line]) -> str:
+def question_answered_output(person: str, at: str, lines: Sequence[AnswerLine]) -> str:
     """Return the output of a question that was answered; `at` is the time in words.
 
     Corrected suggestions are marked as such. A single answer has no label.
     """
     told = [
-        _line(label if len(lines) > 1 else "", answer, corrected)
+        _answer_line(label if len(lines) > 1 else "", answer, corrected)
         for label, answer, corrected in lines
     ]
     return "\n".join([f"ANSWERED by <@{person}> on {at}. {DATA} Quoted:", *told])
 
 
-def _line(label: str, answer: str, suggested: str | None) -> str:
+def _answer_line(label: str, answer: str, suggested: str | None) -> str:
     head = f"{label}: " if label else ""
     corrected = f' (corrected; you had suggested "{suggested}")' if suggested is not None else ""
     told = f'{head}"{answer[:MOST_QUOTED_OF_QUESTION]}"{corrected}'
     return "\n".join(f"> {each}" for each in told.splitlines())
 
 
-def declined(person: str, at: str) -> str:
+def question_declined_output(person: str, at: str) -> str:
     """Return the output of a question that a person says they cannot answer."""
     return (
         f"ANSWERED by <@{person}> on {at}: they say that they cannot say. {DATA} "
@@ -337,7 +339,7 @@ def declined(person: str, at: str) -> str:
     )
 
 
-def about_approval(words: str) -> str:
+def approval_question_output(words: str) -> str:
     """Return the output of a question that asks for an approval; `words` are quoted from it."""
     return (
         f'REFUSED: nobody was asked. A question cannot be about an approval ("{words}"), and no '
@@ -345,6 +347,6 @@ def about_approval(words: str) -> str:
     )
 
 
-def nobody_there(note: str) -> str:
+def nobody_to_ask_output(note: str) -> str:
     """Return the output of a question that nobody could be asked; `note` says why."""
     return f"REFUSED: nobody was asked, because {note}. Ask somebody else, or the requester."

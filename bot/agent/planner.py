@@ -24,13 +24,13 @@ from pydantic_core import PydanticSerializationError, to_json
 from bot.agent.model_errors import (
     TRANSIENT,
     CutStreamError,
-    UnstreamedError,
-    error_kind,
-    lacks_api,
-    lacks_streams,
-    may_pass,
-    planner_error,
-    raise_failed,
+    StreamWithoutAnswerError,
+    build_planner_error,
+    can_retry,
+    classify_error,
+    is_api_missing,
+    is_streaming_unsupported,
+    raise_stream_error,
 )
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import (
@@ -43,10 +43,10 @@ from bot.agent.turn import (
     PlannerError,
     Proposal,
     Reply,
-    reckon_usage,
-    turn_result,
+    build_turn_result,
+    estimate_usage,
 )
-from bot.monitoring.spans import Tracer, Work
+from bot.monitoring.spans import Tracer, WorkKind
 
 log = logging.getLogger("countersign.planner")
 
@@ -86,7 +86,7 @@ class Planner:
         """Close the client's connections; a turn under way fails."""
         self._client.close()
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -99,37 +99,39 @@ class Planner:
             log.warning(
                 "model turn failed, trying again: %s", state.outcome and state.outcome.exception()
             )
-            sink.restart()
+            sink.discard_text()
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TRANSIENT)
-            & tenacity.retry_if_exception(may_pass),
+            & tenacity.retry_if_exception(can_retry),
             stop=tenacity.stop_after_attempt(self._retries + 1)
             | tenacity.stop_when_event_set(self._stopping),
-            wait=self._wait,
+            wait=self._compute_retry_delay,
             sleep=tenacity.sleep_using_event(self._stopping),
             before_sleep=again,
             reraise=True,
         )
         try:
-            return turn_result(retrying(self._once, transcript, tools, instructions, sink))
+            return build_turn_result(
+                retrying(self._ask_once, transcript, tools, instructions, sink)
+            )
         except (openai.OpenAIError, CutStreamError) as error:
-            raise planner_error(error, self._model) from error
+            raise build_planner_error(error, self._model) from error
 
     @property
-    def seal(self) -> str:
+    def compaction_server_id(self) -> str:
         """Return the server's address, as only it can read its compactions; "" if it makes none."""
-        return str(self._client.base_url) if self._dialects[0].compacts else ""
+        return str(self._client.base_url) if self._dialects[0].compaction_path else ""
 
-    def compacted(
+    def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
         """Have the server compact these items, with one try; None if it cannot or does not."""
-        path = self._dialects[0].compacts
+        path = self._dialects[0].compaction_path
         if not path or not self._compacts:
             return None
         asked = {"model": self._model, "input": list(items), "instructions": instructions}
-        with self._tracer.start_span(Work.MODEL) as span:
+        with self._tracer.start_span(WorkKind.MODEL) as span:
             try:
                 made: Any = self._client.post(
                     path,
@@ -138,8 +140,8 @@ class Planner:
                     cast_to=object,
                 )
             except openai.OpenAIError as error:
-                span.end = error_kind(error)
-                self._compacts = not lacks_api(error)
+                span.end = classify_error(error)
+                self._compacts = not is_api_missing(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
             if not isinstance(made, dict):  # a page of something in between
@@ -152,7 +154,7 @@ class Planner:
             return None
         return CompactedItems(found, used.get("total_tokens") or 0)
 
-    def _wait(self, state: tenacity.RetryCallState) -> float:
+    def _compute_retry_delay(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, openai.APIStatusError):
             asked = error.response.headers.get("retry-after", "")
@@ -163,7 +165,7 @@ class Planner:
         )
         return float(wait(state))
 
-    def _once(
+    def _ask_once(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -173,61 +175,67 @@ class Planner:
         asked = ModelRequest(self._model, self._effort, list(transcript), list(tools), instructions)
         if self._streams is not False:
             try:
-                return self._ask(asked, sink)
-            except UnstreamedError as error:
+                return self._send_request(asked, sink)
+            except StreamWithoutAnswerError as error:
                 if self._stopping.is_set():  # who stops cuts its own streams
                     raise
                 log.info("not streamed, so the model is asked for all at once: %s", error)
-                sink.restart()
+                sink.discard_text()
         try:
-            gathered = self._ask(asked, sink, whole=True)
+            gathered = self._send_request(asked, sink, whole=True)
         except openai.APITimeoutError:
             raise
         except openai.APIConnectionError:  # it may close the line on which it streamed nothing
-            gathered = self._ask(asked, sink, whole=True)
+            gathered = self._send_request(asked, sink, whole=True)
         self._streams = bool(self._streams)
         return gathered
 
-    def _ask(self, asked: ModelRequest, sink: AnswerSink, *, whole: bool = False) -> GatheredAnswer:
+    def _send_request(
+        self, asked: ModelRequest, sink: AnswerSink, *, whole: bool = False
+    ) -> GatheredAnswer:
         """Send one request, for an answer that is streamed, or `whole`."""
         reading: AnswerReader | None = None
-        with self._tracer.start_span(Work.MODEL) as span:
+        with self._tracer.start_span(WorkKind.MODEL) as span:
             try:
-                dialect, answer = self._open(asked, whole=whole)
-                reading, bounds = dialect.reading(sink), AnswerBounds(self._client)
-                with closing(_events(answer, dialect)) as events:
+                dialect, answer = self._send_in_first_dialect(asked, whole=whole)
+                reading, bounds = dialect.make_reader(sink), AnswerLimits(self._client)
+                with closing(_iterate_events(answer, dialect)) as events:
                     for event in events:
                         if not whole:
-                            bounds.take(event)
-                        reading.take(event)
-                gathered = reading.gathered()
+                            bounds.check_event(event)
+                        reading.read_event(event)
+                gathered = reading.get_answer_so_far()
                 if not gathered.complete:
                     # its end was told: a server may end one stream for another's sake
-                    ended = UnstreamedError if dialect.whole and not whole else CutStreamError
+                    ended = (
+                        StreamWithoutAnswerError
+                        if dialect.accepts_unstreamed and not whole
+                        else CutStreamError
+                    )
                     raise ended("the model's answer broke off")
                 if not gathered.tokens:
-                    reckon_usage(asked, gathered)
+                    estimate_usage(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
-                span.end = error_kind(error)
+                span.end = classify_error(error)
                 raise
             finally:
-                had = reading.gathered() if reading else GatheredAnswer()
-                span.amounts |= {"in": had.tokens - had.written, "out": had.written}
+                had = reading.get_answer_so_far() if reading else GatheredAnswer()
+                span.amounts |= {"in": had.tokens - had.output_tokens, "out": had.output_tokens}
         if not whole:
             self._streams = True
         return gathered
 
-    def _open(self, asked: ModelRequest, *, whole: bool) -> tuple[Dialect, object]:
+    def _send_in_first_dialect(self, asked: ModelRequest, *, whole: bool) -> tuple[Dialect, object]:
         """Send the request in the first dialect that the server speaks, and use only that later."""
         dialects = self._dialects
         for dialect in dialects:
             try:
-                answer = self._post(dialect, asked, whole=whole)
+                answer = self._post_request(dialect, asked, whole=whole)
             except openai.APIStatusError as error:
-                if dialect.whole and not whole and lacks_streams(error):
+                if dialect.accepts_unstreamed and not whole and is_streaming_unsupported(error):
                     self._dialects = (dialect,)
-                    raise UnstreamedError(str(error)) from error
-                if not lacks_api(error) or dialect is dialects[-1]:
+                    raise StreamWithoutAnswerError(str(error)) from error
+                if not is_api_missing(error) or dialect is dialects[-1]:
                     raise
                 log.info("the model's server has no %s: %s", dialect.path, error)
             else:
@@ -235,19 +243,19 @@ class Planner:
                 return dialect, answer
         raise ValueError("a planner needs a dialect")
 
-    def _post(self, dialect: Dialect, asked: ModelRequest, *, whole: bool) -> object:
+    def _post_request(self, dialect: Dialect, asked: ModelRequest, *, whole: bool) -> object:
         """Open the stream of an answer, or get it whole, as plain JSON.
 
         The library's own methods post the same with the same options, but convert each item and
         build a typed object of each event, most of which a turn does not need.
         """
-        body = dialect.request_of(asked)
+        body = dialect.build_request_body(asked)
         options: openai.RequestOptions = {"security": {"bearer_auth": True}}
         if whole:
             return self._client.post(dialect.path, body=body, options=options, cast_to=object)
         return self._client.post(
             dialect.path,
-            body={**body, **dialect.streamed},
+            body={**body, **dialect.streaming_parameters},
             options=options,
             cast_to=object,
             stream=True,
@@ -255,7 +263,7 @@ class Planner:
         )
 
 
-def _events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
+def _iterate_events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
     """Yield the events of a streamed answer, or a whole answer as one event.
 
     Raises UnstreamedError for an empty stream if the answer may also be had whole.
@@ -267,23 +275,23 @@ def _events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
     began = False
     with answer as stream:
         try:
-            while (event := _next(stream)) is not _END:
+            while (event := _read_next_event(stream)) is not _END:
                 if isinstance(event, dict):
                     began = True
                     yield event
         except (CutStreamError, openai.APIConnectionError) as error:
             slow = isinstance(error, openai.APITimeoutError)
-            if began or slow or not dialect.whole:
+            if began or slow or not dialect.accepts_unstreamed:
                 raise
-            raise UnstreamedError(str(error)) from error
-    if not began and dialect.whole:
-        raise UnstreamedError("the stream was empty")
+            raise StreamWithoutAnswerError(str(error)) from error
+    if not began and dialect.accepts_unstreamed:
+        raise StreamWithoutAnswerError("the stream was empty")
 
 
 _END = object()
 
 
-def _next(stream: openai.Stream[Any]) -> object:
+def _read_next_event(stream: openai.Stream[Any]) -> object:
     """Return the next event, or _END; any other error on the way becomes CutStreamError.
 
     A failure reported in the stream is CutStreamError if a retry may help, else PlannerError.
@@ -293,7 +301,9 @@ def _next(stream: openai.Stream[Any]) -> object:
         return next(stream, _END)
     except openai.APIError as error:
         if type(error) is openai.APIError:  # told in the stream, not by a status
-            raise_failed(error.body if isinstance(error.body, dict) else {"message": str(error)})
+            raise_stream_error(
+                error.body if isinstance(error.body, dict) else {"message": str(error)}
+            )
         raise
     except openai.OpenAIError:
         raise
@@ -311,7 +321,7 @@ ENDLESS = (
 )
 
 
-class AnswerBounds:
+class AnswerLimits:
     """The limits of length and time for one answer."""
 
     def __init__(self, client: openai.OpenAI) -> None:
@@ -321,21 +331,23 @@ class AnswerBounds:
         self._until = None if quiet is None else time.monotonic() + TIMES * quiet
         self._left = MOST
 
-    def take(self, event: dict[str, Any]) -> None:
+    def check_event(self, event: dict[str, Any]) -> None:
         """Count one event; raises PlannerError if the answer is too long, or took too long."""
-        self._left -= _length(event.get("delta")) + _length(event.get("choices"))
+        self._left -= _count_characters(event.get("delta")) + _count_characters(
+            event.get("choices")
+        )
         is_late = self._until is not None and time.monotonic() > self._until
         if self._left < 0 or is_late:
             raise PlannerError(ENDLESS)
 
 
-def _length(part: Any) -> int:
+def _count_characters(part: Any) -> int:
     """Return the number of characters in all strings of a JSON value."""
     if isinstance(part, str):
         return len(part)
     if isinstance(part, dict):
-        return sum(map(_length, part.values()))
-    return sum(map(_length, part)) if isinstance(part, list) else 0
+        return sum(map(_count_characters, part.values()))
+    return sum(map(_count_characters, part)) if isinstance(part, list) else 0
 
 
 # OpenAI's client, with the JSON of its requests made by pydantic's serializer.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.agent.model_errors import CutStreamError, raise_failed
+from bot.agent.model_errors import CutStreamError, raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 
-def request_of(asked: ModelRequest) -> dict[str, Any]:
+def build_request_body(asked: ModelRequest) -> dict[str, Any]:
     """Return the body of the request for one turn; nothing is stored at the provider."""
     request: dict[str, Any] = {
         "model": asked.model,
@@ -35,12 +35,12 @@ class ResponseReader:
         self._sink = sink
         self._gathered = GatheredAnswer()
 
-    def gathered(self) -> GatheredAnswer:
+    def get_answer_so_far(self) -> GatheredAnswer:
         """Return what has been read of the answer so far."""
         return self._gathered
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Process one event of the stream; raises like `raise_failed`, or CutStreamError."""
+    def read_event(self, event: dict[str, Any]) -> None:
+        """Process one event of the stream; raises like `raise_stream_error`, or CutStreamError."""
         gathered = self._gathered
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":
@@ -50,13 +50,15 @@ class ResponseReader:
                 gathered.items.append(event["item"])
             case "response.completed" | "response.incomplete":
                 if details := event["response"].get("incomplete_details"):
-                    gathered.cut = str(details.get("reason") or "unknown")
+                    gathered.cut_reason = str(details.get("reason") or "unknown")
                 usage = event["response"].get("usage")
                 gathered.tokens = usage["total_tokens"] if usage else 0
-                gathered.written = min(gathered.tokens, (usage or {}).get("output_tokens") or 0)
+                gathered.output_tokens = min(
+                    gathered.tokens, (usage or {}).get("output_tokens") or 0
+                )
                 gathered.complete = True
             case "response.failed":
-                raise_failed(event["response"].get("error") or {})
+                raise_stream_error(event["response"].get("error") or {})
             case "error":
                 raise CutStreamError(event["message"])
 
@@ -64,8 +66,8 @@ class ResponseReader:
 RESPONSES = Dialect(
     name="the Responses API",
     path="/responses",
-    request_of=request_of,
-    reading=ResponseReader,
-    streamed={"stream": True},
-    compacts="/responses/compact",
+    build_request_body=build_request_body,
+    make_reader=ResponseReader,
+    streaming_parameters={"stream": True},
+    compaction_path="/responses/compact",
 )

@@ -34,8 +34,8 @@ class Reply:
     text: str
     items: list[dict[str, Any]]
     tokens: int
-    cut: str = ""
-    read: int = 0  # tokens of what it was asked; 0 where nobody says
+    cut_reason: str = ""
+    input_tokens: int = 0  # tokens of what it was asked; 0 where nobody says
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Proposal:
     calls: list[FunctionCall]
     items: list[dict[str, Any]]
     tokens: int
-    read: int = 0  # tokens of what it was asked; 0 where nobody says
+    input_tokens: int = 0  # tokens of what it was asked; 0 where nobody says
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ class AnswerSink(Protocol):
         """Add text; may raise to stop the turn."""
         ...
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         """Discard what was written so far; the turn is tried again."""
         ...
 
 
-class ModelTurns(Protocol):
+class ModelPlanner(Protocol):
     """The interface of a planner, which takes model turns."""
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -111,11 +111,11 @@ class ModelTurns(Protocol):
         ...
 
     @property
-    def seal(self) -> str:
+    def compaction_server_id(self) -> str:
         """Return the id of the server that can read compactions; "" if there is none."""
         ...
 
-    def compacted(
+    def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
         """Have the model's server compact these items; None if it cannot or does not."""
@@ -147,22 +147,22 @@ class GatheredAnswer:
     text: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
     tokens: int = 0  # in and out
-    written: int = 0  # out alone
+    output_tokens: int = 0  # out alone
     complete: bool = False
-    cut: str = ""  # why it is complete and not whole
+    cut_reason: str = ""  # why it is complete and not whole
 
 
 class AnswerReader(Protocol):
     """Reads an answer, event by event."""
 
-    def take(self, event: dict[str, Any]) -> None:
+    def read_event(self, event: dict[str, Any]) -> None:
         """Process one event; unknown kinds are ignored.
 
         Raises CutStreamError for a failure that a retry may help, else PlannerError.
         """
         ...
 
-    def gathered(self) -> GatheredAnswer:
+    def get_answer_so_far(self) -> GatheredAnswer:
         """Return what has been read of the answer so far."""
         ...
 
@@ -173,27 +173,28 @@ class Dialect:
 
     name: str  # for people
     path: str  # of its address, after /v1
-    request_of: Callable[
+    build_request_body: Callable[
         [ModelRequest], dict[str, Any]
     ]  # of one turn, without saying that it is streamed
-    reading: Callable[
+    make_reader: Callable[
         [AnswerSink], AnswerReader
     ]  # of the stream of an answer, whose words go to the sink
-    streamed: dict[str, Any]  # what a request has besides for its answer to be streamed
-    whole: bool = False  # its reading takes an answer that is not streamed, too, as one event
-    compacts: str = ""  # of the address where items are said in fewer; "" where nowhere
+    streaming_parameters: dict[str, Any]  # what a request has besides for its answer to be streamed
+    # its reading takes an answer that is not streamed, too, as one event
+    accepts_unstreamed: bool = False
+    compaction_path: str = ""  # of the address where items are said in fewer; "" where nowhere
 
 
-def reckon_usage(asked: ModelRequest, gathered: GatheredAnswer) -> None:
+def estimate_usage(asked: ModelRequest, gathered: GatheredAnswer) -> None:
     """Estimate the tokens of a turn if the server did not count them; the limits need them."""
     read, said = (
         len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
         for each in ([asked.instructions, asked.tools, asked.transcript], gathered.items)
     )
-    gathered.tokens, gathered.written = read + said, said
+    gathered.tokens, gathered.output_tokens = read + said, said
 
 
-def turn_result(gathered: GatheredAnswer) -> Reply | Proposal:
+def build_turn_result(gathered: GatheredAnswer) -> Reply | Proposal:
     """Return the result of an answer: a Proposal if it has function calls, else a Reply."""
     text = "".join(gathered.text)
     calls = [
@@ -206,9 +207,9 @@ def turn_result(gathered: GatheredAnswer) -> Reply | Proposal:
         for index, item in enumerate(gathered.items)
         if item.get("type") == "function_call"
     ]
-    read = gathered.tokens - gathered.written
+    read = gathered.tokens - gathered.output_tokens
     return (
         Proposal(text, calls, gathered.items, gathered.tokens, read)
         if calls
-        else Reply(text, gathered.items, gathered.tokens, gathered.cut, read)
+        else Reply(text, gathered.items, gathered.tokens, gathered.cut_reason, read)
     )

@@ -11,26 +11,26 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.cards.edit_form import first_unshown_leaf
-from bot.cards.field_values import values
-from bot.cards.review_dialog import shows_all
-from bot.cards.slack_text import in_utc, plain, visible
+from bot.cards.edit_form import find_first_unshown_path
+from bot.cards.field_values import list_argument_values
+from bot.cards.review_dialog import can_review_show_whole_call
+from bot.cards.slack_text import format_in_utc, shorten_text, show_hidden_characters
 from bot.cards.views import CallView
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.tools import Effect, Tool
-from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from bot.tools.names import NameResolver
 from bot.tools.registration import REASON_FIELD
 from storage import call_history, calls, runs, sub_agents
-from storage.digest import OddValueError, parse_object
+from storage.digest import NonCanonicalValueError, parse_json_object
 from storage.models import Call, Run
 from storage.states import CallStatus, RunSource
 from storage.transaction import Transaction
 
 
-class RefusedError(Exception):
+class CallRefusedError(Exception):
     """Raised when a call is refused before anyone is asked.
 
     `output` is for the model, `note` for people.
@@ -41,27 +41,31 @@ class RefusedError(Exception):
         self.output, self.note, self.tell = output, note or output, tell
 
 
-def parse(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, str]:
+def parse_call_arguments(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, str]:
     """Return the model's argument text as validated arguments, and the reason the model gives.
 
     Names of people and channels are looked up. Raises RefusedError.
     """
     try:
-        found = parse_object(text)
-        reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.takes_reason else ""
+        found = parse_json_object(text)
+        reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.needs_reason else ""
         args = load_arguments(tool, json.dumps(found), names)
         dump_arguments(args)
-    except OddValueError as error:
-        raise RefusedError(outputs.not_arguments(error), "its arguments were not valid") from error
+    except NonCanonicalValueError as error:
+        raise CallRefusedError(
+            outputs.malformed_arguments_output(error), "its arguments were not valid"
+        ) from error
     except LookupFailedError as error:
-        raise RefusedError(outputs.NAMES_UNKNOWN, "Slack could not be asked for names") from error
+        raise CallRefusedError(
+            outputs.NAMES_UNKNOWN, "Slack could not be asked for names"
+        ) from error
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
             for e in error.errors()[:20]
         ]
-        raise RefusedError(
-            outputs.invalid_arguments(lines), "its arguments were not valid"
+        raise CallRefusedError(
+            outputs.invalid_arguments_output(lines), "its arguments were not valid"
         ) from error
     return args, reason
 
@@ -74,7 +78,7 @@ TOO_MUCH = (
 )
 
 
-def lacking(
+def describe_display_problem(
     tool: Tool[Any],
     arguments: str,
     names: Mapping[str, str],
@@ -89,13 +93,16 @@ def lacking(
     edit. `names`: the names of the ids in the arguments. `preview`, `reason`: further text to be
     shown.
     """
-    as_read = readable_arguments(tool, arguments, names)
-    old = readable_arguments(tool, before, names) if before is not None else None
-    rows = values(tool, as_read)
+    as_read = build_readable_arguments(tool, arguments, names)
+    old = build_readable_arguments(tool, before, names) if before is not None else None
+    rows = list_argument_values(tool, as_read)
     runs: dict[str, Any] = json.loads(arguments)
-    missing = first_unshown_leaf(runs, as_read, rows, tool.secret_paths(runs))
+    missing = find_first_unshown_path(runs, as_read, rows, tool.list_secret_paths(runs))
     if missing is not None:
-        where = plain(visible(" › ".join(map(str, missing))), 200) or "its arguments"
+        where = (
+            shorten_text(show_hidden_characters(" › ".join(map(str, missing))), 200)
+            or "its arguments"
+        )
         return f"Approvers could not be shown all of what would run: {where}. So nobody is asked."
     view = CallView(
         id="",
@@ -104,12 +111,12 @@ def lacking(
         effect=tool.effect_sentence(load_arguments(tool, arguments), names),
         does=tool.does,
         status=CallStatus.PENDING,
-        values=values(tool, as_read, old) if old is not None else rows,
+        values=list_argument_values(tool, as_read, old) if old is not None else rows,
         digest="",
         preview=preview,
         agent_reason=reason,
     )
-    return "" if shows_all(view) else TOO_MUCH
+    return "" if can_review_show_whole_call(view) else TOO_MUCH
 
 
 # The same call again: the same tool with the same arguments, in one request or by one program.
@@ -126,20 +133,20 @@ SAME_CALL = "same as an earlier call, so it got that result"
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatedCall:
     """An earlier call with the same tool and arguments."""
 
     note: str  # for the card, should people be asked
-    stands: Call | None = None  # its result stands for this call as well
+    reusable_call: Call | None = None  # its result stands for this call as well
 
 
-def find_repeat(
+def find_repeated_call(
     tx: Transaction,
     tool: Tool[Any],
     earlier: Sequence[Call],
     arguments: str,
     siblings: Sequence[tuple[Call, str]],
-) -> Repeat | None:
+) -> RepeatedCall | None:
     """Return the earlier call of this request that this call repeats; None if there is none.
 
     `earlier`: the request's calls of this tool with the same arguments, none refused. `siblings`:
@@ -148,15 +155,18 @@ def find_repeat(
     ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
     done = next(ended, None)
     if done is not None:
-        return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
+        return RepeatedCall(
+            _describe_earlier_outcome(done),
+            done if _is_result_reusable(tx, done, tool, siblings) else None,
+        )
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
-        return Repeat("the same is in this plan already, so it would run twice")
-    return Repeat(_told(earlier[-1])) if earlier else None
+        return RepeatedCall("the same is in this plan already, so it would run twice")
+    return RepeatedCall(_describe_earlier_outcome(earlier[-1])) if earlier else None
 
 
-def find_recent_repeat(
+def find_recent_program_call(
     tx: Transaction, run: Run, tool: Tool[Any], arguments: str, now: datetime
-) -> Repeat | None:
+) -> RepeatedCall | None:
     """Return the same call by this program in the last ten minutes; None if there is none.
 
     The program may not know how the earlier call ended, or may want the call twice: only people can
@@ -164,41 +174,43 @@ def find_recent_repeat(
     """
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
-    done = call_history.last_call_of_program(tx, run.client, tool.name, arguments, now - LATELY)
+    done = call_history.find_last_call_of_program(
+        tx, run.client, tool.name, arguments, now - LATELY
+    )
     if done is None:
         return None
     match done.status:
         case C.SUCCEEDED:
-            at = in_utc(done.finished_at or done.created_at)
-            return Repeat(f"the same was done already for this program, {at}")
+            at = format_in_utc(done.finished_at or done.created_at)
+            return RepeatedCall(f"the same was done already for this program, {at}")
         case C.RUNNING:
-            return Repeat("the same is being done already for this program")
-    return Repeat("the same was started already for this program, with unknown outcome")
+            return RepeatedCall("the same is being done already for this program")
+    return RepeatedCall("the same was started already for this program, with unknown outcome")
 
 
-def _stands(
+def _is_result_reusable(
     tx: Transaction, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
 ) -> bool:
     """Return whether running `done` again would still give the result that is stored."""
     if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
         return False
-    ran = [call for call in calls.after(tx, done) if call.status in STARTED]
+    ran = [call for call in calls.list_later_calls_of_run(tx, done) if call.status in STARTED]
     # those of its own plan run before it, if people let them
     between = [*ran, *(call for call, _ in siblings)]
     # what other agents of the request did may have come before it or after
-    run = runs.get(tx, done.run_id)
-    found = calls.of_request(tx, run.root_id) if run else []
+    run = runs.find_run(tx, done.run_id)
+    found = calls.list_calls_of_request(tx, run.root_id) if run else []
     between += [call for call in found if call.run_id != done.run_id and call.status in STARTED]
     return done.schema_digest == tool.schema_digest() and all(
         call.does == Effect.READ for call in between
     )
 
 
-def _told(call: Call) -> str:
+def _describe_earlier_outcome(call: Call) -> str:
     """Return the outcome of the earlier call, in words that follow "Why this is asked:"."""
     match call.status:
         case C.SUCCEEDED:
-            at = in_utc(call.finished_at or call.created_at)
+            at = format_in_utc(call.finished_at or call.created_at)
             return f"the same was done already in this request, {at}"
         case C.UNKNOWN:
             return "the same was started already in this request, with unknown outcome"
@@ -216,7 +228,7 @@ MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a re
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
 
 
-def _refused_lately(proposed: Sequence[Call]) -> bool:
+def _was_every_recent_plan_refused(proposed: Sequence[Call]) -> bool:
     """Return whether every call of the last MOST_REFUSED plans was refused.
 
     `proposed` is in the order of proposal.
@@ -235,42 +247,44 @@ class ReachedLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class UsageLimits:
     """The limits from the settings, checked against what is stored."""
 
     settings: Settings
     clock: Clock
 
-    def on_asking(self, tx: Transaction, run: Run, beside: int) -> ReachedLimit | None:
+    def find_reached_asking_limit(
+        self, tx: Transaction, run: Run, beside: int
+    ) -> ReachedLimit | None:
         """Return the limit that forbids asking about one more call of this run; None if none does.
 
         `beside`: calls of the same plan that are asked already.
         """
         settings = self.settings
-        if sub_agents.root_run(tx, run).cards >= settings.max_cards:
+        if sub_agents.get_root_run(tx, run).cards >= settings.max_cards:
             return ReachedLimit(
-                outputs.cards_used_up(settings.max_cards),
+                outputs.card_limit_output(settings.max_cards),
                 "this request has asked people as often as one may",
             )
         if run.source is RunSource.PROGRAM and run.client:
             return None  # its key has a limit of its own, which was held when it asked
-        waiting = runs.count_pending_of(tx, run.team, run.requester) + beside
+        waiting = runs.count_pending_calls_of_requester(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
             return ReachedLimit(
-                outputs.too_many_wait(waiting),
+                outputs.too_many_waiting_output(waiting),
                 f"{waiting} of your requests wait for a decision already; "
                 "this one has to wait until some are decided",
             )
-        if wait := self._until_room(tx, run, settings.max_asked_per_hour - beside):
+        if wait := self._count_minutes_to_wait(tx, run, settings.max_asked_per_hour - beside):
             many = f"people were asked about {settings.max_asked_per_hour} calls"
             return ReachedLimit(
-                outputs.asked_too_often(many, wait),
+                outputs.rate_limit_output(many, wait),
                 f"{many} of yours within the last hour, which is the limit; "
                 f"ask me again in {wait} minutes",
             )
         return None
 
-    def _until_room(self, tx: Transaction, run: Run, most: int) -> int:
+    def _count_minutes_to_wait(self, tx: Transaction, run: Run, most: int) -> int:
         """Return in how many whole minutes people may be asked again; 0 if they may be now.
 
         `most`: the number of calls they may be asked about within the hour.
@@ -278,25 +292,32 @@ class Allowance:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        first = runs.time_of_earlier_question(tx, run.team, run.requester, most - 1, now - HOUR)
+        first = runs.find_time_of_earlier_question(
+            tx, run.team, run.requester, most - 1, now - HOUR
+        )
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
-    def on_going_on(self, tx: Transaction, run: Run) -> str:
+    def describe_reached_turn_limit(self, tx: Transaction, run: Run) -> str:
         """Return why this run may take no further model turn, for its thread; "" if it may."""
-        settings, request = self.settings, sub_agents.root_run(tx, run)  # with all its sub-agents
+        settings, request = (
+            self.settings,
+            sub_agents.get_root_run(tx, run),
+        )  # with all its sub-agents
         taken = request.turns
         # each of the others that run may be amid a turn, which counts once it is over; there are
         # no more of them than calls, so far from the limit nobody has to look
         if taken + request.calls >= settings.max_turns:
-            taken += sub_agents.running_beside(tx, run)
+            taken += sub_agents.count_other_running_runs(tx, run)
         if taken >= settings.max_turns:
             return f"I stopped: this request has taken {taken} turns, which is its limit."
-        if run.turns >= MOST_REFUSED and _refused_lately(calls.of_run(tx, run.id)):
+        if run.turns >= MOST_REFUSED and _was_every_recent_plan_refused(
+            calls.list_calls_of_run(tx, run.id)
+        ):
             return f"I stopped: what I proposed was refused {MOST_REFUSED} turns in a row."
         if request.tokens >= settings.max_tokens:
             used = f"this request has used {request.tokens} tokens"
             return f"I stopped: {used}, which is more than its limit."
-        tokens = runs.tokens_since(tx, run, self.clock.now() - DAY)
+        tokens = runs.sum_tokens_since(tx, run, self.clock.now() - DAY)
         if tokens >= settings.max_tokens_per_day:
             return (
                 f"I stopped: your requests of the last 24 hours have used {tokens:,} tokens, and "

@@ -13,35 +13,35 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally
+from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls
-from storage.chain import key_with_id
-from storage.decisions import TallyVotes
-from storage.digest import digest
+from storage.chain import get_key_by_id_or_current
+from storage.decisions import VoteCounter
+from storage.digest import compute_keyed_digest
 from storage.masking import mask_secrets
 from storage.models import PURGED, Call, Revision, Run, Vote
-from storage.states import Balance, CallStatus, Verb
+from storage.states import CallStatus, CallVerb, VoteOutcome
 from storage.transaction import Transaction
 
 # The sentence that says what a stored call would do.
 
 
-def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
+def describe_call_effect(tools: Registry, tx: Transaction, call: Call) -> str:
     """Return the sentence that says what the call would do now; secrets are masked."""
-    current = calls.revision(tx, call.id, call.revision)
-    return effect_at(tools, call, current) if current else call.tool
+    current = calls.find_revision(tx, call.id, call.revision)
+    return describe_revision_effect(tools, call, current) if current else call.tool
 
 
-def effect_at(tools: Registry, call: Call, revision: Revision) -> str:
+def describe_revision_effect(tools: Registry, call: Call, revision: Revision) -> str:
     """Return the sentence that says what this revision of the call would do; secrets are masked."""
-    return mask_secrets(effect_in_full(tools, call, revision))
+    return mask_secrets(describe_effect_for_approvers(tools, call, revision))
 
 
-def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
+def describe_effect_for_approvers(tools: Registry, call: Call, revision: Revision) -> str:
     """Return what this revision would do, for approvers: only fields declared secret are masked."""
-    tool = tools.of(call)
+    tool = tools.find_tool_of_call(call)
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
     if revision.arguments == PURGED and tool.arguments.model_fields:
@@ -57,11 +57,11 @@ def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
 # The digest of a call: what is shown is what runs.
 
 
-def fingerprint(
+def compute_call_digest(
     key: bytes, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
 ) -> str:
     """Return the digest of what would run, for whom, under which gate and with which preview."""
-    return digest(
+    return compute_keyed_digest(
         key,
         tool=tool.name,
         schema=tool.schema_digest(),
@@ -74,16 +74,18 @@ def fingerprint(
     )
 
 
-def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry) -> str:
+def compute_next_revision_digest(
+    tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry
+) -> str:
     """Return the digest of the call's next revision with the same arguments.
 
     "" if the tool or the current revision no longer exists.
     """
-    tool, current = tools.of(call), calls.revision(tx, call.id, call.revision)
+    tool, current = tools.find_tool_of_call(call), calls.find_revision(tx, call.id, call.revision)
     if tool is None or current is None:
         return ""
-    return fingerprint(
-        key_with_id(key, call.key_id),
+    return compute_call_digest(
+        get_key_by_id_or_current(key, call.key_id),
         run,
         tool,
         current.arguments,
@@ -96,7 +98,7 @@ def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Reg
 # The context a tool gets with a call, and how the tool's preview is stored.
 
 
-def context_of(run: Run, call: Call, now: datetime, *, expects: str = "") -> ToolContext:
+def build_tool_context(run: Run, call: Call, now: datetime, *, expects: str = "") -> ToolContext:
     """Return the ToolContext of a call; `expects` is what its preview said must hold."""
     return ToolContext(
         call.id,
@@ -110,11 +112,11 @@ def context_of(run: Run, call: Call, now: datetime, *, expects: str = "") -> Too
     )
 
 
-def kept(seen: Preview) -> dict[str, Any]:
+def build_preview_columns(seen: Preview) -> dict[str, Any]:
     """Return a preview as the columns of a call that store it."""
     rows = ""
     if seen.rows is not None:
-        found = tables.json_table(seen.rows)
+        found = tables.build_json_table(seen.rows)
         rows = json.dumps([found.title, found.columns, found.rows, found.more])
     return {
         "preview": seen.text,
@@ -124,12 +126,12 @@ def kept(seen: Preview) -> dict[str, Any]:
     }
 
 
-def said_of(call: Call) -> Preview:
+def load_preview(call: Call) -> Preview:
     """Return the preview stored with the call, including which part of it everybody may read."""
-    return Preview(call.preview, call.expects, call.preview_in_thread, rows=all_rows(call))
+    return Preview(call.preview, call.expects, call.preview_in_thread, rows=load_preview_rows(call))
 
 
-def all_rows(call: Call) -> Table | None:
+def load_preview_rows(call: Call) -> Table | None:
     """Return all rows of a table that the call's preview shows only in part; None otherwise."""
     if not call.preview_rows:
         return None
@@ -137,16 +139,16 @@ def all_rows(call: Call) -> Table | None:
     return Table(title, tuple(names), tuple(map(tuple, rows)), more)
 
 
-def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
+def tally_votes(gate: Ask, votes: Sequence[Vote]) -> Tally:
     """Return the tally of these votes, all of one revision, against the gate."""
-    return tally(gate, ballots_of(votes))
+    return tally_ballots(gate, build_ballots(votes))
 
 
-def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
+def build_ballots(votes: Sequence[Vote]) -> list[Ballot]:
     """Return stored votes in the form that `tally` counts."""
     return [
         Ballot(
-            each.counts_for,
+            each.counted_person,
             each.verb,
             each.stage,
             each.created_at,
@@ -156,91 +158,108 @@ def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
     ]
 
 
-def approving(votes: Sequence[Vote]) -> list[Vote]:
+def list_approving_votes(votes: Sequence[Vote]) -> list[Vote]:
     """Return the approvals of people who have not rejected."""
-    against = {each.counts_for for each in votes if each.verb is Verb.REJECT}
-    return [each for each in votes if each.verb is Verb.APPROVE and each.counts_for not in against]
+    against = {each.counted_person for each in votes if each.verb is CallVerb.REJECT}
+    return [
+        each
+        for each in votes
+        if each.verb is CallVerb.APPROVE and each.counted_person not in against
+    ]
 
 
-def approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
+def find_approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
     """Return the digests that a call's votes were given for; None if they do not approve it."""
     call, gate = shown.call, load_gate(shown.call.gate)
     # whether a remembered approval still holds is settled when the call starts
     if call.grant_id and isinstance(gate, Ask):
         return []
     if isinstance(gate, Deny) or (
-        isinstance(gate, Ask) and standing(gate, shown.votes).outcome is not Balance.APPROVED
+        isinstance(gate, Ask) and tally_votes(gate, shown.votes).outcome is not VoteOutcome.APPROVED
     ):
         return None
     return [vote.digest for vote in shown.votes]
 
 
-def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
+def list_approvals_with_waits(
+    gate: Ask, call: Call, votes: Sequence[Vote]
+) -> list[tuple[str, timedelta]]:
     """Return each approver, with how long the call had waited when they approved.
 
     Time is counted as the gate counts it.
     """
-    return [(each.counts_for, waited(gate, call, each.created_at)) for each in approving(votes)]
+    return [
+        (each.counted_person, measure_waiting_time(gate, call, each.created_at))
+        for each in list_approving_votes(votes)
+    ]
 
 
-def weigher(gate: Ask) -> TallyVotes:
+def build_vote_counter(gate: Ask) -> VoteCounter:
     """Return `standing` bound to one gate."""
-    return partial(standing, gate)
+    return partial(tally_votes, gate)
 
 
-def still_needed(tx: Transaction, call: Call) -> int:
+def count_missing_approvals(tx: Transaction, call: Call) -> int:
     """Return how many more people have to approve a pending call; 0 for any other call."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return 0
-    return gate.people - sum(
-        map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved)
+    return gate.required_approvers - sum(
+        map(
+            len,
+            tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved,
+        )
     )
 
 
-def opens_next(tx: Transaction, call: Call) -> bool:
+def has_newly_opened_stage(tx: Transaction, call: Call) -> bool:
     """Return whether the call's votes have opened a stage whose people are not notified yet."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return False
-    return standing(gate, calls.votes(tx, call.id, call.revision)).stage > call.told_stage
+    return (
+        tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).stage
+        > call.told_stage
+    )
 
 
-def stand_ins(votes: Sequence[Vote]) -> dict[str, str]:
+def map_delegators_to_delegates(votes: Sequence[Vote]) -> dict[str, str]:
     """Return the people who voted as delegates: the id of each by the person they voted for."""
     return {each.for_person: each.person for each in votes if each.for_person}
 
 
-def waited(gate: Ask, call: Call, at: datetime) -> timedelta:
+def measure_waiting_time(gate: Ask, call: Call, at: datetime) -> timedelta:
     """Return how long the call has waited for people at that moment, as the gate counts time."""
-    return gate.waited(call.asked_at or call.created_at, at)
+    return gate.measure_waiting_time(call.asked_at or call.created_at, at)
 
 
-def good_until(call: Call) -> datetime | None:
+def find_approval_expiry(call: Call) -> datetime | None:
     """Return when people's approval of a call expires; None if nobody has approved it.
 
     A call that policy allows is judged again when it starts, and a saved approval has its own end.
     But an allowed call that somebody had run again has an approval like any other.
     """
-    return None if call.decided_at is None else call.decided_at + good_for(call)
+    return None if call.decided_at is None else call.decided_at + get_approval_lifetime(call)
 
 
-def good_for(call: Call) -> timedelta:
+def get_approval_lifetime(call: Call) -> timedelta:
     """Return how long people's approval of a call is valid."""
     gate = load_gate(call.gate)
     return timedelta(seconds=gate.good_for if isinstance(gate, Ask) else GOOD_FOR)
 
 
-def has_aged(call: Call, now: datetime) -> bool:
+def is_approval_expired(call: Call, now: datetime) -> bool:
     """Return whether people approved the call, but too long ago for it to start now."""
-    end = good_until(call)
+    end = find_approval_expiry(call)
     return end is not None and now > end
 
 
-def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
+def find_next_notification_time(
+    gate: Ask, asked_at: datetime, dealt_with: int = 0
+) -> datetime | None:
     """Return when the next reminder or escalation is due; None if none is left.
 
     `dealt_with` is how many were due before.
     """
-    moments = gate.moments()[dealt_with:]
-    return gate.after(asked_at, moments[0]) if moments else None
+    moments = gate.list_notification_delays()[dealt_with:]
+    return gate.compute_due_time(asked_at, moments[0]) if moments else None

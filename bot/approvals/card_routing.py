@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from bot.agent import outputs
-from bot.approvals.call_checks import RefusedError
+from bot.approvals.call_checks import CallRefusedError
 from bot.cards import notices
-from bot.policy.authority import AWAY, Authority, LookupFailedError, NotYetKnownError
+from bot.policy.authority import AWAY, Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Ask, Gate, load_gate
 from storage import calls, inbox, outbox, sub_agents
 from storage.models import Call, Message, Run
@@ -24,19 +24,21 @@ from storage.transaction import Transaction
 # Who of the people that decide or answer is away by their status in Slack. Looks people up.
 
 FEW = 6  # people whose statuses are looked at; who of a crowd is away helps nobody
-Away = tuple[tuple[str, str], ...]  # user ids, and until when: ISO 8601, "" where it does not say
+AwayPeople = tuple[
+    tuple[str, str], ...
+]  # user ids, and until when: ISO 8601, "" where it does not say
 
 
-def away_of(authority: Authority, people: Collection[str]) -> Away:
+def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeople:
     """Return who of a few people has an "away" status, with its end; sorted by id.
 
-    Statuses that have ended are included: see `still_away`. Empty for more than FEW people, or if
-    Slack cannot be asked.
+    Statuses that have ended are included: see `list_still_away`. Empty for more than FEW people, or
+    if Slack cannot be asked.
     """
     if len(people) > FEW:
         return ()
     try:
-        found = authority.directory.people(people)
+        found = authority.directory.find_people(people)
     except LookupFailedError:
         return ()
     return tuple(
@@ -46,7 +48,9 @@ def away_of(authority: Authority, people: Collection[str]) -> Away:
     )
 
 
-def still_away(noted: Mapping[str, str] | Away, now: datetime) -> list[tuple[str, datetime | None]]:
+def list_still_away(
+    noted: Mapping[str, str] | AwayPeople, now: datetime
+) -> list[tuple[str, datetime | None]]:
     """Return who of the people noted as away is still away at that moment, and until when."""
     each = noted.items() if isinstance(noted, Mapping) else noted
     found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
@@ -67,64 +71,73 @@ class PlaceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CardPlace:
     """A place for a card: the request's thread, a channel, or the approvers' direct messages."""
 
     kind: PlaceKind
     targets: tuple[str, ...]  # channel id, or user ids
     # handle and id of the user groups among the approvers, to name them
     groups: tuple[tuple[str, str], ...] = ()
-    away: Away = ()  # who of the approvers is away, for the card to say
+    away: AwayPeople = ()  # who of the approvers is away, for the card to say
 
 
-def find_place(
+def resolve_card_place(
     authority: Authority, run: Run, gate: Ask, editors: frozenset[str] = frozenset()
-) -> Place:
+) -> CardPlace:
     """Return where the first approvers will see the card; `editors` have edited the call.
 
     Raises RefusedError when too few people could approve it, or Slack cannot be asked.
     """
     asker, channel = run.requester, run.channel
     try:
-        named = authority.candidates(
-            gate, gate.approvers_in(gate.first, timedelta()), requester=asker, channel=channel
+        named = authority.list_approver_candidates(
+            gate,
+            gate.get_approvers_of_stages(gate.initial_stages, timedelta()),
+            requester=asker,
+            channel=channel,
         )
-        enough = gate.people == 1 and authority.first(named - editors, 1)
+        enough = gate.required_approvers == 1 and authority.list_first_colleagues(
+            named - editors, 1
+        )
         missing = (
             0
             if enough
-            else authority.shortage(gate, requester=asker, channel=channel, editors=editors)
+            else authority.count_missing_approvers(
+                gate, requester=asker, channel=channel, editors=editors
+            )
         )
         if missing > 0:
             note = "none of its approvers can be reached"
-            if gate.people > 1:
-                able = gate.people - missing
+            if gate.required_approvers > 1:
+                able = gate.required_approvers - missing
                 short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
-                note = f"it needs {gate.people} people to approve it, and {short}"
-            raise RefusedError(outputs.no_approvers(note), note, tell=True)
-        place = place_for(authority, run, gate, named)
-        place = replace(place, groups=group_ids(authority, gate))
+                note = f"it needs {gate.required_approvers} people to approve it, and {short}"
+            raise CallRefusedError(outputs.no_approvers_output(note), note, tell=True)
+        place = resolve_place_for_people(authority, run, gate, named)
+        place = replace(place, groups=list_group_ids(authority, gate))
         try:
-            return replace(place, away=away_of(authority, named - editors))
-        except NotYetKnownError:  # nobody waits for that; the next reminder knows
+            return replace(place, away=list_away_people(authority, named - editors))
+        except LookupPendingError:  # nobody waits for that; the next reminder knows
             return place
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
-        raise RefusedError(
+        raise CallRefusedError(
             outputs.SLACK_SILENT,
             "Slack could not be asked who may approve this",
             tell=True,
         ) from error
 
 
-def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
+def list_group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
     """Return handle and id of every user group the gate names; raises LookupFailedError."""
-    everybody = gate.approvers_of(0, timedelta(seconds=gate.deadline)) | gate.approvers
-    found = [(handle, authority.directory.group(handle)) for handle in everybody.groups]
+    everybody = gate.get_stage_approvers(0, timedelta(seconds=gate.deadline)) | gate.approvers
+    found = [(handle, authority.directory.find_group(handle)) for handle in everybody.groups]
     return tuple((handle, group.id) for handle, group in found if group)
 
 
-def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -> Place:
+def resolve_place_for_people(
+    authority: Authority, run: Run, gate: Ask, named: Iterable[str]
+) -> CardPlace:
     """Return where these people will see the card; raises LookupFailedError.
 
     That is the place the gate names if one of them is a member there; otherwise their direct
@@ -135,12 +148,16 @@ def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -
     if gate.post_to == "thread":
         kind, channel = PlaceKind.THREAD, run.channel
     elif gate.post_to != "approvers":
-        kind, channel = PlaceKind.CHANNEL, authority.directory.channel(gate.post_to)
-    if channel and authority.first(authority.directory.members(channel) & set(named), 1):
-        return Place(kind, (channel,))
-    asked = authority.first(named, MOST_MESSAGES)
-    besides = authority.stand_ins(asked) - {run.requester, *asked}
-    return Place(PlaceKind.PEOPLE, (*asked, *authority.first(besides, MOST_MESSAGES)))
+        kind, channel = PlaceKind.CHANNEL, authority.directory.find_channel_id(gate.post_to)
+    if channel and authority.list_first_colleagues(
+        authority.directory.list_channel_members(channel) & set(named), 1
+    ):
+        return CardPlace(kind, (channel,))
+    asked = authority.list_first_colleagues(named, MOST_MESSAGES)
+    besides = authority.list_delegates(asked) - {run.requester, *asked}
+    return CardPlace(
+        PlaceKind.PEOPLE, (*asked, *authority.list_first_colleagues(besides, MOST_MESSAGES))
+    )
 
 
 CALLS_PER_CARD = 5
@@ -152,29 +169,31 @@ class RoutedCall:
 
     call: Call
     gate: Ask
-    place: Place
+    place: CardPlace
 
 
-def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCall]) -> None:
+def queue_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCall]) -> None:
     """Put the cards of these calls in the outbox, and say in the thread if they are elsewhere.
 
     Calls that are on cards already have to be withdrawn from them first.
     """
     routes: dict[str, list[RoutedCall]] = {}
     for each in asked:
-        key = json.dumps([each.place.kind, each.place.targets, route(each.gate)])
+        key = json.dumps([each.place.kind, each.place.targets, build_routing_key(each.gate)])
         routes.setdefault(key, []).append(each)
     for group in routes.values():
         parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
         for number, part in enumerate(parts, 1):
             for target in part[0].place.targets:
-                outbox.put_message(tx, card_row(run, plan_id, part, target, number, len(parts)))
+                outbox.queue_message(
+                    tx, build_card_message(run, plan_id, part, target, number, len(parts))
+                )
         # without any target, people come in by an escalation
         if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
-            _tell_where(tx, run, plan_id, parts, among=len(routes))
+            _notify_thread_of_place(tx, run, plan_id, parts, among=len(routes))
 
 
-def _tell_where(
+def _notify_thread_of_place(
     tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[RoutedCall]], *, among: int
 ) -> None:
     """Say in the request's thread where people decide; `among` is the number of places of the plan.
@@ -187,41 +206,52 @@ def _tell_where(
     where = first.place.targets[0] if channel else ""
     if not run.channel.startswith("D"):
         key = f"elsewhere:{first.call.id}:{first.call.revision}"
-        outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where, part=among > 1)})
+        outbox.queue_notice(
+            tx, run, key, {"text": notices.card_posted_elsewhere_notice(where, part=among > 1)}
+        )
         return
     here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):
         shown = [each.call for each in part]
-        row = _row(run, plan_id, shown, here, run.channel, (number, len(parts)))
+        row = _build_message(run, plan_id, shown, here, run.channel, (number, len(parts)))
         row.kind, row.key = MessageKind.COPY, f"copy:{row.key}"
         row.body = json.dumps({**json.loads(row.body), "asked_in": where})
-        outbox.put_message(tx, row)
+        outbox.queue_message(tx, row)
 
 
-def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
+def remove_calls_from_cards(tx: Transaction, plan_id: str, moved: set[str]) -> None:
     """Take these calls off their cards, because other people decide about them now."""
-    for card in (*outbox.cards(tx, plan_id), *outbox.card_copies(tx, plan_id)):
-        body = outbox.body(card)
+    for card in (*outbox.list_cards_of_plan(tx, plan_id), *outbox.list_card_copies(tx, plan_id)):
+        body = outbox.parse_message_body(card)
         kept = [call for call in body["calls"] if call not in moved]
         if len(kept) < len(body["calls"]):
-            outbox.update_message(tx, card, body=outbox.dump_body({**body, "calls": kept}))
-            outbox.redraw(tx, plan_id)
+            outbox.update_message(tx, card, body=outbox.dump_message_body({**body, "calls": kept}))
+            outbox.mark_cards_for_redraw(tx, plan_id)
 
 
-def card_row(
+def build_card_message(
     run: Run, plan_id: str, part: Sequence[RoutedCall], target: str, number: int = 1, parts: int = 1
 ) -> Message:
     """Return one copy of a card, as a message to a channel or a person."""
-    return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
+    return _build_message(
+        run, plan_id, [each.call for each in part], part[0].place, target, (number, parts)
+    )
 
 
-def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
+def build_card_without_approval(run: Run, plan_id: str, call: Call) -> Message:
     """Return the card of a call that needs no approval, for the request's thread."""
-    return _row(run, plan_id, [call], Place(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1))
+    return _build_message(
+        run, plan_id, [call], CardPlace(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1)
+    )
 
 
-def _row(
-    run: Run, plan_id: str, shown: Sequence[Call], place: Place, target: str, part: tuple[int, int]
+def _build_message(
+    run: Run,
+    plan_id: str,
+    shown: Sequence[Call],
+    place: CardPlace,
+    target: str,
+    part: tuple[int, int],
 ) -> Message:
     thread, first = place.kind is PlaceKind.THREAD, shown[0]
     body = {
@@ -243,18 +273,20 @@ def _row(
     )
 
 
-def route(gate: Gate) -> object:
+def build_routing_key(gate: Gate) -> object:
     """Return the parts of a gate that decide who sees a card and where; None if nobody is asked."""
     fields = {"stages", "any_order", "escalation", "self_approval", "post_to", "veto"}
     return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None
 
 
-def note_away(tx: Transaction, call: Call, away: Away) -> None:
+def update_away_on_cards(tx: Transaction, call: Call, away: AwayPeople) -> None:
     """Update the call's messages with who of the people asked is away now."""
-    for card in outbox.cards(tx, call.plan_id):
-        body = outbox.body(card)
+    for card in outbox.list_cards_of_plan(tx, call.plan_id):
+        body = outbox.parse_message_body(card)
         if call.id in body["calls"] and body.get("away", {}) != dict(away):
-            outbox.update_message(tx, card, body=outbox.dump_body({**body, "away": dict(away)}))
+            outbox.update_message(
+                tx, card, body=outbox.dump_message_body({**body, "away": dict(away)})
+            )
 
 
 # The mark on the request's own message: one emoji that shows the state of its approvals.
@@ -270,30 +302,30 @@ END_EMOJIS = {  # the first of these that a call ended with is the request's
 }
 
 
-def mark_of(found: Iterable[Call]) -> str:
+def choose_status_emoji(found: Iterable[Call]) -> str:
     """Return the emoji name that marks a run with these calls; "" if people decided about none."""
     found = [call for call in found if call.asked_at]
     asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
     status = {call.status for call in asked}
-    if CallStatus.UNKNOWN not in status and not all(map(calls.is_settled, found)):
+    if CallStatus.UNKNOWN not in status and not all(map(calls.has_final_outcome, found)):
         return WAITING_EMOJI  # also for an answer
-    if asked and all(map(calls.is_handed_on_by_program, asked)):
+    if asked and all(map(calls.was_passed_on_by_program, asked)):
         return HANDED_ON_EMOJI
     return next((name for ended, name in END_EMOJIS.items() if ended in status), "")
 
 
-def begins_with(tx: Transaction, run: Run) -> str:
+def find_first_message_ts(tx: Transaction, run: Run) -> str:
     """Return the Slack ts of the message that the request begins with; "" if there is none."""
-    asked_here = not run.channel.startswith("D") or not outbox.has_root(tx, run)
+    asked_here = not run.channel.startswith("D") or not outbox.has_thread_root_message(tx, run)
     if run.source is RunSource.MESSAGE and asked_here:
-        return inbox.request_of(tx, run.id)
+        return inbox.get_request_message_ts(tx, run.id)
     return run.thread_ts  # the bot's own: with a form, or for what was asked in a shared channel
 
 
-def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
+def queue_status_emoji(tx: Transaction, run: Run, plan_id: str) -> None:
     """Have an emoji mark the request's first message, updated whenever this plan changes."""
-    run = sub_agents.root_run(tx, run)
-    ts = begins_with(tx, run)
+    run = sub_agents.get_root_run(tx, run)
+    ts = find_first_message_ts(tx, run)
     mark = Message(
         key=f"mark:{run.id}",
         kind=MessageKind.MARK,
@@ -301,11 +333,11 @@ def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
         plan_id=plan_id,
         channel=run.channel,
         thread_ts=run.thread_ts,
-        body=outbox.dump_body({"names": []}),
+        body=outbox.dump_message_body({"names": []}),
         ts=ts,
     )
-    if not ts or outbox.put_message(tx, mark):
+    if not ts or outbox.queue_message(tx, mark):
         return
-    if row := outbox.by_key(tx, mark.key):
+    if row := outbox.find_message_by_key(tx, mark.key):
         outbox.update_message(tx, row, plan_id=plan_id)
-        outbox.redraw(tx, plan_id)
+        outbox.mark_cards_for_redraw(tx, plan_id)

@@ -9,44 +9,44 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bot.approvals.dialog_access import AllRows
-from bot.approvals.edits import Edit, Edits, ForbiddenEdit, UnchangedEdit
+from bot.approvals.dialog_access import PreviewRowsSender
+from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.grants import GrantList
-from bot.approvals.replies import Replies, tell
-from bot.approvals.request_changes import PlanChanges, Requests
-from bot.approvals.votes import Votes
+from bot.approvals.replies import DeliverySettler, reply_privately
+from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
+from bot.approvals.votes import VoteHandler
 from bot.cards import refusals
-from bot.cards.action_names import Action, Dialog
+from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import (
+    AnswerRating,
     CallTarget,
     CardTarget,
     Click,
     DialogSubject,
     MalformedValue,
-    Rating,
     RunTarget,
-    decode_action,
-    decode_dialog,
+    decode_clicked_element,
+    decode_dialog_subject,
 )
 from bot.cards.edit_form import FieldErrors
-from bot.cards.review_dialog import read_approval, read_feedback, read_rejection
+from bot.cards.review_dialog import parse_approval, parse_feedback, parse_rejection
 from bot.policy.authority import Authority
 from storage import inbox
 from storage.models import Delivery
-from storage.states import DeliveryKind, Resolution, Verb
+from storage.states import CallVerb, DeliveryKind, UnknownCallResolution
 
 log = logging.getLogger("countersign.clicks")
 # deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
-Act = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
+ClickHandler = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
 NOTHING_LEFT = "That was revoked already, or has expired."
 RESOLVE = {
-    Action.RESOLVE_DONE: Resolution.DONE,
-    Action.RESOLVE_NOT_DONE: Resolution.NOT_DONE,
-    Action.RUN_AGAIN: Resolution.AGAIN,
+    Action.RESOLVE_DONE: UnknownCallResolution.DONE,
+    Action.RESOLVE_NOT_DONE: UnknownCallResolution.NOT_DONE,
+    Action.RUN_AGAIN: UnknownCallResolution.AGAIN,
 }
 
 
-class Clicks:
+class ClickDispatcher:
     """Dispatcher of clicks and submitted dialogs.
 
     One per process; `take` is called by the loop only.
@@ -55,14 +55,14 @@ class Clicks:
     def __init__(
         self,
         authority: Authority,
-        votes: Votes,
-        edits: Edits,
-        plans: PlanChanges,
-        requests: Requests,
-        rows: AllRows,
+        votes: VoteHandler,
+        edits: EditHandler,
+        plans: PlanChangeHandler,
+        requests: RequestActionHandler,
+        rows: PreviewRowsSender,
         grants: GrantList,
-        replies: Replies,
-        acts: Mapping[Action | Dialog, Act],
+        replies: DeliverySettler,
+        acts: Mapping[Action | DialogId, ClickHandler],
     ) -> None:
         """Store the handlers; `authority` says from which workspaces clicks are accepted.
 
@@ -79,7 +79,7 @@ class Clicks:
         self._replies = replies
         self._acts = acts
 
-    def take(self, delivery: Delivery) -> None:
+    def handle_delivery(self, delivery: Delivery) -> None:
         """Handle one click or submitted dialog, and settle its delivery.
 
         Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
@@ -87,115 +87,121 @@ class Clicks:
         """
         payload = json.loads(delivery.body)
         wanted = (
-            decode_action(payload["actions"][0])
+            decode_clicked_element(payload["actions"][0])
             if delivery.kind == DeliveryKind.ACTION
-            else decode_dialog(payload["view"])
+            else decode_dialog_subject(payload["view"])
         )
         match wanted:
             case MalformedValue():
-                self._odd(delivery, wanted)
+                self._refuse_malformed(delivery, wanted)
                 return
-            case Click(name, target) | DialogSubject(name, target) if not self._is_heard(delivery):
-                self._replies.turn_away(delivery, name, target)
+            case Click(name, target) | DialogSubject(name, target) if (
+                not self._is_from_accepted_workspace(delivery)
+            ):
+                self._replies.refuse_outsider(delivery, name, target)
                 return
         delivery.team = self._authority.team  # whichever of their workspaces they clicked in
         match wanted:
             case Click(Action() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
-            case DialogSubject(Dialog() as name) if name in self._acts:
+            case DialogSubject(DialogId() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
             case Click():
-                self._click(delivery, wanted)
+                self._handle_click(delivery, wanted)
             case DialogSubject():
-                self._submitted(delivery, wanted, payload["view"]["state"]["values"])
+                self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
 
-    def _is_heard(self, delivery: Delivery) -> bool:
-        return self._authority.hears(delivery.user, delivery.team)
+    def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
+        return self._authority.may_act_from_workspace(delivery.user, delivery.team)
 
-    def _click(self, delivery: Delivery, click: Click) -> None:
+    def _handle_click(self, delivery: Delivery, click: Click) -> None:
         match click:
             case Click(Action.APPROVE, CallTarget() as target):
-                self._votes.vote(delivery, [target], Verb.APPROVE)
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case Click(Action.REJECT_NOW, CallTarget() as target):
-                self._votes.vote(delivery, [target], Verb.REJECT)
+                self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
             case Click(Action.APPROVE_ALL, CardTarget() as target):
-                self._votes.vote_all(delivery, target, Verb.APPROVE)
+                self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
             case Click(Action.ROWS, CallTarget() as target):
-                self._rows.send(delivery, target)
+                self._rows.send_rows(delivery, target)
             case Click(Action.WITHDRAW, CallTarget() as target):
-                self._plans.withdraw(delivery, target)
+                self._plans.withdraw_call(delivery, target)
             case Click(Action.CANCEL_RUN, RunTarget(run)):
-                self._requests.cancel(delivery, run)
+                self._requests.cancel_request(delivery, run)
             case Click(Action.RETRY, RunTarget(run)):
-                self._requests.retry(delivery, run)
+                self._requests.retry_request(delivery, run)
             case Click(Action.REVOKE, CallTarget() as target):
-                self._revoke(delivery, target)
-            case Click(Action.FEEDBACK, Rating() as rating):
-                self._requests.feedback(delivery, rating)
+                self._revoke_grants(delivery, target)
+            case Click(Action.FEEDBACK, AnswerRating() as rating):
+                self._requests.record_feedback(delivery, rating)
             case Click(action, CallTarget() as target) if action in RESOLVE:
-                self._requests.resolve(delivery, target, RESOLVE[action])
+                self._requests.resolve_unknown_call(delivery, target, RESOLVE[action])
             case Click(action):
-                self._odd(delivery, MalformedValue(f"{action} is not for the loop"))
+                self._refuse_malformed(delivery, MalformedValue(f"{action} is not for the loop"))
 
-    def _revoke(self, delivery: Delivery, target: CallTarget) -> None:
+    def _revoke_grants(self, delivery: Delivery, target: CallTarget) -> None:
         """End the saved approval given with this call; Home then shows that it is gone."""
         with self._grants.store.write() as tx:
             person, at = delivery.user, delivery.received_at
-            ended = self._grants.end(tx, target.call, person, at)
-            tell(tx, delivery, "" if ended else NOTHING_LEFT)
-            inbox.settle_delivery(tx, delivery, "revoked" if ended else "nothing to revoke")
+            ended = self._grants.end_grants_of_call(tx, target.call, person, at)
+            reply_privately(tx, delivery, "" if ended else NOTHING_LEFT)
+            inbox.mark_delivery_done(tx, delivery, "revoked" if ended else "nothing to revoke")
 
-    def _submitted(self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]) -> None:
+    def _handle_dialog(
+        self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]
+    ) -> None:
         match dialog:
-            case DialogSubject(Dialog.REVIEW, CallTarget() as target):
-                note, chosen = read_approval(state)
-                self._votes.vote(delivery, [target], Verb.APPROVE, note, remember=chosen)
-            case DialogSubject(Dialog.SEND_BACK, CallTarget() as target):
-                self._plans.send_back(delivery, target, read_feedback(state))
-            case DialogSubject(Dialog.REJECT, CallTarget() | CardTarget() as target):
-                reason = read_rejection(state)
+            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+                note, chosen = parse_approval(state)
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
+            case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+                self._plans.send_back_plan(delivery, target, parse_feedback(state))
+            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
+                reason = parse_rejection(state)
                 if not isinstance(reason, str):
-                    self._replies.settle(delivery, "invalid reason")
+                    self._replies.settle_silently(delivery, "invalid reason")
                 elif isinstance(target, CardTarget):
-                    self._votes.vote_all(delivery, target, Verb.REJECT, reason)
+                    self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
                 else:
-                    self._votes.vote(delivery, [target], Verb.REJECT, reason)
-            case DialogSubject(Dialog.EDIT, CallTarget() as target):
-                self._edited(delivery, target, state)
+                    self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
+            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+                self._handle_edit(delivery, target, state)
             case DialogSubject(name):
-                self._odd(delivery, MalformedValue(f"{name} is about something else", name))
+                self._refuse_malformed(
+                    delivery, MalformedValue(f"{name} is about something else", name)
+                )
 
-    def _odd(self, delivery: Delivery, malformed: MalformedValue) -> None:
+    def _refuse_malformed(self, delivery: Delivery, malformed: MalformedValue) -> None:
         """Refuse a click with values the bot never sent.
 
         If the button is one of the bot's, the person is told that the card is out of date.
         """
         log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
         if malformed.name is None:
-            self._replies.settle(delivery, "unknown action refused")
+            self._replies.settle_silently(delivery, "unknown action refused")
         else:
-            self._replies.refuse(delivery, refusals.stale_card())
+            self._replies.refuse_click(delivery, refusals.outdated_card_reply())
 
-    def _edited(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
+    def _handle_edit(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
         at = delivery.received_at
-        match self._edits.read(target.call, target.revision, state, delivery.user, at=at):
+        match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
             case ForbiddenEdit(sentence=sentence):
-                self._replies.refuse(delivery, sentence)
+                self._replies.refuse_click(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
-                self._replies.refuse(delivery, refusals.edit_not_saved(why))
+                self._replies.refuse_click(delivery, refusals.edit_not_saved_reply(why))
             case UnchangedEdit(approve=True):
-                self._votes.vote(delivery, [target], Verb.APPROVE)
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case UnchangedEdit():
-                self._replies.settle(delivery, "an edit that changes nothing")
-            case Edit(approve_too=True) as edit:  # saved and approved, or neither
-                found = self._votes.admit_editor(delivery, edit.edited(), edit.run)
-                self._edits.store(
+                self._replies.settle_silently(delivery, "an edit that changes nothing")
+            case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
+                found = self._votes.admit_editor(delivery, edit.build_edited_call(), edit.run)
+                self._edits.store_edit(
                     delivery,
                     edit,
-                    lambda tx, call, tell: self._votes.approve_edited(
+                    lambda tx, call, tell: self._votes.approve_edited_call(
                         tx, delivery, call, found, tell
                     ),
                 )
             case Edit() as edit:
-                self._edits.store(delivery, edit)
+                self._edits.store_edit(delivery, edit)

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.approvals.call_state import all_rows
-from bot.approvals.permissions import Permissions
-from bot.approvals.replies import tell
+from bot.approvals.call_state import load_preview_rows
+from bot.approvals.permissions import PermissionChecker
+from bot.approvals.replies import reply_privately
 from bot.cards import refusals
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.call_pieces import ROWS_SENT
 from bot.clock import Clock
-from bot.policy.authority import No, Yes
+from bot.policy.authority import Denial, Permission
 from bot.tools import Table
 from bot.tools.tables import csv_text
 from storage import decisions, inbox, outbox, runs, trail
-from storage.decisions import OpenRevision
+from storage.decisions import DecidableCall
 from storage.models import Call, Delivery, Message, Run
-from storage.states import MessageKind, Verb
+from storage.states import CallVerb, MessageKind
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -36,7 +36,7 @@ class DialogAdmission:
 
     run: Run
     calls: tuple[Call, ...]
-    bar: str = ""  # why they may only look; "" when they may do what the dialog is for
+    view_only_reason: str = ""  # why they may only look; "" when they may do what the dialog is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class DialogRefusal:
 class DialogAccess:
     """Checks access to all dialogs, and records it."""
 
-    def __init__(self, store: Store, clock: Clock, permissions: Permissions) -> None:
+    def __init__(self, store: Store, clock: Clock, permissions: PermissionChecker) -> None:
         """Store the dependencies; `permissions` says who may decide."""
         self._store = store
         self._clock = clock
         self._permissions = permissions
 
-    def admit(
-        self, verb: Verb, target: CallTarget | CardTarget, person: str, team: str
+    def decide_access(
+        self, verb: CallVerb, target: CallTarget | CardTarget, person: str, team: str
     ) -> DialogAdmission | DialogRefusal:
         """Return whether `person` may do this to a call now, or to any pending call of a card.
 
@@ -69,34 +69,40 @@ class DialogAccess:
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
                 found = decisions.check_decidable(tx, target.call, target.revision, now)
-                waiting = [found.call] if isinstance(found, OpenRevision) else []
+                waiting = [found.call] if isinstance(found, DecidableCall) else []
             else:
                 found = None
-                waiting = decisions.pending_calls_on_card(
+                waiting = decisions.list_pending_calls_on_card(
                     tx, target.plan, target.revision, target.card
                 )
-            run = runs.get(tx, waiting[0].run_id) if waiting else None
+            run = runs.find_run(tx, waiting[0].run_id) if waiting else None
         if run is None:
-            lost = self._permissions.lost(found, person) if found else refusals.stale_card()
+            lost = (
+                self._permissions.too_late_sentence(found, person)
+                if found
+                else refusals.outdated_card_reply()
+            )
             return DialogRefusal(lost)
-        verdict: Yes | No = No("stranger")
+        verdict: Permission | Denial = Denial("stranger")
         for call in waiting if team == self._permissions.team else []:
-            verdict = self._permissions.verdict(verb, call, run, person, at=now)
-            if isinstance(verdict, Yes):
+            verdict = self._permissions.judge_action(verb, call, run, person, at=now)
+            if isinstance(verdict, Permission):
                 return DialogAdmission(run, tuple(waiting))
-        assert isinstance(verdict, No)
-        sentence = self._permissions.refusal(verdict, waiting[0], verb)
-        if verb is Verb.APPROVE and verdict.why in LOOKS_ON:
+        assert isinstance(verdict, Denial)
+        sentence = self._permissions.refusal_sentence(verdict, waiting[0], verb)
+        if verb is CallVerb.APPROVE and verdict.why in LOOKS_ON:
             return DialogAdmission(run, tuple(waiting), sentence)
         return DialogRefusal(sentence, waiting[0], verdict.why)
 
-    def record(self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str) -> None:
+    def record_refused_access(
+        self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str
+    ) -> None:
         """Record in the audit that somebody tried to use a dialog who may not."""
         if call := turned.call:
             details = {"dialog": dialog, "why": turned.why}
-            self._write(tx, "dialog.refused", call, person, details)
+            self._record_event(tx, "dialog.refused", call, person, details)
 
-    def record_shown(
+    def record_call_shown(
         self, tx: Transaction, call: Call, person: str, dialog: str, *, more: bool
     ) -> None:
         """Record in the audit that somebody was shown all of a call.
@@ -105,17 +111,17 @@ class DialogAccess:
         """
         event = "call.revealed" if more else "call.shown"
         details = {"dialog": dialog, "digest": call.digest}
-        self._write(tx, event, call, person, details)
+        self._record_event(tx, event, call, person, details)
 
-    def _write(
+    def _record_event(
         self, tx: Transaction, event: str, call: Call, person: str, details: dict[str, str]
     ) -> None:
         at, run = self._clock.now(), call.run_id
         data = {**details, "tool": call.tool, "revision": call.revision}
-        trail.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=data)
+        trail.record_event(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=data)
 
 
-class AllRows:
+class PreviewRowsSender:
     """Sends a person all rows of a table that a preview shows in part; on the loop."""
 
     def __init__(self, store: Store, access: DialogAccess) -> None:
@@ -123,35 +129,35 @@ class AllRows:
         self._store = store
         self._access = access
 
-    def send(self, delivery: Delivery, target: CallTarget) -> None:
+    def send_rows(self, delivery: Delivery, target: CallTarget) -> None:
         """Send the file to the person who clicked, in a direct message, or say why not.
 
         Settles the delivery. Looks people up.
         """
         person = delivery.user
-        found = self._access.admit(Verb.APPROVE, target, person, delivery.team)
+        found = self._access.decide_access(CallVerb.APPROVE, target, person, delivery.team)
         with self._store.write() as tx:
             match found:
                 case DialogRefusal(sentence=sentence):
-                    self._access.record(tx, found, person, Action.ROWS)
-                    tell(tx, delivery, sentence)
-                    inbox.settle_delivery(tx, delivery, "refused")
+                    self._access.record_refused_access(tx, found, person, Action.ROWS)
+                    reply_privately(tx, delivery, sentence)
+                    inbox.mark_delivery_done(tx, delivery, "refused")
                 case DialogAdmission(calls=(call, *_)):
-                    self._put(tx, delivery, call)
+                    self._queue_rows_file(tx, delivery, call)
 
-    def _put(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
-        rows = all_rows(call)
+    def _queue_rows_file(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
+        rows = load_preview_rows(call)
         if rows is None:
-            tell(tx, delivery, refusals.stale_card())
-            inbox.settle_delivery(tx, delivery, "no rows")
+            reply_privately(tx, delivery, refusals.outdated_card_reply())
+            inbox.mark_delivery_done(tx, delivery, "no rows")
             return
-        self._access.record_shown(tx, call, delivery.user, Action.ROWS, more=True)
-        outbox.put_message(tx, _file(delivery, call, rows))
-        tell(tx, delivery, ROWS_SENT)
-        inbox.settle_delivery(tx, delivery, "rows sent")
+        self._access.record_call_shown(tx, call, delivery.user, Action.ROWS, more=True)
+        outbox.queue_message(tx, _build_rows_message(delivery, call, rows))
+        reply_privately(tx, delivery, ROWS_SENT)
+        inbox.mark_delivery_done(tx, delivery, "rows sent")
 
 
-def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
+def _build_rows_message(delivery: Delivery, call: Call, rows: Table) -> Message:
     name = f"{call.tool}-{call.id[:8]}-{call.revision}-{delivery.seq}.csv"  # nobody else's
     title = f"{rows.title}{', the first of them' if rows.more else ''} (#{call.digest[:8]})"
     file = {"name": name, "title": title, "content": csv_text(rows)}
@@ -161,5 +167,5 @@ def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
         run_id=call.run_id,
         channel=delivery.user,
         recipient=delivery.user,
-        body=outbox.dump_body(file),
+        body=outbox.dump_message_body(file),
     )

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.approvals.facts import Sources
+from bot.approvals.facts import FactSources
 from bot.cards import sentence_words
-from bot.cards.slack_text import channel_mention, mention, when
+from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, Yes
+from bot.policy.authority import Authority, Permission
 from bot.policy.evaluation import CurrentPolicy
-from bot.policy.gates import Ask, Offer, load_gate
+from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants
 from storage.digest import canonical_json
@@ -29,9 +29,9 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 
-def candidates(
+def list_candidate_grants(
     tx: Transaction,
-    sources: Sources,
+    sources: FactSources,
     run: Run,
     tool: Tool[Any],
     gate: Ask,
@@ -44,16 +44,20 @@ def candidates(
     if not (gate.remember or gate.once):
         return []
     now, policy = sources.clock.now(), sources.policy
-    found = grants.usable_grants(tx, run, tool.name, tool.schema_digest(), arguments, now)
-    return [grant for grant in found if _is_under(policy, gate, grant)]
+    found = grants.list_usable_grants(tx, run, tool.name, tool.schema_digest(), arguments, now)
+    return [grant for grant in found if _is_grant_of_rule(policy, gate, grant)]
 
 
-def find(authority: Authority, run: Run, gate: Ask, among: Iterable[Grant]) -> Grant | None:
+def find_valid_grant(
+    authority: Authority, run: Run, gate: Ask, among: Iterable[Grant]
+) -> Grant | None:
     """Return the first of these grants whose giver may still decide. Looks people up."""
-    return next((each for each in among if may_decide(authority, run, gate, each.given_by)), None)
+    return next(
+        (each for each in among if may_approve_alone(authority, run, gate, each.given_by)), None
+    )
 
 
-def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
+def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
     """Return whether this person could approve such a call alone and at once.
 
     Looks people up; False where Slack cannot be asked.
@@ -61,31 +65,33 @@ def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
     verdict = authority.may_approve(
         gate, person, requester=run.requester, editors=frozenset(), channel=run.channel
     )
-    return gate.people == 1 and isinstance(verdict, Yes)
+    return gate.required_approvers == 1 and isinstance(verdict, Permission)
 
 
-def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime) -> bool:
+def consume_grant(
+    tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime
+) -> bool:
     """Use the call's grant once, as the call starts; return False if the grant no longer holds."""
-    grant = grants.get(tx, call.grant_id)
+    grant = grants.find_grant(tx, call.grant_id)
     return (
         grant is not None
-        and _is_under(policy, gate, grant)
+        and _is_grant_of_rule(policy, gate, grant)
         and grants.use_grant(tx, grant.id, now, call)
     )
 
 
-def grantor(tx: Transaction, call: Call) -> str:
+def find_grantor(tx: Transaction, call: Call) -> str:
     """Return the id of who gave the grant that the call runs on; "" for none."""
-    grant = grants.get(tx, call.grant_id) if call.grant_id else None
+    grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""
 
 
-def _is_under(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
+def _is_grant_of_rule(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
     """Return whether the gate comes from the very rule the grant was given under."""
-    return bool(grant.rule) and policy.policy.source_of(gate) == grant.rule
+    return bool(grant.rule) and policy.policy.find_rule_digest(gate) == grant.rule
 
 
-def _is_channel_bound(gate: Ask) -> bool:
+def _has_channel_approvers(gate: Ask) -> bool:
     """Return whether the approvers of any stage or escalation depend on the channel."""
     lists = (
         *(each.approvers for each in gate.stages),
@@ -94,7 +100,7 @@ def _is_channel_bound(gate: Ask) -> bool:
     return any(each.channel for each in lists)
 
 
-def offer_of(gate: Ask, chosen: int | None) -> Offer | None:
+def find_grant_offer(gate: Ask, chosen: int | None) -> GrantOffer | None:
     """Return the chosen offer to save an approval, or the one the gate makes by itself.
 
     None if there is neither.
@@ -104,13 +110,13 @@ def offer_of(gate: Ask, chosen: int | None) -> Offer | None:
     return gate.remember[chosen] if 0 <= chosen < len(gate.remember) else None
 
 
-def remember(
+def save_approval(
     tx: Transaction,
     policy: CurrentPolicy,
     run: Run,
     call: Call,
     person: str,
-    offer: Offer,
+    offer: GrantOffer,
     *,
     now: datetime,
 ) -> Grant | None:
@@ -118,10 +124,10 @@ def remember(
 
     None if the gate is not that of a rule in force, or an argument of the offer is missing.
     """
-    gate, current = load_gate(call.gate), calls.revision(tx, call.id, call.revision)
+    gate, current = load_gate(call.gate), calls.find_revision(tx, call.id, call.revision)
     if not isinstance(gate, Ask) or current is None:
         return None
-    rule = policy.policy.source_of(gate)
+    rule = policy.policy.find_rule_digest(gate)
     if not rule:
         return None
     arguments = json.loads(current.arguments)
@@ -136,7 +142,7 @@ def remember(
         schema_digest=call.schema_digest,
         pinned=canonical_json({name: arguments[name] for name in fields}),
         rule=rule,
-        channel=run.channel if here or _is_channel_bound(gate) else "",
+        channel=run.channel if here or _has_channel_approvers(gate) else "",
         thread_ts=run.thread_ts if here else "",
         until=now + timedelta(seconds=offer.lasts),
         uses=offer.uses,
@@ -148,14 +154,15 @@ def remember(
     return grant
 
 
-def covers(tools: Registry, grant: Grant) -> str:
+def describe_grant_scope(tools: Registry, grant: Grant) -> str:
     """Return the argument values a grant is for, with their titles, as mrkdwn: "Order 1042"."""
     tool, pinned = tools.get(grant.tool), json.loads(grant.pinned)
-    shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
+    shown = tool.mask_arguments(pinned) if tool else dict.fromkeys(pinned, "••••••••")
     fields = tool.arguments.model_fields if tool else {}
     names = {name: field.title or name for name, field in fields.items()}
     found = (
-        f"{sentence_words.cite(names.get(name, name), 60)} {sentence_words.cite(str(value), 60)}"
+        f"{sentence_words.sanitise_for_mrkdwn(names.get(name, name), 60)} "
+        f"{sentence_words.sanitise_for_mrkdwn(str(value), 60)}"
         for name, value in shown.items()
     )
     return ", ".join(found) or "whatever the values"
@@ -170,34 +177,34 @@ class GrantList:
     tools: Registry
     team: str
 
-    def listed(self, person: str) -> str:
+    def describe_grants(self, person: str) -> str:
         """Return the grants that this person requested or gave, as mrkdwn."""
-        found = self.each(person)
+        found = self.list_grants(person)
         if not found:
             return "You have no saved approvals, and have given none."
         lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
         return "\n".join(["Saved approvals (these run without asking):", *lines])
 
-    def each(self, person: str) -> list[tuple[Grant, str]]:
+    def list_grants(self, person: str) -> list[tuple[Grant, str]]:
         """Return each saved approval this person may end, with the sentence that describes it."""
         with self.store.read() as tx:
-            found = grants.open_grants_of(tx, self.team, person, self.clock.now())
-        return [(grant, self._described(grant)) for grant in found]
+            found = grants.list_usable_grants_of_person(tx, self.team, person, self.clock.now())
+        return [(grant, self._describe_grant(grant)) for grant in found]
 
-    def end(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
+    def end_grants_of_call(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
         """End the grants given with this call; return False if none of them is left.
 
         Only grants that the person requested or gave are ended.
         """
-        mine = grants.open_grants_of(tx, self.team, person, at)
+        mine = grants.list_usable_grants_of_person(tx, self.team, person, at)
         given = [grant for grant in mine if grant.call_id == call_id]
         ended = [grants.revoke_grant(tx, grant.id, person, at) for grant in given]
         return any(ended)
 
-    def revoke(self, grant_id: str, person: str) -> str:
+    def revoke_grant(self, grant_id: str, person: str) -> str:
         """End a grant, if this person requested or gave it; return the reply, as mrkdwn."""
         with self.store.write() as tx:
-            grant = grants.get(tx, grant_id)
+            grant = grants.find_grant(tx, grant_id)
             if (
                 grant is None
                 or grant.team != self.team
@@ -206,15 +213,17 @@ class GrantList:
                 return "You have no saved approval with that id. “/approvals grants” lists them."
             if not grants.revoke_grant(tx, grant.id, person, self.clock.now()):
                 return "That was revoked already."
-        return f"Revoked: {self._described(grant)}. The next such call is asked again."
+        return f"Revoked: {self._describe_grant(grant)}. The next such call is asked again."
 
-    def _described(self, grant: Grant) -> str:
-        tool, same = self.tools.get(grant.tool), covers(self.tools, grant)
+    def _describe_grant(self, grant: Grant) -> str:
+        tool, same = self.tools.get(grant.tool), describe_grant_scope(self.tools, grant)
         often = "once more" if grant.uses == 1 else f"{grant.uses} more times"
         where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where
         return (
-            f"{sentence_words.cite(tool.title if tool else grant.tool, 80)} ({same}) "
-            f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
-            f"{often}; given by {mention(grant.given_by)}"
+            f"{sentence_words.sanitise_for_mrkdwn(tool.title if tool else grant.tool, 80)} "
+            f"({same}) "
+            f"for {user_mention(grant.requester)}, {where}, until "
+            f"{format_local_time(grant.until)}, "
+            f"{often}; given by {user_mention(grant.given_by)}"
         )

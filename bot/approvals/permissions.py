@@ -10,27 +10,33 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bot.approvals.call_state import standing, waited
-from bot.approvals.grants import may_decide
+from bot.approvals.call_state import measure_waiting_time, tally_votes
+from bot.approvals.grants import may_approve_alone
 from bot.cards import refusals
 from bot.cards.review_dialog import REASONS
-from bot.cards.slack_text import channel_mention, mention
+from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
+from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
 from bot.policy.gates import Ask, load_gate
 from storage import calls, delegations, runs
-from storage.calls import Involvement
-from storage.decisions import AlreadyDecided, MissedDeadline, OpenRevision, Outcome, RepeatedVote
+from storage.calls import CallParticipants
+from storage.decisions import (
+    DecidableCall,
+    DecisionOutcome,
+    EarlierDecision,
+    MissedDeadline,
+    RepeatedVote,
+)
 from storage.models import Call, Run
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 from storage.store import Store
 
 STRANGER = "You cannot decide this one: only full members of this workspace can."
 # what one may have somebody else do: to decide, and to say what became of it; not to edit
-DELEGATED = frozenset({Verb.APPROVE, Verb.REJECT, Verb.SEND_BACK, Verb.RESOLVE})
+DELEGATED = frozenset({CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE})
 NAMED = 10  # people named to who may not decide
 PAST = {
-    CallStatus.REJECTED: Verb.REJECT,
+    CallStatus.REJECTED: CallVerb.REJECT,
     CallStatus.EXPIRED: "expired",
     CallStatus.CANCELLED: "cancel",
     CallStatus.SUPERSEDED: "replaced",
@@ -38,7 +44,7 @@ PAST = {
 }
 
 
-class Permissions:
+class PermissionChecker:
     """Answers who may do what to a call; one per process, without state of its own."""
 
     def __init__(self, store: Store, clock: Clock, authority: Authority) -> None:
@@ -52,15 +58,15 @@ class Permissions:
         """Return the id of the workspace whose people may decide."""
         return self._authority.team
 
-    def verdict(
+    def judge_action(
         self,
-        verb: Verb,
+        verb: CallVerb,
         call: Call,
         run: Run,
         person: str,
         *,
         at: datetime,
-        involved: Involvement | None = None,
+        involved: CallParticipants | None = None,
         fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
@@ -70,34 +76,36 @@ class Permissions:
         otherwise they are read here where they matter.
         """
         if fresh_editor:
-            involved = Involvement((involved or self._involvement(call)).editors | {person}, ())
-        found = self._own(verb, call, run, person, involved, at)
-        barred = isinstance(found, No) and found.why in ("not_approver", "not_yet", "enough")
+            involved = CallParticipants(
+                (involved or self._load_involvement(call)).editors | {person}, ()
+            )
+        found = self._judge_own_right(verb, call, run, person, involved, at)
+        barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
         if barred and verb in DELEGATED and not fresh_editor:
-            found = self._for_another(verb, call, run, person, involved, at) or found
-        if verb is Verb.APPROVE and isinstance(found, Yes):
-            return self._unless_left(run) or found
+            found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
+        if verb is CallVerb.APPROVE and isinstance(found, Permission):
+            return self._refuse_if_requester_left(run) or found
         return found
 
-    def _unless_left(self, run: Run) -> No | None:
+    def _refuse_if_requester_left(self, run: Run) -> Denial | None:
         """Return a No if the requester has no active account any more, or cannot be looked up."""
         try:
-            requester = self._authority.directory.person(run.requester)
+            requester = self._authority.directory.find_person(run.requester)
         except LookupFailedError:
-            return No("lookup")
-        return No("requester_gone") if requester is None or requester.deleted else None
+            return Denial("lookup")
+        return Denial("requester_gone") if requester is None or requester.deleted else None
 
-    def _involvement(self, call: Call) -> Involvement:
+    def _load_involvement(self, call: Call) -> CallParticipants:
         with self._store.read() as tx:
-            return calls.involvement(tx, call)
+            return calls.get_call_participants(tx, call)
 
-    def _for_another(
+    def _judge_as_delegate(
         self,
-        verb: Verb,
+        verb: CallVerb,
         call: Call,
         run: Run,
         person: str,
-        involved: Involvement | None,
+        involved: CallParticipants | None,
         at: datetime,
     ) -> Verdict | None:
         """Return a Yes as the delegate of somebody who may; None if there is nobody.
@@ -106,70 +114,74 @@ class Permissions:
         delegates cannot pass on the right. No("lookup") if somebody could not be looked up.
         """
         with self._store.read() as tx:
-            givers = delegations.delegators(tx, self.team, person, at)
+            givers = delegations.list_delegators(tx, self.team, person, at)
         if not givers:
             return None
-        involved = involved or self._involvement(call)
+        involved = involved or self._load_involvement(call)
         if person in {run.requester, *involved.editors}:
             return None
-        spent = {vote.counts_for for vote in involved.votes}
+        spent = {vote.counted_person for vote in involved.votes}
         verdicts: list[Verdict] = []
         # by the right of who has said nothing yet, if there is one
         for giver in sorted(givers, key=spent.__contains__):
-            found = self._own(verb, call, run, giver, involved, at)
-            if isinstance(found, Yes):
+            found = self._judge_own_right(verb, call, run, giver, involved, at)
+            if isinstance(found, Permission):
                 return replace(found, why=f"for {giver}: {found.why}", giver=giver)
             verdicts.append(found)
-        return No("lookup") if No("lookup") in verdicts else None
+        return Denial("lookup") if Denial("lookup") in verdicts else None
 
-    def _own(
+    def _judge_own_right(
         self,
-        verb: Verb,
+        verb: CallVerb,
         call: Call,
         run: Run,
         person: str,
-        involved: Involvement | None,
+        involved: CallParticipants | None,
         at: datetime,
     ) -> Verdict:
         """Return whether the person may do it by their own right, not as a delegate."""
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
-            return No("not_approver")
-        authority, waiting = self._authority, waited(gate, call, at)
-        if verb is Verb.RESOLVE:  # whoever could have approved it says what became of it
-            return self._any_stage(gate, call, run, person, involved or self._involvement(call), at)
-        if verb is Verb.EDIT:
+            return Denial("not_approver")
+        authority, waiting = self._authority, measure_waiting_time(gate, call, at)
+        if verb is CallVerb.RESOLVE:  # whoever could have approved it says what became of it
+            return self._judge_any_stage(
+                gate, call, run, person, involved or self._load_involvement(call), at
+            )
+        if verb is CallVerb.EDIT:
             return authority.may_edit(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
-        if verb in (Verb.REJECT, Verb.SEND_BACK):
+        if verb in (CallVerb.REJECT, CallVerb.SEND_BACK):
             found = authority.may_reject(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
-            asked = verb is Verb.SEND_BACK and person == run.requester
-            return Yes(why="requester") if asked and found == No("not_approver") else found
-        involved = involved or self._involvement(call)
+            asked = verb is CallVerb.SEND_BACK and person == run.requester
+            return (
+                Permission(why="requester") if asked and found == Denial("not_approver") else found
+            )
+        involved = involved or self._load_involvement(call)
         known: dict[str, Any] = {
             "requester": run.requester,
             "editors": involved.editors,
             "channel": run.channel,
             "waited": waiting,
         }
-        seen = standing(gate, involved.votes)
+        seen = tally_votes(gate, involved.votes)
         if gate.any_order:
-            return authority.may_approve_any(gate, person, seen.open, **known)
+            return authority.may_approve_any_stage(gate, person, seen.open_stages, **known)
         verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
-        return Yes(seen.stage, verdict.why) if isinstance(verdict, Yes) else verdict
+        return Permission(seen.stage, verdict.why) if isinstance(verdict, Permission) else verdict
 
-    def may_be_remembered(self, gate: Ask, run: Run, person: str) -> bool:
+    def may_save_approval(self, gate: Ask, run: Run, person: str) -> bool:
         """Return whether `person`'s approval under this gate may be saved for later calls.
 
         Looks people up.
         """
-        return may_decide(self._authority, run, gate, person)
+        return may_approve_alone(self._authority, run, gate, person)
 
-    def _any_stage(
-        self, gate: Ask, call: Call, run: Run, person: str, involved: Involvement, at: datetime
+    def _judge_any_stage(
+        self, gate: Ask, call: Call, run: Run, person: str, involved: CallParticipants, at: datetime
     ) -> Verdict:
         verdicts = [
             self._authority.may_approve(
@@ -179,89 +191,92 @@ class Permissions:
                 editors=involved.editors,
                 channel=run.channel,
                 stage=stage,
-                waited=waited(gate, call, at),
+                waited=measure_waiting_time(gate, call, at),
             )
             for stage in range(len(gate.stages))
         ]
-        return next((each for each in verdicts if isinstance(each, Yes)), verdicts[0])
+        return next((each for each in verdicts if isinstance(each, Permission)), verdicts[0])
 
-    def refusal(self, verdict: No, call: Call, verb: Verb) -> str:
+    def refusal_sentence(self, verdict: Denial, call: Call, verb: CallVerb) -> str:
         """Return the private sentence for a person who may not do it."""
         match verdict.why:
             case "own_request":
-                return refusals.own_request()
+                return refusals.own_request_reply()
             case "own_edit":
-                return refusals.own_edit()
+                return refusals.own_edit_reply()
             case "lookup":
-                return refusals.lookup_failed()
+                return refusals.lookup_failed_reply()
             case "not_yet":
-                return refusals.not_yet(self._approvers(call))
+                return refusals.not_your_stage_reply(self._describe_approvers(call))
             case "enough":
-                return refusals.enough(self._approvers(call))
+                return refusals.stage_already_approved_reply(self._describe_approvers(call))
             case "stranger":
                 return STRANGER
             case "requester_gone":
-                return refusals.requester_gone()
-            case _ if verb is Verb.EDIT:
-                return refusals.not_an_editor()
+                return refusals.requester_gone_reply()
+            case _ if verb is CallVerb.EDIT:
+                return refusals.not_an_editor_reply()
             case _:
-                return refusals.not_an_approver(self._approvers(call))
+                return refusals.not_an_approver_reply(self._describe_approvers(call))
 
-    def _approvers(self, call: Call) -> str:
+    def _describe_approvers(self, call: Call) -> str:
         """Return who could approve the call now, as mentions; a channel's members are not listed.
 
         The policy's own list when Slack cannot be asked.
         """
         gate = load_gate(call.gate)
         with self._store.read() as tx:
-            run = runs.get(tx, call.run_id)
-            votes = calls.votes(tx, call.id, call.revision)
+            run = runs.find_run(tx, call.run_id)
+            votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
-        who = gate.approvers_in(standing(gate, votes).turn, waited(gate, call, self._clock.now()))
+        who = gate.get_approvers_of_stages(
+            tally_votes(gate, votes).asked_stages,
+            measure_waiting_time(gate, call, self._clock.now()),
+        )
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:
-            able = self._authority.candidates(
+            able = self._authority.list_approver_candidates(
                 gate, who, requester=run.requester, channel=run.channel
             ) - {vote.person for vote in votes}
-            people = self._authority.first(able, NAMED + 1)
+            people = self._authority.list_first_colleagues(able, NAMED + 1)
         except LookupFailedError:
             return ", ".join(
-                [*(mention(user) for user in gate.approvers.users), *gate.approvers.groups]
+                [*(user_mention(user) for user in gate.approvers.users), *gate.approvers.groups]
             )
         others = " and others" if len(people) > NAMED else ""
-        return ", ".join(mention(user) for user in people[:NAMED]) + others
+        return ", ".join(user_mention(user) for user in people[:NAMED]) + others
 
-    def lost(self, outcome: Outcome | OpenRevision, person: str) -> str:
+    def too_late_sentence(self, outcome: DecisionOutcome | DecidableCall, person: str) -> str:
         """Return what to tell a person who came too late, and what came first."""
         match outcome:
-            case AlreadyDecided(call=call) if call.status is CallStatus.EXPIRED:
-                return refusals.too_late(call.deadline)
-            case AlreadyDecided(call=call):
+            case EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
+                return refusals.deadline_passed_reply(call.deadline)
+            case EarlierDecision(call=call):
                 with self._store.read() as tx:
-                    votes = calls.votes(tx, call.id, call.revision)
+                    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
                 by = votes[0].person if votes else ""
                 verb = votes[0].verb if votes else PAST.get(call.status, "decided")
                 if by == person:
-                    return refusals.your_own_click(verb)
-                return refusals.already_decided(by, verb, call.decided_at)
+                    return refusals.repeated_click_reply(verb)
+                return refusals.already_decided_reply(by, verb, call.decided_at)
             case MissedDeadline(call=call):
-                return refusals.too_late(call.deadline)
-            case RepeatedVote(verb=verb, by=by) if by != person:
-                return refusals.said_for_you(by, verb)
+                return refusals.deadline_passed_reply(call.deadline)
+            case RepeatedVote(verb=verb, earlier_voter=by) if by != person:
+                return refusals.counted_as_one_vote_reply(by, verb)
             case RepeatedVote(verb=verb):
-                return refusals.your_own_click(verb)
+                return refusals.repeated_click_reply(verb)
             case _:
-                return refusals.stale_card()
+                return refusals.outdated_card_reply()
 
 
-def own_words(verb: Verb, reason: str) -> bool:
+def has_own_words(verb: CallVerb, reason: str) -> bool:
     """Return whether the reason is in the person's own words, not a ready-made rejection reason."""
-    return bool(reason.strip()) and not (verb is Verb.REJECT and reason in REASONS.values())
+    return bool(reason.strip()) and not (verb is CallVerb.REJECT and reason in REASONS.values())
 
 
-def words_for(call: Call, verb: Verb) -> bool:
+def needs_reason(call: Call, verb: CallVerb) -> bool:
     """Return whether the gate requires a reason to approve or reject (`verb`) this call."""
     gate = load_gate(call.gate)
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")

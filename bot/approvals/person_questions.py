@@ -13,28 +13,28 @@ from pydantic import ValidationError
 
 from bot.agent import outputs
 from bot.agent import outputs as told
-from bot.approvals.call_checks import RefusedError
+from bot.approvals.call_checks import CallRefusedError
 from bot.approvals.card_routing import (
     MOST_MESSAGES,
-    Away,
-    Place,
+    AwayPeople,
+    CardPlace,
     PlaceKind,
-    away_of,
-    note_away,
-    still_away,
+    list_away_people,
+    list_still_away,
+    update_away_on_cards,
 )
-from bot.approvals.facts import Sources
+from bot.approvals.facts import FactSources
 from bot.cards.request_sentences import (
-    answer_reminder,
-    asked_elsewhere,
-    people_named,
+    answer_reminder_notice,
+    asked_elsewhere_notice,
+    join_mentions,
     unanswered_line,
 )
-from bot.policy.authority import Authority, LookupFailedError, NotYetKnownError
+from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
-from bot.tools.approval_words import approval_words_in
+from bot.tools.approval_words import find_approval_words
 from bot.tools.arguments import load_arguments
-from bot.tools.person_question import ASK_PERSON, AskPerson, people_asked, suggested_values
+from bot.tools.person_question import ASK_PERSON, AskPerson, build_answerers, build_suggested_values
 from storage import calls, outbox, person_answers, runs, trail
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
@@ -42,7 +42,7 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 if TYPE_CHECKING:
-    from bot.approvals.call_checks import Allowance
+    from bot.approvals.call_checks import UsageLimits
 
 
 # A question as it is stored: what is asked, of whom, in which messages. Only reads.
@@ -59,9 +59,9 @@ class AskedQuestion:
     asked: AskPerson
 
     @property
-    def people(self) -> Approvers:
+    def possible_answerers(self) -> Approvers:
         """Return who may answer."""
-        return people_asked(self.asked.to, self.run.requester)
+        return build_answerers(self.asked.to, self.run.requester)
 
 
 def is_question(call: Call) -> bool:
@@ -69,10 +69,10 @@ def is_question(call: Call) -> bool:
     return call.tool == ASK_PERSON.name
 
 
-def read(tx: Transaction, call_id: str) -> AskedQuestion | None:
+def find_question(tx: Transaction, call_id: str) -> AskedQuestion | None:
     """Return the question of a call; None for any other call, or if it cannot be read any more."""
-    shown = calls.shown(tx, call_id)
-    run = runs.get(tx, shown.call.run_id) if shown else None
+    shown = calls.find_call_with_revision(tx, call_id)
+    run = runs.find_run(tx, shown.call.run_id) if shown else None
     if shown is None or run is None or not is_question(shown.call):
         return None
     try:
@@ -83,25 +83,29 @@ def read(tx: Transaction, call_id: str) -> AskedQuestion | None:
     return AskedQuestion(shown.call, run, asked)
 
 
-def client_of(server: str) -> str:
+def build_server_client_name(server: str) -> str:
     """Return the client name of a server that asks a person; no API key can have this name."""
     return f"{_SERVER}{server}"
 
 
-def server_of(run: Run) -> str:
+def get_asking_server(run: Run) -> str:
     """Return the name of the server that asks in this run; "" for any other run."""
     return run.client.removeprefix(_SERVER) if run.client.startswith(_SERVER) else ""
 
 
-def messages_of(tx: Transaction, call: Call) -> list[Message]:
+def list_question_messages(tx: Transaction, call: Call) -> list[Message]:
     """Return all copies of the question's message."""
-    return [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
+    return [
+        row
+        for row in outbox.list_cards_of_plan(tx, call.plan_id)
+        if call.id in outbox.parse_message_body(row)["calls"]
+    ]
 
 
-def names_of(found: AskedQuestion, row: Message | None) -> str:
+def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
     """Return who is asked, as mrkdwn; the ids of groups are stored with the message."""
-    groups = (outbox.body(row)["groups"] if row else {}).values()
-    return people_named(found.people.users, groups)
+    groups = (outbox.parse_message_body(row)["groups"] if row else {}).values()
+    return join_mentions(found.possible_answerers.users, groups)
 
 
 LOOKED_AT = 50  # questions of a workspace, for one person
@@ -110,11 +114,13 @@ LOOKED_AT = 50  # questions of a workspace, for one person
 def may_answer(authority: Authority, asked: AskedQuestion, person: str) -> bool:
     """Return whether this person is a colleague who was asked; raises LookupFailedError."""
     run = asked.run
-    named = authority.named(asked.people, requester=run.requester, channel=run.channel)
-    return person in named and authority.colleague(person)
+    named = authority.list_named_people(
+        asked.possible_answerers, requester=run.requester, channel=run.channel
+    )
+    return person in named and authority.is_active_colleague(person)
 
 
-def waiting_for(
+def list_questions_for_person(
     store: Store, authority: Authority, person: str, at: datetime
 ) -> list[AskedQuestion]:
     """Return the questions that wait for this person at that time, the first deadline first.
@@ -122,8 +128,8 @@ def waiting_for(
     Looks people up; a question is left out where Slack cannot be asked who may answer it.
     """
     with store.read() as tx:
-        waiting = person_answers.waiting_questions(tx, ASK_PERSON.name, authority.team, at)
-        found = [read(tx, call.id) for call in waiting[:LOOKED_AT]]
+        waiting = person_answers.list_waiting_questions(tx, ASK_PERSON.name, authority.team, at)
+        found = [find_question(tx, call.id) for call in waiting[:LOOKED_AT]]
     mine: list[AskedQuestion] = []
     for each in found:
         with suppress(LookupFailedError):
@@ -142,13 +148,13 @@ class PlacedQuestion:
     """A question that may be asked, with the place for its message."""
 
     asked: AskPerson
-    place: Place
+    place: CardPlace
 
 
-def ask(
-    sources: Sources,
+def prepare_question(
+    sources: FactSources,
     authority: Authority,
-    limits: Allowance,
+    limits: UsageLimits,
     run: Run,
     call: Call,
     asked: AskPerson,
@@ -158,62 +164,66 @@ def ask(
 
     `beside`: calls of the same plan that people are asked about. Raises RefusedError.
     """
-    if words := approval_words_in(asked.texts()):
-        raise RefusedError(told.about_approval(words), "a question cannot be about an approval")
+    if words := find_approval_words(asked.list_texts()):
+        raise CallRefusedError(
+            told.approval_question_output(words), "a question cannot be about an approval"
+        )
     try:
-        suggested_values(asked)
+        build_suggested_values(asked)
     except ValueError as error:
-        why = outputs.invalid_arguments([str(error)])
-        raise RefusedError(why, "its arguments were not valid") from error
+        why = outputs.invalid_arguments_output([str(error)])
+        raise CallRefusedError(why, "its arguments were not valid") from error
     with sources.store.read() as tx:
-        reached = limits.on_asking(tx, run, beside)
+        reached = limits.find_reached_asking_limit(tx, run, beside)
     if reached:
-        raise RefusedError(reached.output, reached.note, tell=True)
-    place = _place(authority, run, people_asked(asked.to, run.requester))
+        raise CallRefusedError(reached.output, reached.note, tell=True)
+    place = _resolve_place(authority, run, build_answerers(asked.to, run.requester))
     default = sources.policy.policy.default
     at = call.created_at
     call.status, call.asked_at = CallStatus.PENDING, at
     call.deadline, call.next_at = at + DEADLINE, at + DEADLINE / 2
     if default:
-        call.deadline = default.after(at, default.deadline)
-        call.next_at = default.after(at, default.deadline // 2)
+        call.deadline = default.compute_due_time(at, default.deadline)
+        call.next_at = default.compute_due_time(at, default.deadline // 2)
     return PlacedQuestion(asked, place)
 
 
-def _place(authority: Authority, run: Run, who: Approvers) -> Place:
+def _resolve_place(authority: Authority, run: Run, who: Approvers) -> CardPlace:
     """Return the thread if its requester or a channel member may answer, else direct messages.
 
     Raises RefusedError if nobody can answer, or Slack cannot be asked.
     """
     try:
-        named = authority.named(who, requester=run.requester, channel=run.channel)
-        able = authority.first(named, MOST_MESSAGES)
+        named = authority.list_named_people(who, requester=run.requester, channel=run.channel)
+        able = authority.list_first_colleagues(named, MOST_MESSAGES)
         if not able:
             note = "none of those it is for is a full member of this workspace"
-            raise RefusedError(told.nobody_there(note), note, tell=True)
-        found = [(handle, authority.directory.group(handle)) for handle in who.groups]
+            raise CallRefusedError(told.nobody_to_ask_output(note), note, tell=True)
+        found = [(handle, authority.directory.find_group(handle)) for handle in who.groups]
         groups = tuple((handle, group.id) for handle, group in found if group)
-        here = run.requester in able or authority.first(
-            authority.directory.members(run.channel) & named, 1
+        here = run.requester in able or authority.list_first_colleagues(
+            authority.directory.list_channel_members(run.channel) & named, 1
         )
     except LookupFailedError as error:
         log.warning("run %s: look-up of who is asked failed: %s", run.id, error)
-        raise RefusedError(outputs.NAMES_UNKNOWN, "Slack could not be asked for names") from error
-    away = _away(authority, named)
+        raise CallRefusedError(
+            outputs.NAMES_UNKNOWN, "Slack could not be asked for names"
+        ) from error
+    away = _list_away_answerers(authority, named)
     if here:
-        return Place(PlaceKind.THREAD, (run.channel,), groups, away)
-    return Place(PlaceKind.PEOPLE, tuple(able), groups, away)
+        return CardPlace(PlaceKind.THREAD, (run.channel,), groups, away)
+    return CardPlace(PlaceKind.PEOPLE, tuple(able), groups, away)
 
 
-def _away(authority: Authority, named: frozenset[str]) -> Away:
+def _list_away_answerers(authority: Authority, named: frozenset[str]) -> AwayPeople:
     """Return who of the people asked is away; empty while that is still being looked up."""
     try:
-        return away_of(authority, named)
-    except NotYetKnownError:
+        return list_away_people(authority, named)
+    except LookupPendingError:
         return ()
 
 
-def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
+def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
     """Put the messages of a stored question in the outbox; the thread is told of another place."""
     asked, place = question.asked, question.place
     here = place.kind is PlaceKind.THREAD
@@ -228,105 +238,115 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
             plan_id=call.plan_id,
             channel=target,
             thread_ts=run.thread_ts if here else "",
-            body=outbox.dump_body(body),
+            body=outbox.dump_message_body(body),
         )
-        outbox.put_message(tx, row)
+        outbox.queue_message(tx, row)
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
     about = {"run_id": run.id, "call_id": call.id}
     server = run.client if run.source is RunSource.SERVER else ""
     actor = "agent" if run.source in MODELLED else server or run.requester
-    trail.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
+    trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
     if not here:
-        users = people_asked(asked.to, run.requester).users
-        names = people_named(users, dict(place.groups).values())
-        text = asked_elsewhere(names, asked.question)
-        outbox.notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
+        users = build_answerers(asked.to, run.requester).users
+        names = join_mentions(users, dict(place.groups).values())
+        text = asked_elsewhere_notice(names, asked.question)
+        outbox.queue_notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ReminderRecipients:
     """The people a reminder names, and who is away."""
 
     members: tuple[str, ...] = ()  # of the group that was asked, where some are away; else all
-    away: Away = ()
+    away: AwayPeople = ()
 
 
-def called(authority: Authority, found: AskedQuestion, now: datetime) -> Called:
+def find_reminder_recipients(
+    authority: Authority, found: AskedQuestion, now: datetime
+) -> ReminderRecipients:
     """Return who of the people asked is not away, for a reminder. Looks people up.
 
     No names, which means everybody, if all or none are away. Raises LookupFailedError.
     """
     run = found.run
-    named = authority.named(found.people, requester=run.requester, channel=run.channel)
-    away = away_of(authority, named)
-    there = named - {user for user, _ in still_away(away, now)}
+    named = authority.list_named_people(
+        found.possible_answerers, requester=run.requester, channel=run.channel
+    )
+    away = list_away_people(authority, named)
+    there = named - {user for user, _ in list_still_away(away, now)}
     some = bool(there) and there != named
-    return Called(tuple(sorted(there)) if some else (), away)
+    return ReminderRecipients(tuple(sorted(there)) if some else (), away)
 
 
-def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
+def queue_question_reminder(
+    tx: Transaction, call: Call, now: datetime, who: ReminderRecipients
+) -> None:
     """Post a reminder under each message of the question; nothing if the question has ended.
 
     The messages then say who is away.
     """
-    if not person_answers.mark_reminded(tx, call):
+    if not person_answers.mark_question_reminded(tx, call):
         return
-    found = read(tx, call.id)
+    found = find_question(tx, call.id)
     if found is None:
         return
-    note_away(tx, call, who.away)
-    outbox.redraw(tx, call.plan_id)
-    for row in messages_of(tx, call):
+    update_away_on_cards(tx, call, who.away)
+    outbox.mark_cards_for_redraw(tx, call.plan_id)
+    for row in list_question_messages(tx, call):
         thread = row.thread_ts or row.ts
         if not thread:
             continue
-        names = people_named(who.members, ()) if who.members else names_of(found, row)
-        text = answer_reminder(names, found.asked.question, call.deadline)
+        names = join_mentions(who.members, ()) if who.members else describe_asked_people(found, row)
+        text = answer_reminder_notice(names, found.asked.question, call.deadline)
         line = Message(
             key=f"nudge:{call.id}:{call.revision}:{row.seq}",
             kind=MessageKind.NOTICE,
             run_id=call.run_id,
             channel=row.channel,
             thread_ts=thread,
-            body=outbox.dump_body({"text": text, "mrkdwn": True}),
+            body=outbox.dump_message_body({"text": text, "mrkdwn": True}),
         )
-        outbox.put_message(tx, line)
+        outbox.queue_message(tx, line)
     data = {"what": "answer_reminder"}
     about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record(tx, "call.told", at=now, actor="clock", data=data, **about)
+    trail.record_event(tx, "call.told", at=now, actor="clock", data=data, **about)
 
 
-def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
+def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
     """Say in the thread which questions nobody answered in time."""
-    found = [each for each in (read(tx, call.id) for call in fallen) if each is not None]
+    found = [each for each in (find_question(tx, call.id) for call in fallen) if each is not None]
     if found:
         first = found[0].call
         text = unanswered_line([each.asked.question for each in found], first.deadline)
-        outbox.notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
+        outbox.queue_notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
 
 
-def is_all_that_waits(tx: Transaction, run: Run) -> bool:
+def is_waiting_for_answers_only(tx: Transaction, run: Run) -> bool:
     """Return whether the request, with its sub-agents, waits for answers only, for no decision."""
-    waits = [call for call in calls.of_request(tx, run.id) if calls.waits(call)]
+    waits = [
+        call
+        for call in calls.list_calls_of_request(tx, run.id)
+        if calls.is_waiting_for_people(call)
+    ]
     return bool(waits) and all(map(is_question, waits))
 
 
-def asked_there(tx: Transaction, call: Call, delivery: Delivery) -> bool:
+def was_asked_in_thread(tx: Transaction, call: Call, delivery: Delivery) -> bool:
     """Return whether the question was posted in this message's thread, or began the thread."""
-    return any(_in_thread(row, delivery) for row in messages_of(tx, call))
+    return any(_is_in_thread(row, delivery) for row in list_question_messages(tx, call))
 
 
-def _in_thread(row: Message, delivery: Delivery) -> bool:
+def _is_in_thread(row: Message, delivery: Delivery) -> bool:
     return row.channel == delivery.channel and delivery.thread_ts == (row.thread_ts or row.ts)
 
 
-def replied_in_time(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
+def was_replied_in_time(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
     """Return whether an unhandled message came to the question's thread before the deadline."""
     return any(
         each.kind is DeliveryKind.MESSAGE
         and call.deadline is not None
         and each.received_at < call.deadline
-        and asked_there(tx, call, each)
+        and was_asked_in_thread(tx, call, each)
         for each in arrived
     )

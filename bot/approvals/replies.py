@@ -4,64 +4,64 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.cards.action_names import Action, Dialog
-from bot.cards.button_codec import CallTarget, CardTarget, Rating, RunTarget, Target
-from bot.policy.authority import No
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import AnswerRating, CallTarget, CardTarget, RunTarget, Target
+from bot.policy.authority import Denial
 from storage import calls, inbox, outbox, runs, trail
 from storage.models import Call, Delivery, Run
-from storage.states import Resolution, Surface, Verb
+from storage.states import CallVerb, Surface, UnknownCallResolution
 from storage.store import Store
 from storage.transaction import Transaction
 
 OUTSIDER = "Only full members of this workspace can use these buttons."
-Wanted = Verb | Resolution | Action | Dialog
+RequestedAction = CallVerb | UnknownCallResolution | Action | DialogId
 
 
 @dataclass(frozen=True, slots=True)
-class Replies:
+class DeliverySettler:
     """Settles deliveries that change nothing else."""
 
     store: Store
 
-    def refuse(self, delivery: Delivery, text: str) -> None:
+    def refuse_click(self, delivery: Delivery, text: str) -> None:
         """Tell the person why their click is refused, and settle the delivery."""
         with self.store.write() as tx:
-            tell(tx, delivery, text)
-            inbox.settle_delivery(tx, delivery, "refused")
+            reply_privately(tx, delivery, text)
+            inbox.mark_delivery_done(tx, delivery, "refused")
 
-    def settle(self, delivery: Delivery, note: str) -> None:
+    def settle_silently(self, delivery: Delivery, note: str) -> None:
         """Settle the delivery without telling anybody."""
         with self.store.write() as tx:
-            inbox.settle_delivery(tx, delivery, note)
+            inbox.mark_delivery_done(tx, delivery, note)
 
-    def turn_away(self, delivery: Delivery, wanted: Wanted, target: Target) -> None:
+    def refuse_outsider(self, delivery: Delivery, wanted: RequestedAction, target: Target) -> None:
         """Tell somebody of another company, without a look-up, that they may not do that.
 
         Records the attempt, and settles the delivery.
         """
         with self.store.write() as tx:
-            if about := _found(tx, target):
-                record_refusal(tx, delivery, about, wanted, No("stranger"))
-            tell(tx, delivery, OUTSIDER)
-            inbox.settle_delivery(tx, delivery, "of another workspace")
+            if about := _find_target_row(tx, target):
+                record_refusal(tx, delivery, about, wanted, Denial("stranger"))
+            reply_privately(tx, delivery, OUTSIDER)
+            inbox.mark_delivery_done(tx, delivery, "of another workspace")
 
 
-def _found(tx: Transaction, target: Target) -> Call | Run | None:
+def _find_target_row(tx: Transaction, target: Target) -> Call | Run | None:
     """Return the call or run that a click is about; None if it does not exist."""
     match target:
         case CallTarget(call=call):
-            return calls.get(tx, call)
+            return calls.find_call(tx, call)
         case CardTarget(plan=plan_id):
-            plan = calls.plan(tx, plan_id)
-            return runs.get(tx, plan.run_id) if plan else None
-        case RunTarget(run=run) | Rating(run=run):
-            return runs.get(tx, run)
+            plan = calls.find_plan(tx, plan_id)
+            return runs.find_run(tx, plan.run_id) if plan else None
+        case RunTarget(run=run) | AnswerRating(run=run):
+            return runs.find_run(tx, run)
         case _:
             return None
 
 
 def record_refusal(
-    tx: Transaction, delivery: Delivery, about: Call | Run, verb: Wanted, verdict: No
+    tx: Transaction, delivery: Delivery, about: Call | Run, verb: RequestedAction, verdict: Denial
 ) -> None:
     """Record in the audit that somebody tried what they may not do, and from which workspace."""
     run_id, call_id = about.id, ""
@@ -71,7 +71,7 @@ def record_refusal(
         what = {"tool": about.tool, "revision": about.revision}
     if delivery.surface is not Surface.SLACK:
         what["surface"] = delivery.surface
-    trail.record(
+    trail.record_event(
         tx,
         "decision.refused",
         at=delivery.received_at,
@@ -82,12 +82,12 @@ def record_refusal(
     )
 
 
-def tell(tx: Transaction, delivery: Delivery, text: str) -> None:
+def reply_privately(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Send a private text to the person who clicked, where they clicked; nothing for ""."""
     if text and delivery.surface is not Surface.SLACK:
-        inbox.answer(tx, delivery, text)
+        inbox.store_delivery_answer(tx, delivery, text)
     elif text:
-        outbox.put_private(
+        outbox.queue_private_message(
             tx,
             f"private:{delivery.seq}",
             channel=delivery.channel or delivery.user,

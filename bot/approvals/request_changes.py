@@ -11,14 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.call_state import as_asked_again, effect_of
-from bot.approvals.permissions import Permissions
-from bot.approvals.replies import Replies, record_refusal, tell
+from bot.approvals.call_state import compute_next_revision_digest, describe_call_effect
+from bot.approvals.permissions import PermissionChecker
+from bot.approvals.replies import DeliverySettler, record_refusal, reply_privately
 from bot.cards import answers, notices, refusals, request_sentences
 from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, Rating
-from bot.cards.views import message_text
-from bot.policy.authority import No, Yes
+from bot.cards.button_codec import AnswerRating, CallTarget
+from bot.cards.views import extract_message_text
+from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import (
@@ -33,38 +33,42 @@ from storage import (
     trail,
     transcripts,
 )
-from storage.decisions import AlreadyDecided, AppliedDecision, OpenRevision
+from storage.decisions import AppliedDecision, DecidableCall, EarlierDecision
 from storage.models import Delivery, Run
-from storage.states import CallStatus, DeliveryStatus, Resolution, RunStatus, Verb
+from storage.states import CallStatus, CallVerb, DeliveryStatus, RunStatus, UnknownCallResolution
 from storage.store import Store
 from storage.transaction import Transaction
 
 
-def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run]:
+def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
     """Cancel the open requests of a person whose account was deactivated; return them.
 
     Their cards say so: nobody is left who wants the result.
     """
     with store.write() as tx:
-        mine = (run for run in runs.unfinished(tx) if (run.team, run.requester) == (team, person))
-        first = [run for run in mine if not run.parent_call and runs.is_open(run)]
+        mine = (
+            run
+            for run in runs.list_unfinished_runs(tx)
+            if (run.team, run.requester) == (team, person)
+        )
+        first = [run for run in mine if not run.parent_call and runs.is_run_open(run)]
         for run in first:
-            found = sub_agents.open_runs_of_request(tx, run.id)
-            plans = [plan.id for each in found for plan in calls.open_plans(tx, each.id)]
+            found = sub_agents.list_open_runs_of_request(tx, run.id)
+            plans = [plan.id for each in found for plan in calls.list_open_plans(tx, each.id)]
             note = notices.WHO_ASKED_HAS_LEFT
             endings.cancel_run(tx, run, at=at, actor="system", words=outputs, note=note)
-            text = notices.requester_left(person)
-            outbox.put_everywhere(tx, run, plans, f"left:{run.id}", text)
+            text = notices.requester_left_notice(person)
+            outbox.queue_line_in_all_threads(tx, run, plans, f"left:{run.id}", text)
     return first
 
 
-class Requests:
+class RequestActionHandler:
     """Handles clicks about a request. One per process; called by `bot.approvals.clicks` only."""
 
     def __init__(
         self,
         store: Store,
-        permissions: Permissions,
+        permissions: PermissionChecker,
         tools: Registry,
         key: bytes,
         ended: Callable[[Run], None],
@@ -78,34 +82,48 @@ class Requests:
         self._key = key
         self._ended = ended
         self._permissions = permissions
-        self._replies = Replies(store)
+        self._replies = DeliverySettler(store)
 
-    def resolve(self, delivery: Delivery, target: CallTarget, resolution: Resolution) -> None:
+    def resolve_unknown_call(
+        self, delivery: Delivery, target: CallTarget, resolution: UnknownCallResolution
+    ) -> None:
         """Record what a person says became of an UNKNOWN call, or have the call run again."""
         with self._store.read() as tx:
-            call = calls.get(tx, target.call)
-            run = runs.get(tx, call.run_id) if call else None
+            call = calls.find_call(tx, target.call)
+            run = runs.find_run(tx, call.run_id) if call else None
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
-            self._replies.refuse(delivery, refusals.stale_card())
+            self._replies.refuse_click(delivery, refusals.outdated_card_reply())
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
-        if resolution is Resolution.AGAIN and isinstance(gate, Ask) and gate.people > 1:
-            self._replies.refuse(delivery, refusals.again_needs_all())
+        if (
+            resolution is UnknownCallResolution.AGAIN
+            and isinstance(gate, Ask)
+            and gate.required_approvers > 1
+        ):
+            self._replies.refuse_click(delivery, refusals.rerun_needs_all_approvers_reply())
             return
         if isinstance(gate, Ask):
-            verdict = self._permissions.verdict(
-                Verb.RESOLVE, call, run, delivery.user, at=delivery.received_at
+            verdict = self._permissions.judge_action(
+                CallVerb.RESOLVE, call, run, delivery.user, at=delivery.received_at
             )
         else:  # policy let it run unasked: who asked for it says what became of it
-            verdict = Yes(why="requester") if delivery.user == run.requester else No("not_approver")
+            verdict = (
+                Permission(why="requester")
+                if delivery.user == run.requester
+                else Denial("not_approver")
+            )
         with self._store.write() as tx:
-            if isinstance(verdict, No):
+            if isinstance(verdict, Denial):
                 record_refusal(tx, delivery, call, resolution, verdict)
-                tell(tx, delivery, self._permissions.refusal(verdict, call, Verb.APPROVE))
+                reply_privately(
+                    tx,
+                    delivery,
+                    self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE),
+                )
             else:
-                outcome = decisions.resolve(
+                outcome = decisions.resolve_unknown_call(
                     tx,
                     target.call,
                     target.revision,
@@ -113,36 +131,41 @@ class Requests:
                     resolution,
                     at=delivery.received_at,
                     words=outputs,
-                    digest=as_asked_again(tx, self._key, run, call, self._tools),
+                    digest=compute_next_revision_digest(tx, self._key, run, call, self._tools),
                     counts_as=verdict.why,
                     giver=verdict.giver,
                 )
                 match outcome:
                     case AppliedDecision():
                         pass
-                    case AlreadyDecided():  # it was approved long ago; what is over is the question
-                        tell(tx, delivery, refusals.stale_card())
+                    # it was approved long ago; what is over is the question
+                    case EarlierDecision():
+                        reply_privately(tx, delivery, refusals.outdated_card_reply())
                     case _:
-                        tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
-            inbox.settle_delivery(tx, delivery, f"resolve {resolution}")
+                        reply_privately(
+                            tx,
+                            delivery,
+                            self._permissions.too_late_sentence(outcome, delivery.user),
+                        )
+            inbox.mark_delivery_done(tx, delivery, f"resolve {resolution}")
 
-    def cancel(self, delivery: Delivery, run_id: str) -> None:
+    def cancel_request(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, if its requester clicked."""
         over = False
         with self._store.write() as tx:
-            found = runs.get(tx, run_id)
+            found = runs.find_run(tx, run_id)
             run = (
-                sub_agents.root_run(tx, found) if found else None
+                sub_agents.get_root_run(tx, found) if found else None
             )  # a sub-agent's ends with its request
             if run is None:
-                tell(tx, delivery, refusals.stale_card())
+                reply_privately(tx, delivery, refusals.outdated_card_reply())
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, run, Action.CANCEL_RUN, No("not_requester"))
-                tell(tx, delivery, refusals.not_your_run(run.requester))
+                record_refusal(tx, delivery, run, Action.CANCEL_RUN, Denial("not_requester"))
+                reply_privately(tx, delivery, refusals.cancel_not_allowed_reply(run.requester))
             elif endings.cancel_run(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
-                outbox.notice(
+                outbox.queue_notice(
                     tx,
                     run,
                     f"cancelled:{run.id}",
@@ -150,38 +173,40 @@ class Requests:
                 )
                 over = True
             else:
-                tell(tx, delivery, refusals.nothing_to_cancel())
-            inbox.settle_delivery(tx, delivery, "cancel")
+                reply_privately(tx, delivery, refusals.nothing_to_cancel_reply())
+            inbox.mark_delivery_done(tx, delivery, "cancel")
         if over and run is not None:
             self._ended(run)
 
-    def retry(self, delivery: Delivery, run_id: str) -> None:
+    def retry_request(self, delivery: Delivery, run_id: str) -> None:
         """Resume a failed request, if its requester clicked."""
         with self._store.write() as tx:
-            run = runs.get(tx, run_id)
-            newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
-            if runs.is_form(run):
+            run = runs.find_run(tx, run_id)
+            newest = run and runs.find_newest_run_in_thread(
+                tx, run.team, run.channel, run.thread_ts
+            )
+            if runs.is_run_without_model(run):
                 newest = run  # it goes on by itself, beside what is said there
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:
-                tell(tx, delivery, refusals.stale_card())
+                reply_privately(tx, delivery, refusals.outdated_card_reply())
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, run, Action.RETRY, No("not_requester"))
-                tell(tx, delivery, refusals.not_your_run(run.requester))
+                record_refusal(tx, delivery, run, Action.RETRY, Denial("not_requester"))
+                reply_privately(tx, delivery, refusals.cancel_not_allowed_reply(run.requester))
             elif run.status is not RunStatus.FAILED or not is_last:
-                tell(tx, delivery, refusals.nothing_to_retry())
+                reply_privately(tx, delivery, refusals.nothing_to_retry_reply())
             else:
-                moves.run(
+                moves.change_run_status(
                     tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""
                 )
-            inbox.settle_delivery(tx, delivery, "retry")
+            inbox.mark_delivery_done(tx, delivery, "retry")
 
-    def feedback(self, delivery: Delivery, rating: Rating) -> None:
+    def record_feedback(self, delivery: Delivery, rating: AnswerRating) -> None:
         """Record whether somebody found an answer good or bad."""
         with self._store.write() as tx:
-            if runs.get(tx, rating.run):
+            if runs.find_run(tx, rating.run):
                 at = delivery.received_at
-                trail.record(
+                trail.record_event(
                     tx,
                     "feedback",
                     at=at,
@@ -189,21 +214,21 @@ class Requests:
                     run_id=rating.run,
                     data={"answer": "good" if rating.good else "bad"},
                 )
-                tell(tx, delivery, "Thank you, noted.")
-            inbox.settle_delivery(tx, delivery, "feedback")
+                reply_privately(tx, delivery, "Thank you, noted.")
+            inbox.mark_delivery_done(tx, delivery, "feedback")
 
 
 # Changes to a plan other than votes: withdrawing one call, or sending the whole plan back.
 
 
-class PlanChanges:
+class PlanChangeHandler:
     """Handles withdrawing a call and sending a plan back.
 
     One per process; called by `bot.approvals.clicks` only.
     """
 
     def __init__(
-        self, store: Store, tools: Registry, permissions: Permissions, max_rounds: int
+        self, store: Store, tools: Registry, permissions: PermissionChecker, max_rounds: int
     ) -> None:
         """Store the dependencies; a request may be sent back `max_rounds` times.
 
@@ -214,25 +239,27 @@ class PlanChanges:
         self._permissions = permissions
         self._max_rounds = max_rounds
 
-    def withdraw(self, delivery: Delivery, target: CallTarget) -> None:
+    def withdraw_call(self, delivery: Delivery, target: CallTarget) -> None:
         """Withdraw one call for its requester; the rest of the request goes on."""
         at = delivery.received_at
         with self._store.write() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, OpenRevision) else None
-            if not isinstance(found, OpenRevision) or run is None:
-                tell(tx, delivery, self._permissions.lost(found, delivery.user))
+            run = runs.find_run(tx, found.call.run_id) if isinstance(found, DecidableCall) else None
+            if not isinstance(found, DecidableCall) or run is None:
+                reply_privately(
+                    tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
+                )
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, found.call, Verb.WITHDRAW, No("not_requester"))
-                tell(tx, delivery, refusals.not_the_requester(run.requester))
+                record_refusal(tx, delivery, found.call, CallVerb.WITHDRAW, Denial("not_requester"))
+                reply_privately(tx, delivery, refusals.withdraw_not_allowed_reply(run.requester))
             else:
-                effect = effect_of(self._tools, tx, found.call)
+                effect = describe_call_effect(self._tools, tx, found.call)
                 endings.withdraw_call(tx, found.call, delivery.user, at=at, words=outputs)
                 line = notices.withdrawn_line(delivery.user, [effect])
-                outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
-            inbox.settle_delivery(tx, delivery, "withdraw")
+                outbox.queue_notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
+            inbox.mark_delivery_done(tx, delivery, "withdraw")
 
-    def send_back(self, delivery: Delivery, target: CallTarget, feedback: str) -> None:
+    def send_back_plan(self, delivery: Delivery, target: CallTarget, feedback: str) -> None:
         """Replace the whole plan of this call by a new one that follows the feedback.
 
         An approver or the requester may do so.
@@ -240,30 +267,36 @@ class PlanChanges:
         at = delivery.received_at
         with self._store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, OpenRevision) else None
+            run = runs.find_run(tx, found.call.run_id) if isinstance(found, DecidableCall) else None
         verdict = None
-        if isinstance(found, OpenRevision) and run is not None:
-            verdict = self._permissions.verdict(
-                Verb.SEND_BACK, found.call, run, delivery.user, at=at
+        if isinstance(found, DecidableCall) and run is not None:
+            verdict = self._permissions.judge_action(
+                CallVerb.SEND_BACK, found.call, run, delivery.user, at=at
             )
         with self._store.write() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            run = runs.get(tx, run.id) if run else None
-            if not isinstance(found, OpenRevision) or run is None:
-                tell(tx, delivery, self._permissions.lost(found, delivery.user))
-            elif verdict is None or isinstance(verdict, No):
-                refused = verdict or No("not_approver")
-                record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
-                tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
-            elif runs.is_form(run):
-                tell(tx, delivery, request_sentences.nobody_plans())
+            run = runs.find_run(tx, run.id) if run else None
+            if not isinstance(found, DecidableCall) or run is None:
+                reply_privately(
+                    tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
+                )
+            elif verdict is None or isinstance(verdict, Denial):
+                refused = verdict or Denial("not_approver")
+                record_refusal(tx, delivery, found.call, CallVerb.SEND_BACK, refused)
+                reply_privately(
+                    tx,
+                    delivery,
+                    self._permissions.refusal_sentence(refused, found.call, CallVerb.REJECT),
+                )
+            elif runs.is_run_without_model(run):
+                reply_privately(tx, delivery, request_sentences.no_planning_agent_reply())
             elif run.rounds >= self._max_rounds:
-                tell(tx, delivery, refusals.sent_back_enough(run.rounds))
-            elif feedback and calls.open_plan(tx, run.id) is not None:
+                reply_privately(tx, delivery, refusals.send_back_limit_reply(run.rounds))
+            elif feedback and calls.find_open_plan(tx, run.id) is not None:
                 endings.send_back_plan(tx, run, delivery.user, feedback, at=at, words=outputs)
                 line = notices.sent_back_line(delivery.user, feedback)
-                outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
-            inbox.settle_delivery(tx, delivery, "send back")
+                outbox.queue_notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
+            inbox.mark_delivery_done(tx, delivery, "send back")
 
 
 # Requests whose message is edited or deleted: the cards say so, or the request is withdrawn.
@@ -273,16 +306,16 @@ UNASKED = "no request's message changed"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeOutcome:
+class MessageChangeOutcome:
     """The result of a change to a message."""
 
     note: str  # for the operator
     ended: Run | None = None  # the run that is over by it
 
 
-def changed(
+def apply_message_change(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
-) -> ChangeOutcome:
+) -> MessageChangeOutcome:
     """Apply an edit or deletion of a Slack message to its request.
 
     A request that has ended does not change, nor does an edit count that leaves the words the same,
@@ -291,41 +324,47 @@ def changed(
     after = event.get("message") or {}
     before = event.get("previous_message") or {}
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
-    key = transcripts.message_key(delivery.team, delivery.channel, ts)
+    key = transcripts.build_message_key(delivery.team, delivery.channel, ts)
     # a deleted message that has replies stays as an empty one
     gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
-    _let_go_of_files(tx, key, before, {} if gone else after, at)
-    asked = inbox.find(tx, key)
+    _withhold_removed_files(tx, key, before, {} if gone else after, at)
+    asked = inbox.find_delivery(tx, key)
     if asked is None:
-        is_for_us = gone and _may_be_for_us(tx, delivery, event, before, bot_user)
-        return ChangeOutcome(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
+        is_for_us = gone and _may_be_for_bot(tx, delivery, event, before, bot_user)
+        return MessageChangeOutcome(
+            _store_deleted_message(tx, delivery, key, before) if is_for_us else UNASKED
+        )
     if asked.status is DeliveryStatus.NEW:
-        return ChangeOutcome(_before_it_was_read(tx, asked, None if gone else after))
-    run = runs.get(tx, asked.run_id) if asked.run_id else None
-    if run is None or not runs.is_open(run):
-        return ChangeOutcome("no open request's message changed")
+        return MessageChangeOutcome(_change_unread_message(tx, asked, None if gone else after))
+    run = runs.find_run(tx, asked.run_id) if asked.run_id else None
+    if run is None or not runs.is_run_open(run):
+        return MessageChangeOutcome("no open request's message changed")
     if gone:
-        if inbox.begins(tx, asked):
-            return _withdraw(tx, run, ts, at)
-        return _take_back(tx, run, asked, ts, at)
+        if inbox.is_first_delivery_of_run(tx, asked):
+            return _cancel_deleted_request(tx, run, ts, at)
+        return _record_deleted_message(tx, run, asked, ts, at)
     if asked.status is DeliveryStatus.HELD:
-        return ChangeOutcome(_before_it_was_read(tx, asked, after))
+        return MessageChangeOutcome(_change_unread_message(tx, asked, after))
     if (words := json.loads(asked.body).get("event")) is None:
-        return ChangeOutcome(
+        return MessageChangeOutcome(
             "the message was deleted before it was read"
         )  # Slack told of that first
-    read = message_text(words, bot_user)
-    old = message_text(before, bot_user) if before else read
-    text = message_text(after, bot_user)
+    read = extract_message_text(words, bot_user)
+    old = extract_message_text(before, bot_user) if before else read
+    text = extract_message_text(after, bot_user)
     if text == old:
-        return ChangeOutcome("the words are the same")
-    trail.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
-    runs.reword(tx, run, ts, None if text == read else text)
-    _tell(tx, run, delivery, answers.request_edited(asked.user, text))
-    return ChangeOutcome("request edited")
+        return MessageChangeOutcome("the words are the same")
+    trail.record_event(
+        tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts}
+    )
+    runs.store_edited_message_text(tx, run, ts, None if text == read else text)
+    _post_in_thread_and_under_cards(
+        tx, run, delivery, answers.request_edited_notice(asked.user, text)
+    )
+    return MessageChangeOutcome("request edited")
 
 
-def _may_be_for_us(
+def _may_be_for_bot(
     tx: Transaction,
     delivery: Delivery,
     event: Mapping[str, Any],
@@ -336,10 +375,12 @@ def _may_be_for_us(
     if event.get("channel_type") == "im" or f"<@{bot_user}" in (before.get("text") or ""):
         return True
     thread = before.get("thread_ts") or ""
-    return bool(thread and runs.in_thread(tx, delivery.team, delivery.channel, thread))
+    return bool(
+        thread and runs.find_newest_run_in_thread(tx, delivery.team, delivery.channel, thread)
+    )
 
 
-def _never_to_be_read(
+def _store_deleted_message(
     tx: Transaction, delivery: Delivery, key: str, before: Mapping[str, Any]
 ) -> str:
     """Store a message deleted before Slack delivers it as delivered and done; return a note."""
@@ -354,64 +395,74 @@ def _never_to_be_read(
         received_at=delivery.received_at,
     )
     note = "deleted before it was delivered"
-    if inbox.store_delivery(tx, never) and (stored := inbox.find(tx, key)):
-        inbox.forget_delivery(tx, stored, note)
+    if inbox.insert_delivery(tx, never) and (stored := inbox.find_delivery(tx, key)):
+        inbox.erase_delivery(tx, stored, note)
     return note
 
 
-def _let_go_of_files(
+def _withhold_removed_files(
     tx: Transaction, key: str, before: Mapping[str, Any], after: Mapping[str, Any], at: datetime
 ) -> None:
     """Withhold from the model the files that were removed with this change of a message."""
-    there, had = _files_of(after), _files_of(before)
-    for file in transcripts.files_of_message(tx, key):
+    there, had = _list_file_ids(after), _list_file_ids(before)
+    for file in transcripts.list_files_of_message(tx, key):
         if file.slack_id not in there and (file.slack_id in had or not after):
             transcripts.withhold_file(
                 tx, file, transcripts.WithheldReason.DELETED, at=at, actor="system"
             )
 
 
-def _files_of(message: Mapping[str, Any]) -> set[str]:
+def _list_file_ids(message: Mapping[str, Any]) -> set[str]:
     """Return the Slack ids of a message's files, without deleted ones."""
     files = message.get("files") or ()
     return {str(each.get("id")) for each in files if each.get("mode") != "tombstone"}
 
 
-def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
+def _change_unread_message(
+    tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None
+) -> str:
     """Store the new text of a message nobody has read yet, or drop a deleted one; return a note."""
     if after is None:
-        inbox.forget_delivery(tx, asked, "deleted before it was read")
+        inbox.erase_delivery(tx, asked, "deleted before it was read")
         return "deleted before it was read"
     body = json.loads(asked.body)
     body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
-    inbox.reword_message(tx, asked, json.dumps(body))
+    inbox.replace_message_body(tx, asked, json.dumps(body))
     return "edited before it was read"
 
 
-def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> ChangeOutcome:
+def _cancel_deleted_request(
+    tx: Transaction, run: Run, ts: str, at: datetime
+) -> MessageChangeOutcome:
     data = {"message": ts, "why": "its message was deleted"}
-    trail.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
+    trail.record_event(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
     endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
-    outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
-    return ChangeOutcome("request withdrawn", run)
+    outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted_notice()})
+    return MessageChangeOutcome("request withdrawn", run)
 
 
-def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> ChangeOutcome:
+def _record_deleted_message(
+    tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime
+) -> MessageChangeOutcome:
     """Record that a later message of a request was deleted; the request goes on.
 
     If the model has not read the message yet, it never will.
     """
     if asked.status is DeliveryStatus.HELD:
-        inbox.forget_delivery(tx, asked, "deleted before it was read")
+        inbox.erase_delivery(tx, asked, "deleted before it was read")
     data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
-    trail.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
-    return ChangeOutcome("a later message of the request was deleted")
+    trail.record_event(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
+    return MessageChangeOutcome("a later message of the request was deleted")
 
 
-def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
+def _post_in_thread_and_under_cards(
+    tx: Transaction, run: Run, delivery: Delivery, text: str
+) -> None:
     """Post the text in the request's thread and under each card elsewhere, and redraw the cards."""
-    agents = sub_agents.open_runs_of_request(tx, run.root_id)
-    plans = [plan for each in agents for plan in calls.open_plans(tx, each.id)]
+    agents = sub_agents.list_open_runs_of_request(tx, run.root_id)
+    plans = [plan for each in agents for plan in calls.list_open_plans(tx, each.id)]
     for plan in plans:
-        outbox.redraw(tx, plan.id)
-    outbox.put_everywhere(tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text)
+        outbox.mark_cards_for_redraw(tx, plan.id)
+    outbox.queue_line_in_all_threads(
+        tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text
+    )

@@ -11,12 +11,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.agent import prompt
-from bot.approvals.call_state import approving, effect_of, stand_ins
-from bot.approvals.card_views import delegated_tasks_of
-from bot.approvals.permissions import Permissions
-from bot.approvals.person_questions import server_of, waiting_for
+from bot.approvals.call_state import (
+    describe_call_effect,
+    list_approving_votes,
+    map_delegators_to_delegates,
+)
+from bot.approvals.card_views import list_delegated_tasks
+from bot.approvals.permissions import PermissionChecker
+from bot.approvals.person_questions import get_asking_server, list_questions_for_person
 from bot.cards import request_list
-from bot.cards.notices import asked_without_words
+from bot.cards.notices import describe_wordless_request
 from bot.cards.request_list import (
     CommandAnswer,
     ListedCall,
@@ -25,47 +29,52 @@ from bot.cards.request_list import (
     PastRevision,
     PastVote,
     RequestHistory,
-    permalink,
-    place_of,
+    format_permalink,
+    parse_permalink,
 )
-from bot.cards.slack_text import decider_mention, plain, unescape, visible
+from bot.cards.slack_text import (
+    decider_mention,
+    shorten_text,
+    show_hidden_characters,
+    unescape_mrkdwn,
+)
 from bot.clock import Clock
-from bot.policy.authority import Authority, LookupFailedError, No, Yes
+from bot.policy.authority import Authority, Denial, LookupFailedError, Permission
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from bot.tools.arguments import readable_arguments
+from bot.tools.arguments import build_readable_arguments
 from bot.tools.person_question import ASK_PERSON
 from storage import call_history, calls, outbox, request_lists, runs, trail
 from storage.masking import mask_secrets
 from storage.models import Call, Revision, Run, Vote
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 from storage.store import Store
 from storage.transaction import Transaction
 
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
 LOOKED_AT = 50  # calls of which it is judged whether the person may decide
-_VERBS = {CallStatus.PENDING: Verb.APPROVE, CallStatus.UNKNOWN: Verb.RESOLVE}
+_VERBS = {CallStatus.PENDING: CallVerb.APPROVE, CallStatus.UNKNOWN: CallVerb.RESOLVE}
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class DecidableCalls:
     """The calls that a person may decide or resolve now."""
 
     calls: tuple[tuple[Call, Run], ...]
-    unsure: int  # of how many calls Slack did not say
-    unread: bool  # whether there are more to look at
+    unknown_count: int  # of how many calls Slack did not say
+    has_more: bool  # whether there are more to look at
 
 
 @dataclass(frozen=True, slots=True)
-class Decidable:
+class DecidableCallFinder:
     """Finds the calls a person may decide, in one workspace; holds no state of its own."""
 
     store: Store
-    permissions: Permissions
+    permissions: PermissionChecker
 
-    def of(self, person: str, now: datetime) -> Say:
+    def list_decidable_calls(self, person: str, now: datetime) -> DecidableCalls:
         """Return the calls that this person may decide now: those of unknown outcome first.
 
         Pending calls they have voted on are left out; of unknown ones they may say what became of
@@ -73,26 +82,28 @@ class Decidable:
         """
         with self.store.read() as tx:
             team, most = self.permissions.team, LOOKED_AT + 1
-            unknown = request_lists.waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
-            found = [*unknown, *request_lists.waiting_calls(tx, team, now, most)]
+            unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
+            found = [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
             for call in found[:LOOKED_AT]:
-                run = runs.get(tx, call.run_id)
-                if run is not None and not _voted(tx, call, person):
+                run = runs.find_run(tx, call.run_id)
+                if run is not None and not _has_voted(tx, call, person):
                     judged.append((call, run))
         verdicts = [
-            self.permissions.verdict(_VERBS[call.status], call, run, person, at=now)
+            self.permissions.judge_action(_VERBS[call.status], call, run, person, at=now)
             for call, run in judged
         ]
         mine = [
-            each for each, verdict in zip(judged, verdicts, strict=True) if isinstance(verdict, Yes)
+            each
+            for each, verdict in zip(judged, verdicts, strict=True)
+            if isinstance(verdict, Permission)
         ]
-        return Say(tuple(mine), verdicts.count(No("lookup")), len(found) > LOOKED_AT)
+        return DecidableCalls(tuple(mine), verdicts.count(Denial("lookup")), len(found) > LOOKED_AT)
 
 
-def _voted(tx: Transaction, call: Call, person: str) -> bool:
+def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
     """Return whether the person has voted on a pending call, or a delegate has for them."""
-    votes = calls.votes(tx, call.id, call.revision)
+    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     said = {who for vote in votes for who in (vote.person, vote.for_person)}
     return call.status is CallStatus.PENDING and person in said
 
@@ -113,64 +124,70 @@ CALLS = 4  # calls shown of one request
 
 
 @dataclass(frozen=True, slots=True)
-class EntryLister:
+class ListEntryBuilder:
     """Makes the entries of lists in one workspace."""
 
     tools: Registry
     workspace: str  # its address in Slack; "" where it is not known
 
-    def call(self, tx: Transaction, call: Call, run: Run, viewer: str) -> ListedCall:
+    def build_call_entry(self, tx: Transaction, call: Call, run: Run, viewer: str) -> ListedCall:
         """Return a call as an entry of a list that `viewer` sees."""
-        waits = calls.waits(call)
+        waits = calls.is_waiting_for_people(call)
         return ListedCall(
             run=run.id,
-            effect=effect_of(self.tools, tx, call),
+            effect=describe_call_effect(self.tools, tx, call),
             status=call.status,
             requester=run.requester,
             channel=run.channel,
             deadline=call.deadline,
-            at=None if waits else call.decided_at,
-            deciders=_deciders(call, calls.votes(tx, call.id, call.revision)),
-            link=self.link(tx, run, call, viewer),
+            decided_at=None if waits else call.decided_at,
+            deciders=_list_decider_mentions(
+                call, calls.list_votes_on_revision(tx, call.id, call.revision)
+            ),
+            link=self.build_permalink(tx, run, call, viewer),
         )
 
-    def run(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
+    def build_run_entry(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
         """Return a request as an entry for its requester, with its last calls.
 
         Only calls that change something or were asked are listed.
         """
         told = [
             call
-            for call in calls.of_request(tx, run.id)
+            for call in calls.list_calls_of_request(tx, run.id)
             if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
         ]
         last = told[-CALLS:]
         return ListedRun(
             run=run.id,
-            words=first_words(tx, run, now),
-            at=run.created_at,
+            words=get_first_words(tx, run, now),
+            asked_at=run.created_at,
             status=run.status,
             calls=tuple(
                 (
                     call.status,
-                    effect_of(self.tools, tx, call),
+                    describe_call_effect(self.tools, tx, call),
                     call.tool == ASK_PERSON.name,
-                    call_history.is_declined(tx, call),
+                    call_history.was_question_declined(tx, call),
                 )
                 for call in last
             ),
-            more=len(told) - len(last),
-            link=self.link(tx, run, last[-1] if last else None, run.requester),
-            how=how_asked(run),
+            more_calls=len(told) - len(last),
+            link=self.build_permalink(tx, run, last[-1] if last else None, run.requester),
+            origin_text=describe_request_origin(run),
         )
 
-    def link(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
+    def build_permalink(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
         """Return the address of the call's card in a channel, else of the request; "" for none.
 
         Nobody can open another person's direct message: others get the card in their own.
         """
-        cards = outbox.cards(tx, call.plan_id) if call else []
-        stands = [row for row in cards if call and row.ts and call.id in outbox.body(row)["calls"]]
+        cards = outbox.list_cards_of_plan(tx, call.plan_id) if call else []
+        stands = [
+            row
+            for row in cards
+            if call and row.ts and call.id in outbox.parse_message_body(row)["calls"]
+        ]
         found = [row for row in stands if row.channel[:1] in ("C", "G")]
         if not run.channel.startswith("D") or viewer == run.requester:
             here = [row for row in stands if row.channel == run.channel]
@@ -179,30 +196,32 @@ class EntryLister:
         else:
             own = [row for row in stands if row.key.endswith(f":{viewer}")]
             places = [(row.channel, row.ts, row.thread_ts) for row in (*found, *own)]
-        return permalink(self.workspace, *places[0]) if places else ""
+        return format_permalink(self.workspace, *places[0]) if places else ""
 
 
-def first_words(tx: Transaction, run: Run, now: datetime) -> str:
+def get_first_words(tx: Transaction, run: Run, now: datetime) -> str:
     """Return the first words of a request, on one line; "" if there are none or they are unread."""
-    said = (prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now))
+    said = (
+        prompt.extract_request_text(item) for item in runs.list_user_messages_until(tx, run.id, now)
+    )
     return " ".join(mask_secrets(next((text for text in said if text.strip()), "")).split())
 
 
-def how_asked(run: Run) -> str:
+def describe_request_origin(run: Run) -> str:
     """Return how a request without words was made, as plain text; "" for one with words."""
-    return unescape(asked_without_words(run.source, run.client))
+    return unescape_mrkdwn(describe_wordless_request(run.source, run.client))
 
 
-def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Return the people whose votes decided the call, as mentions; empty if no votes did."""
     if call.status is CallStatus.REJECTED:
-        counted = [vote for vote in votes if vote.verb is Verb.REJECT]
+        counted = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     elif call.status in BY_VOTES:
-        counted = approving(votes)
+        counted = list_approving_votes(votes)
     else:
         return ()
-    proxies = stand_ins(votes)
-    return tuple(dict.fromkeys(decider_mention(vote.counts_for, proxies) for vote in counted))
+    proxies = map_delegators_to_delegates(votes)
+    return tuple(dict.fromkeys(decider_mention(vote.counted_person, proxies) for vote in counted))
 
 
 VALUE = 200  # characters of one argument
@@ -210,80 +229,84 @@ HIDDEN = "••••••••"
 
 
 @dataclass(frozen=True, slots=True)
-class RequestHistories:
+class RequestHistoryReader:
     """Full records of requests in one workspace; holds no state of its own."""
 
     store: Store
     clock: Clock
     authority: Authority
-    permissions: Permissions
+    permissions: PermissionChecker
     policy: CurrentPolicy
-    lister: EntryLister
+    lister: ListEntryBuilder
 
-    def of(self, person: str, reference: str) -> RequestHistory | None:
+    def find_history(self, person: str, reference: str) -> RequestHistory | None:
         """Return the record of the request with this link, its id, or the id of one of its calls.
 
         None if this person may not read it or it does not exist. The reading is recorded in the
         audit. Raises LookupFailedError.
         """
-        place, team = place_of(reference), self.authority.team
+        place, team = parse_permalink(reference), self.authority.team
         with self.store.read() as tx:
             run = (
-                request_lists.at(tx, team, *place)
+                request_lists.find_request_of_message(tx, team, *place)
                 if place
-                else request_lists.request_by_id(tx, team, reference)
+                else request_lists.find_request_by_id_or_digest(tx, team, reference)
             )
-            found = calls.of_request(tx, run.id) if run else []
-            votes = [vote for call in found for vote in call_history.every_vote(tx, call.id)]
-            voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
+            found = calls.list_calls_of_request(tx, run.id) if run else []
+            votes = [
+                vote
+                for call in found
+                for vote in call_history.list_votes_on_all_revisions(tx, call.id)
+            ]
+            voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
         if run is None or not self._may_read(person, run, found, voted):
             return None
         now = self.clock.now()
         with self.store.write() as tx:
             data = {"calls": [call.id for call in found]}
-            trail.record(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
+            trail.record_event(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
         with self.store.read() as tx:
-            return self._told(tx, run, found, now, person)
+            return self._build_history(tx, run, found, now, person)
 
     def _may_read(self, person: str, run: Run, found: Sequence[Call], voted: set[str]) -> bool:
         if person in {run.requester, *voted}:
             return True
         verdicts = [
-            self.permissions.verdict(Verb.REJECT, call, run, person, at=self.clock.now())
+            self.permissions.judge_action(CallVerb.REJECT, call, run, person, at=self.clock.now())
             for call in found
             if call.status is not CallStatus.REFUSED and isinstance(load_gate(call.gate), Ask)
         ]
-        if any(isinstance(each, Yes) for each in verdicts):
+        if any(isinstance(each, Permission) for each in verdicts):
             return True
-        if self.is_reader(person):
+        if self.may_read_every_request(person):
             return True
-        if No("lookup") in verdicts:
+        if Denial("lookup") in verdicts:
             raise LookupFailedError("whether somebody may read a request could not be looked up")
         return False
 
-    def is_reader(self, person: str) -> bool:
+    def may_read_every_request(self, person: str) -> bool:
         """Return whether policy lets this person read every request; raises LookupFailedError."""
         readers = self.policy.policy.readers
-        return person in self.authority.named(readers, requester="", channel="")
+        return person in self.authority.list_named_people(readers, requester="", channel="")
 
-    def _told(
+    def _build_history(
         self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime, person: str
     ) -> RequestHistory:
         return RequestHistory(
             run=run.id,
-            words=first_words(tx, run, now),
+            words=get_first_words(tx, run, now),
             requester=run.requester,
             channel=run.channel,
-            at=run.created_at,
+            asked_at=run.created_at,
             status=run.status,
-            calls=tuple(self._past(tx, run, call) for call in found),
-            link=self.lister.link(tx, run, found[-1] if found else None, person),
-            how=how_asked(run),
+            calls=tuple(self._build_past_call(tx, run, call) for call in found),
+            link=self.lister.build_permalink(tx, run, found[-1] if found else None, person),
+            origin_text=describe_request_origin(run),
         )
 
-    def _past(self, tx: Transaction, run: Run, call: Call) -> PastCall:
+    def _build_past_call(self, tx: Transaction, run: Run, call: Call) -> PastCall:
         return PastCall(
-            effect=effect_of(self.lister.tools, tx, call),
+            effect=describe_call_effect(self.lister.tools, tx, call),
             tool=call.tool,
             status=call.status,
             digest=call.digest,
@@ -291,121 +314,130 @@ class RequestHistories:
             revisions=tuple(
                 PastRevision(
                     number=each.number,
-                    by=written_by(run, each.author),
-                    at=each.created_at,
-                    values=self._values(call, each),
+                    author=get_revision_author(run, each.author),
+                    made_at=each.created_at,
+                    values=self._build_argument_texts(call, each),
                 )
-                for each in call_history.revisions(tx, call.id)
+                for each in call_history.list_revisions(tx, call.id)
             ),
-            votes=past_votes(tx, call),
+            votes=list_past_votes(tx, call),
             deadline=call.deadline,
             decided_at=call.decided_at,
             finished_at=call.finished_at,
             note=mask_secrets(call.note),
-            agent=self._agent(tx, call),
-            declined=call_history.is_declined(tx, call),
+            agent=self._describe_proposer(tx, call),
+            declined=call_history.was_question_declined(tx, call),
         )
 
-    def _agent(self, tx: Transaction, call: Call) -> str:
+    def _describe_proposer(self, tx: Transaction, call: Call) -> str:
         """Return who proposed the call: a sub-agent by title, a server by name, or "the agent"."""
-        run = runs.get(tx, call.run_id)
-        if run and server_of(run):
-            return f"the server {server_of(run)}"
-        errands = delegated_tasks_of(self.lister.tools, tx, run) if run else ()
+        run = runs.find_run(tx, call.run_id)
+        if run and get_asking_server(run):
+            return f"the server {get_asking_server(run)}"
+        errands = list_delegated_tasks(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
 
-    def _values(self, call: Call, revision: Revision) -> dict[str, str]:
+    def _build_argument_texts(self, call: Call, revision: Revision) -> dict[str, str]:
         """Return the arguments that are set, by their labels; secrets are masked."""
         stored: dict[str, Any] = json.loads(revision.arguments)
-        tool = self.lister.tools.of(call)
+        tool = self.lister.tools.find_tool_of_call(call)
         if tool is None:  # which of them were secret went with the tool
             return dict.fromkeys(stored, HIDDEN)
         try:
             names: dict[str, str] = json.loads(call.names)
-            stored = readable_arguments(tool, revision.arguments, names)
+            stored = build_readable_arguments(tool, revision.arguments, names)
         except ValidationError:  # the tool has changed since; as they were stored, then
             pass
         fields = tool.arguments.model_fields
         labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
         return {
-            visible(labels.get(name, name)): _shown(value)
-            for name, value in tool.masked(stored).items()
+            show_hidden_characters(labels.get(name, name)): _format_value(value)
+            for name, value in tool.mask_arguments(stored).items()
             if value not in (None, "", [])
         }
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return plain(visible(" ".join(mask_secrets(text).split())), VALUE)
+    return shorten_text(show_hidden_characters(" ".join(mask_secrets(text).split())), VALUE)
 
 
-def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
+def list_past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
     """Return the votes on all revisions of a call, oldest first; secrets are masked."""
     return tuple(
         PastVote(
             person=each.person,
-            for_person=each.for_person,
+            represented_person=each.for_person,
             verb=each.verb,
             revision=each.revision,
             stage=each.stage,
-            at=each.created_at,
+            voted_at=each.created_at,
             words=mask_secrets(each.reason),
         )
-        for each in call_history.every_vote(tx, call.id)
+        for each in call_history.list_votes_on_all_revisions(tx, call.id)
     )
 
 
-def written_by(run: Run, author: str) -> str:
+def get_revision_author(run: Run, author: str) -> str:
     """Return who wrote a revision: an editor, the requester of a form, or "" for the agent."""
     return {calls.AGENT: "", calls.FORM: run.requester}.get(author, author)
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class RequestOverview:
     """Lists requests and decisions for the people of one workspace; holds no state of its own."""
 
     store: Store
     clock: Clock
     team: str
-    decidable: Decidable
-    lister: EntryLister
-    lives: RequestHistories
+    decidable: DecidableCallFinder
+    lister: ListEntryBuilder
+    histories: RequestHistoryReader
 
-    def waiting(self, person: str) -> CommandAnswer:
+    def render_waiting_calls(self, person: str) -> CommandAnswer:
         """Return what this person may decide now, the first deadline first."""
         now = self.clock.now()
-        say = self.decidable.of(person, now)
-        questions = len(waiting_for(self.store, self.lives.authority, person, now))
+        say = self.decidable.list_decidable_calls(person, now)
+        questions = len(
+            list_questions_for_person(self.store, self.histories.authority, person, now)
+        )
         with self.store.read() as tx:
-            found = [self.lister.call(tx, *each, person) for each in say.calls[: request_list.MOST]]
+            found = [
+                self.lister.build_call_entry(tx, *each, person)
+                for each in say.calls[: request_list.MOST]
+            ]
         more = len(say.calls) - len(found)
-        return request_list.draw_waiting(
-            found, more=more, unsure=say.unsure, unread=say.unread, questions=questions
+        return request_list.render_waiting_call_list(
+            found, more=more, unsure=say.unknown_count, unread=say.has_more, questions=questions
         )
 
-    def requests(self, person: str) -> CommandAnswer:
+    def render_own_requests(self, person: str) -> CommandAnswer:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
-            late = request_lists.recent_requests(tx, self.team, person, request_list.MOST + 1)
+            late = request_lists.list_recent_requests(tx, self.team, person, request_list.MOST + 1)
             now = self.clock.now()
-            found = [self.lister.run(tx, run, now) for run in late[: request_list.MOST]]
-        return request_list.draw_requests(found, more=len(late) > request_list.MOST)
+            found = [self.lister.build_run_entry(tx, run, now) for run in late[: request_list.MOST]]
+        return request_list.render_request_list(found, more=len(late) > request_list.MOST)
 
-    def history(self, person: str, days: int) -> CommandAnswer:
+    def render_decisions(self, person: str, days: int) -> CommandAnswer:
         """Return the decisions this person made in so many days, and those on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
-            late = request_lists.decided_calls(tx, self.team, person, since, request_list.MOST + 1)
-            pairs = [(call, runs.get(tx, call.run_id)) for call in late[: request_list.MOST]]
+            late = request_lists.list_decided_calls(
+                tx, self.team, person, since, request_list.MOST + 1
+            )
+            pairs = [(call, runs.find_run(tx, call.run_id)) for call in late[: request_list.MOST]]
             found = [
-                self.lister.call(tx, call, run, person) for call, run in pairs if run is not None
+                self.lister.build_call_entry(tx, call, run, person)
+                for call, run in pairs
+                if run is not None
             ]
-        return request_list.draw_decisions(found, days, more=len(late) > request_list.MOST)
+        return request_list.render_decision_list(found, days, more=len(late) > request_list.MOST)
 
-    def show(self, person: str, reference: str) -> CommandAnswer | None:
+    def render_request_history(self, person: str, reference: str) -> CommandAnswer | None:
         """Return a request's full record, by its link or an id of it or of one of its calls.
 
         None where there is none that this person may read. Raises LookupFailedError.
         """
-        life = self.lives.of(person, reference)
-        return request_list.draw_request_history(life) if life else None
+        life = self.histories.find_history(person, reference)
+        return request_list.render_request_history(life) if life else None

@@ -59,7 +59,7 @@ class Action(StrEnum):
 MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
 
 
-class Dialog(StrEnum):
+class DialogId(StrEnum):
     """The callback id of a dialog."""
 
     REVIEW = "review_call"
@@ -72,14 +72,14 @@ class Dialog(StrEnum):
     DELEGATE = "delegate"
 
 
-class Shortcut(StrEnum):
+class ShortcutId(StrEnum):
     """The callback id of a shortcut, as declared in the app manifest."""
 
     ASK = "ask_with_a_form"  # from anywhere
     ASK_ABOUT = "ask_about_a_message"  # in the menu of a message
 
 
-class Block(StrEnum):
+class BlockKind(StrEnum):
     """The kind of a block in a message, with which the block's id begins."""
 
     PART = "part"  # "Part 1 of 2"
@@ -118,7 +118,7 @@ class Block(StrEnum):
     HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 
 
-class Field(StrEnum):
+class InputBlockId(StrEnum):
     """The block id of an input in a dialog; the edit form adds one for each argument."""
 
     NOTE = "note"
@@ -134,7 +134,7 @@ class Field(StrEnum):
 ARGUMENT = "f:"  # what the block id of an argument's input begins with
 
 
-class Entry(StrEnum):
+class InputElementId(StrEnum):
     """The action id of the element inside a dialog's input."""
 
     TEXT = "text"

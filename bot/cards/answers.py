@@ -7,33 +7,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cards.action_names import Action, Block
+from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
-    actions,
+    actions_block,
     button,
-    context,
-    frame_markdown,
-    line,
+    context_block,
     mrkdwn,
     plain_text,
-    rich,
-    section,
-    words,
+    quote_markdown,
+    rich_text_block,
+    rich_text_line,
+    section_block,
+    text_leaf,
 )
-from bot.cards.button_codec import Rating, RunTarget, block_id, encode
-from bot.cards.sentence_words import cite
+from bot.cards.button_codec import AnswerRating, RunTarget, build_block_id, encode_button_value
+from bot.cards.sentence_words import sanitise_for_mrkdwn
 from bot.cards.slack_text import (
-    escape,
-    isolate_leftward_runs,
-    mention,
-    plain,
-    slack_length,
+    count_slack_characters,
+    escape_mrkdwn,
+    isolate_right_to_left_runs,
+    shorten_text,
+    show_hidden_characters,
     spell_number,
-    unescape,
-    visible,
+    unescape_mrkdwn,
+    user_mention,
 )
-from bot.cards.views import strip_invisible
+from bot.cards.views import strip_invisible_characters
 from storage.masking import mask_secrets
 from storage.states import CallStatus
 
@@ -54,34 +54,42 @@ class AnswerFooter:
     note: str = ""  # why they are not whole
     ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
 
-    def blocks(self, run_id: str, *, last: bool) -> list[Json]:
+    def render_blocks(self, run_id: str, *, last: bool) -> list[Json]:
         """Build the footer; `last`: this is the request's last answer, so add feedback buttons."""
         found: list[Json] = []
         if self.note:
-            found.append(context(block_id(Block.CUT, run_id), [plain_text(f"✂️ {self.note}")]))
+            found.append(
+                context_block(build_block_id(BlockKind.CUT, run_id), [plain_text(f"✂️ {self.note}")])
+            )
         if self.record and self.loud:
-            says = [words(f"{OTHERWISE} {self.record}", bold=True)]
-            found.append(rich(block_id(Block.RECORD, run_id), [line(*says)]))
+            says = [text_leaf(f"{OTHERWISE} {self.record}", bold=True)]
+            found.append(
+                rich_text_block(build_block_id(BlockKind.RECORD, run_id), [rich_text_line(*says)])
+            )
         elif self.record:
-            found.append(context(block_id(Block.RECORD, run_id), [plain_text(self.record)]))
-        return [*found, feedback(run_id)] if last else found
+            found.append(
+                context_block(build_block_id(BlockKind.RECORD, run_id), [plain_text(self.record)])
+            )
+        return [*found, render_feedback_buttons(run_id)] if last else found
 
 
 NOTHING_BELOW = AnswerFooter()
 
 
-def answer_blocks(
+def render_answer_part(
     text: str, run_id: str, last: bool, record: str = "", below: AnswerFooter = NOTHING_BELOW
 ) -> list[Json]:
-    """Build one part of a model's answer (see `block_kit.parts_of`): framed text, then its footer.
+    """Build one part of a model's answer: framed text, then its footer.
+
+    Parts come from `block_kit.split_into_message_parts`.
 
     `record`: short for `below=AnswerFooter(record)`. With `below.ours` the text is a sentence of
     the bot's own and is drawn without a frame.
     """
     under = AnswerFooter(record) if record else below
-    frame = [{"type": "markdown", "text": frame_markdown(text)}]
-    above = (notice_blocks(text) if under.ours else frame) if text.strip() else []
-    return [*above, *under.blocks(run_id, last=last)]
+    frame = [{"type": "markdown", "text": quote_markdown(text)}]
+    above = (render_notice(text) if under.ours else frame) if text.strip() else []
+    return [*above, *under.render_blocks(run_id, last=last)]
 
 
 _MIDWAY = "failed after it had begun, so part of it may have happened"
@@ -139,13 +147,13 @@ class CallOutcome:
 
     status: CallStatus
     effect: str  # its sentence; not needed of one that was told
-    told: bool = False  # a line of its own in the thread says so already
-    midway: bool = False  # it failed once it had begun
+    was_reported: bool = False  # a line of its own in the thread says so already
+    failed_midway: bool = False  # it failed once it had begun
 
     @property
-    def not_done(self) -> bool:
+    def is_not_done(self) -> bool:
         """Whether it is certain that nothing of the call happened."""
-        return self.status in NOT_DONE and not self.midway
+        return self.status in NOT_DONE and not self.failed_midway
 
     @property
     def is_done(self) -> bool:
@@ -153,12 +161,12 @@ class CallOutcome:
         return self.status is CallStatus.SUCCEEDED
 
     @property
-    def word(self) -> str:
+    def status_words(self) -> str:
         """The words for the state of the call, such as "done" or "not run"."""
-        return _MIDWAY if self.midway else _ENDED[self.status]
+        return _MIDWAY if self.failed_midway else _ENDED[self.status]
 
 
-def record_line(ended: Sequence[CallOutcome]) -> str:
+def build_record_line(ended: Sequence[CallOutcome]) -> str:
     """Return one line of plain text that says what became of these calls.
 
     "On record: one done; not run: Cancel order 1043." Calls that a line in the thread has reported
@@ -168,27 +176,28 @@ def record_line(ended: Sequence[CallOutcome]) -> str:
         return "On record: nothing was changed."
     by_word: dict[str, list[CallOutcome]] = {word: [] for word in _ORDER}
     for each in ended:
-        by_word[each.word].append(each)
-    nothing = ["nothing was done"] if all(each.not_done for each in ended) else []
-    if len(ended) == 1 and (ended[0].told or ended[0].status is CallStatus.REFUSED):
-        return f"On record: {'; '.join([*nothing, ended[0].word])}."
+        by_word[each.status_words].append(each)
+    nothing = ["nothing was done"] if all(each.is_not_done for each in ended) else []
+    if len(ended) == 1 and (ended[0].was_reported or ended[0].status is CallStatus.REFUSED):
+        return f"On record: {'; '.join([*nothing, ended[0].status_words])}."
     told, anew = [], []
     for word, found in by_word.items():
-        effects = [_brief(each.effect) for each in found if not each.told]
+        effects = [_shorten_effect(each.effect) for each in found if not each.was_reported]
         if count := len(found) - len(effects):
             told.append(f"{spell_number(count)} {_SHORT.get(word, word)}")
         if effects:
-            anew.append(f"{word}: {_counted(effects)}")
+            anew.append(f"{word}: {_join_first_effects(effects)}")
     return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
 
 
-def _brief(effect: str) -> str:
-    return plain(
-        isolate_leftward_runs(visible(" ".join(mask_secrets(effect).split()))), MOST_OF_EFFECT
+def _shorten_effect(effect: str) -> str:
+    return shorten_text(
+        isolate_right_to_left_runs(show_hidden_characters(" ".join(mask_secrets(effect).split()))),
+        MOST_OF_EFFECT,
     )
 
 
-def _counted(effects: Sequence[str]) -> str:
+def _join_first_effects(effects: Sequence[str]) -> str:
     more = len(effects) - MOST_EFFECTS
     return ", ".join(effects[:MOST_EFFECTS]) + (f" and {more} more" if more > 0 else "")
 
@@ -199,28 +208,28 @@ _CUT = {
 }
 
 
-def says_something(text: str) -> bool:
+def has_visible_text(text: str) -> bool:
     """Return whether a model's text contains anything that a person can see."""
-    return bool(strip_invisible(text).strip())
+    return bool(strip_invisible_characters(text).strip())
 
 
-def shortcoming(text: str, cut: str = "") -> str:
+def incomplete_answer_sentence(text: str, cut: str = "") -> str:
     """Return a sentence about an answer that is empty or was cut off; "" for a complete one.
 
     `cut`: see `bot.agent.turn.Reply`.
     """
     why = _CUT.get(cut, "the model stopped early") if cut else ""
-    if not says_something(text):
+    if not has_visible_text(text):
         return f"The model gave no answer{f': {why}' if why else ''}."
     return f"The answer is cut off here: {why}." if why else ""
 
 
-def feedback(run_id: str) -> Json:
+def render_feedback_buttons(run_id: str) -> Json:
     """Build the thumbs-up and thumbs-down buttons for a run's answer."""
-    good, bad = (encode(Rating(run_id, good=each)) for each in (True, False))
+    good, bad = (encode_button_value(AnswerRating(run_id, good=each)) for each in (True, False))
     return {
         "type": "context_actions",
-        "block_id": block_id(Block.FEEDBACK, run_id),
+        "block_id": build_block_id(BlockKind.FEEDBACK, run_id),
         "elements": [
             {
                 "type": "feedback_buttons",
@@ -245,7 +254,7 @@ _LEAVES = {
 }
 
 
-def notice_blocks(sentence: str) -> list[Json]:
+def render_notice(sentence: str) -> list[Json]:
     """Build a block of one of the bot's mrkdwn sentences; its mentions, times and links work.
 
     All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
@@ -255,7 +264,7 @@ def notice_blocks(sentence: str) -> list[Json]:
     end = 0
     for match in _TOKEN.finditer(sentence):
         if before := sentence[end : match.start()]:
-            leaves.append(words(unescape(before)))
+            leaves.append(text_leaf(unescape_mrkdwn(before)))
         found: Json = {
             name: value for name, value in match.groupdict().items() if value is not None
         }
@@ -265,16 +274,16 @@ def notice_blocks(sentence: str) -> list[Json]:
         leaves.append(
             {
                 "type": kind,
-                **{name: unescape(v) if name == "url" else v for name, v in found.items()},
+                **{name: unescape_mrkdwn(v) if name == "url" else v for name, v in found.items()},
             }
         )
         end = match.end()
     if rest := sentence[end:]:
-        leaves.append(words(unescape(rest)))
-    return [rich("n", [line(*leaves)])]
+        leaves.append(text_leaf(unescape_mrkdwn(rest)))
+    return [rich_text_block("n", [rich_text_line(*leaves)])]
 
 
-def table_blocks(body: Mapping[str, Any]) -> list[Json]:
+def render_result_table(body: Mapping[str, Any]) -> list[Json]:
     """Build a title line and a table of the first rows that a tool found.
 
     The line says how many rows there are and whether a file has all of them. `body`: see
@@ -291,42 +300,45 @@ def table_blocks(body: Mapping[str, Any]) -> list[Json]:
         parts.append(f"{columns} of {body['width']} columns")
     if body["file"]:
         parts.append("all of it in the file below")
-    heading = [words(visible(body["title"]), bold=True), words(" · " + ", ".join(parts))]
-    cells = [[_raw(text) for text in row] for row in (body["columns"], *body["rows"])]
+    heading = [
+        text_leaf(show_hidden_characters(body["title"]), bold=True),
+        text_leaf(" · " + ", ".join(parts)),
+    ]
+    cells = [[_build_table_cell(text) for text in row] for row in (body["columns"], *body["rows"])]
     table = {
         "type": "table",
         "block_id": "t",
         "rows": cells,
         "column_settings": [{"is_wrapped": True}] * columns,
     }
-    return [rich("h", [line(*heading)]), table]
+    return [rich_text_block("h", [rich_text_line(*heading)]), table]
 
 
-def table_room(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+def count_rows_that_fit(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Return how many of the rows fit into one Slack table with these columns."""
     used = 0
     for number, row in enumerate((columns, *rows)):
-        used += sum(slack_length(_cell(text)) for text in row)
+        used += sum(count_slack_characters(_shorten_cell_text(text)) for text in row)
         if used > TABLE:
             return max(number - 1, 0)
     return len(rows)
 
 
-def fits_cell(text: str) -> bool:
+def is_short_enough_for_cell(text: str) -> bool:
     """Return whether one cell of a table shows this text in full."""
-    return len(visible(text)) <= CELL
+    return len(show_hidden_characters(text)) <= CELL
 
 
-def _cell(text: str) -> str:
-    whole = visible(text) or "(empty)"
-    return whole if fits_cell(text) else whole[: CELL - 1] + "…"
+def _shorten_cell_text(text: str) -> str:
+    whole = show_hidden_characters(text) or "(empty)"
+    return whole if is_short_enough_for_cell(text) else whole[: CELL - 1] + "…"
 
 
-def _raw(text: str) -> Json:
-    return {"type": "raw_text", "text": _cell(text)}
+def _build_table_cell(text: str) -> Json:
+    return {"type": "raw_text", "text": _shorten_cell_text(text)}
 
 
-def prose_blocks(text: str) -> list[Json]:
+def render_prose(text: str) -> list[Json]:
     """Build sections of the bot's own prose (the greeting, help), which is mrkdwn."""
     parts: list[str] = [""]
     for each in text.split("\n"):
@@ -334,27 +346,27 @@ def prose_blocks(text: str) -> list[Json]:
             parts.append("")
         parts[-1] += each + "\n"
     return [
-        section(f"p:{number}", mrkdwn(part.strip()))
+        section_block(f"p:{number}", mrkdwn(part.strip()))
         for number, part in enumerate(parts)
         if part.strip()
     ]
 
 
-def retry_blocks(text: str, run_id: str) -> list[Json]:
+def render_retry_message(text: str, run_id: str) -> list[Json]:
     """Build the message that says why a run cannot go on (`text`), with a Retry button."""
     retry = button(Action.RETRY, "Retry", RunTarget(run_id))
-    return [*notice_blocks(text), actions(block_id(Block.RETRY, run_id), [retry])]
+    return [*render_notice(text), actions_block(build_block_id(BlockKind.RETRY, run_id), [retry])]
 
 
-def request_edited(person: str, text: str) -> str:
+def request_edited_notice(person: str, text: str) -> str:
     """Return the mrkdwn notice that a request was edited after it was asked, with the new text."""
     return (
-        f"✏️ {mention(person)} edited the request after this was asked, which changes nothing "
-        f"here. It now reads: “{cite(text)}”"
+        f"✏️ {user_mention(person)} edited the request after this was asked, which changes nothing "
+        f"here. It now reads: “{sanitise_for_mrkdwn(text)}”"
     )
 
 
-def request_deleted() -> str:
+def request_deleted_notice() -> str:
     """Return the notice that a request is withdrawn because its message was deleted."""
     return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
 
@@ -376,7 +388,7 @@ DECIDED = (
 )
 
 
-def greeting(
+def greeting_text(
     bot_user: str, tools: Sequence[tuple[str, str]] = (), *, has_model: bool = True
 ) -> str:
     """Return the greeting for a new person, in mrkdwn: what the bot is and how to begin.
@@ -394,18 +406,20 @@ def greeting(
         DECIDED,
     ]
     if tools:
-        lines.append(f"I can, for example: {_some(tools)}. Say `help` for all of it.")
+        lines.append(
+            f"I can, for example: {_join_example_titles(tools)}. Say `help` for all of it."
+        )
     lines.append("I can be wrong, so please check what matters.")
     return "\n".join(lines)
 
 
-def _some(tools: Sequence[tuple[str, str]]) -> str:
-    names = [_name(title) for title, _ in tools[:4]]
+def _join_example_titles(tools: Sequence[tuple[str, str]]) -> str:
+    names = [_escape_title(title) for title, _ in tools[:4]]
     return ", ".join(name[:1].lower() + name[1:] for name in names)
 
 
-def _name(title: str) -> str:
-    return escape(visible(" ".join(title.split())))
+def _escape_title(title: str) -> str:
+    return escape_mrkdwn(show_hidden_characters(" ".join(title.split())))
 
 
 def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:
@@ -420,7 +434,7 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
         else f"Ask with a form: {FORM}."
     ]
     for effect, heading in _EFFECTS.items():
-        if titles := [_name(title) for title, does in tools if does == effect]:
+        if titles := [_escape_title(title) for title, does in tools if does == effect]:
             lines += ["", heading, *(f"• {title}" for title in titles)]
     end = (
         "Say `cancel` in our thread to stop a request. People decide by the buttons only: a “yes” "

@@ -15,16 +15,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.cards.action_names import MENU, Action
-from bot.cards.button_codec import Click, Target, encode
+from bot.cards.button_codec import Click, Target, encode_button_value
 from bot.cards.slack_text import (
     DATE_FORMAT,
     PERSON,
-    in_utc,
-    isolate_leftward,
-    neutral_markdown,
-    slack_length,
+    count_slack_characters,
+    format_in_utc,
+    isolate_right_to_left_text,
+    replace_notifying_mentions,
+    show_hidden_characters,
     split_markdown,
-    visible,
 )
 
 # The frame around a model's Markdown: each line is quoted, each link shows its host. Pure.
@@ -53,13 +53,14 @@ _TURNING |= {at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0
 _OPEN = re.compile(r"[\[<][^\n]*\Z")
 
 
-def frame_markdown(text: str) -> str:
+def quote_markdown(text: str) -> str:
     """Return a model's Markdown as a quotation in which each link shows its host; "" for no text.
 
     Nothing in the frame notifies anybody.
     """
     lines = re.split(
-        r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]", show_link_targets(neutral_markdown(text))
+        r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]",
+        show_link_targets(replace_notifying_mentions(text)),
     )
     last = len(lines) - 1
     return "\n".join(
@@ -75,10 +76,10 @@ def show_link_targets(text: str) -> str:
     A link without a web or mail host, and a bare address whose host is disguised, become plain
     text.
     """
-    return _LINK.sub(_shown, text.translate(_TURNING))
+    return _LINK.sub(_replace_link, text.translate(_TURNING))
 
 
-def _shown(match: re.Match[str]) -> str:
+def _replace_link(match: re.Match[str]) -> str:
     if match["bare"] is not None:
         at = match["at"]
         honest = at.isascii() and len(at) <= _LONGEST_HOST and not re.search(r"[@\\%]", at)
@@ -87,7 +88,7 @@ def _shown(match: re.Match[str]) -> str:
     url = match["url"] or match["slack"]
     if label is None or url is None:
         return "] "  # a bracket, and then a space: so it is no link
-    label, host = show_link_targets(label), _host(url)
+    label, host = show_link_targets(label), _find_link_host(url)
     if not host:
         return f"[{label}] ({_SCHEME_END.sub(': //', url, count=1)})"
     bare, seen = _SCHEME.sub("", url).rstrip("/"), _SCHEME.sub("", label.strip()).rstrip("/")
@@ -97,7 +98,7 @@ def _shown(match: re.Match[str]) -> str:
     return gap + (link if says_so or not label.strip() else f"{label} ({link})")
 
 
-def _host(url: str) -> str:
+def _find_link_host(url: str) -> str:
     """Return the host or the mail address that a link leads to; "" if it has neither.
 
     A host in other letters than ASCII is returned in its IDNA form, so that it looks like no other.
@@ -116,28 +117,28 @@ def _host(url: str) -> str:
     return plain if re.fullmatch(r"[\w.@+:-]{1,255}", plain) else ""
 
 
-def parts_of(text: str, limit: int = PART) -> list[str]:
+def split_into_message_parts(text: str, limit: int = PART) -> list[str]:
     """Split a model's Markdown into parts that each fit into one Slack message once framed."""
     found: list[str] = []
     for part in split_markdown(text, limit):
-        whole = limit <= LEAST or slack_length(frame_markdown(part)) <= PART
-        found += [part] if whole else parts_of(part, limit // 2)
+        whole = limit <= LEAST or count_slack_characters(quote_markdown(part)) <= PART
+        found += [part] if whole else split_into_message_parts(part, limit // 2)
     return found
 
 
-def settled_part(text: str) -> str:
+def cut_before_unfinished_link(text: str) -> str:
     """Return the part of a growing text that can be framed: all before an unfinished link."""
     found = _OPEN.search(text)
     while found:
         rest = text[found.start() :]
-        if len(rest) <= HELD_BACK and not _is_whole(rest):
+        if len(rest) <= HELD_BACK and not _is_settled_link(rest):
             return text[: found.start()]
         found = _OPEN.search(text, found.start() + 1)
     growing = _GROWING.search(text)
     return text[: growing.start("rest")] if growing and len(growing[0]) <= HELD_BACK else text
 
 
-def _is_whole(rest: str) -> bool:
+def _is_settled_link(rest: str) -> bool:
     """Return whether text that begins with a bracket stays a link, or no link, whatever follows."""
     if rest.startswith("<"):
         return ">" in rest
@@ -148,9 +149,9 @@ def _is_whole(rest: str) -> bool:
     return re.match(rf"\[{_LABEL}\](?![(\[:]|\Z)", rest) is not None
 
 
-def quoted_line(text: str) -> str:
+def quote_on_one_line(text: str) -> str:
     """Return a model's words for a notification: literal, on one line, in quotation marks."""
-    return f"“{isolate_leftward(' '.join(visible(text).split()))}”"
+    return f"“{isolate_right_to_left_text(' '.join(show_hidden_characters(text).split()))}”"
 
 
 Json = dict[str, Any]
@@ -166,37 +167,37 @@ def mrkdwn(text: str) -> Json:
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
-def header(block_id: str, text: str) -> Json:
+def header_block(block_id: str, text: str) -> Json:
     """Return a header block: big, bold text of at most 150 characters."""
     return {"type": "header", "block_id": block_id, "text": plain_text(text)}
 
 
-def section(block_id: str, text: Json) -> Json:
+def section_block(block_id: str, text: Json) -> Json:
     """Return a section block of one text object, never folded away behind "see more"."""
     return {"type": "section", "block_id": block_id, "text": text, "expand": True}
 
 
-def columns(block_id: str, cells: Sequence[Json]) -> Json:
+def two_column_section(block_id: str, cells: Sequence[Json]) -> Json:
     """Return a section block of at most ten text objects in two columns, read left to right."""
     return {"type": "section", "block_id": block_id, "fields": list(cells)[:10]}
 
 
-def context(block_id: str, elements: Sequence[Json]) -> Json:
+def context_block(block_id: str, elements: Sequence[Json]) -> Json:
     """Return a context block (small print) of at most ten text objects."""
     return {"type": "context", "block_id": block_id, "elements": list(elements)[:10]}
 
 
-def actions(block_id: str, elements: Sequence[Json]) -> Json:
+def actions_block(block_id: str, elements: Sequence[Json]) -> Json:
     """Return an actions block: a row of buttons and menus."""
     return {"type": "actions", "block_id": block_id, "elements": list(elements)}
 
 
-def divider(block_id: str) -> Json:
+def divider_block(block_id: str) -> Json:
     """Return a divider block: a horizontal line."""
     return {"type": "divider", "block_id": block_id}
 
 
-def rich(block_id: str, elements: Sequence[Json]) -> Json:
+def rich_text_block(block_id: str, elements: Sequence[Json]) -> Json:
     """Return a rich_text block of sections, quotes and preformatted parts."""
     return {"type": "rich_text", "block_id": block_id, "elements": list(elements)}
 
@@ -209,7 +210,7 @@ def button(
         "type": "button",
         "action_id": action,
         "text": plain_text(label),
-        "value": encode(target),
+        "value": encode_button_value(target),
     }
     if style:
         element["style"] = style
@@ -229,13 +230,15 @@ def channel_select(action: Action, asks: str, channel: str) -> Json:
     }
 
 
-def menu(choices: Sequence[tuple[str, Click]]) -> Json:
+def overflow_menu(choices: Sequence[tuple[str, Click]]) -> Json:
     """Return an overflow menu of at most five choices, each with its label."""
-    options = [{"text": plain_text(label), "value": encode(click)} for label, click in choices]
+    options = [
+        {"text": plain_text(label), "value": encode_button_value(click)} for label, click in choices
+    ]
     return {"type": "overflow", "action_id": MENU, "options": options}
 
 
-def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
+def confirmation_dialog(title: str, text: str, yes: str, no: str = "Go back") -> Json:
     """Return the question before a click is sent (limits: 100, 300, 30, 30 characters)."""
     return {
         "title": plain_text(title),
@@ -246,7 +249,7 @@ def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
     }
 
 
-def words(text: str, **style: bool) -> Json:
+def text_leaf(text: str, **style: bool) -> Json:
     """Return a rich-text leaf with literal text; styles are bold, italic, strike, code."""
     leaf: Json = {"type": "text", "text": text}
     if style:
@@ -254,12 +257,12 @@ def words(text: str, **style: bool) -> Json:
     return leaf
 
 
-def person(user: str) -> Json:
+def user_leaf(user: str) -> Json:
     """Return a rich-text leaf that mentions a person; "someone" if `user` is no user id."""
-    return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else words("someone")
+    return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else text_leaf("someone")
 
 
-def name_people(text: str, **style: bool) -> list[Json]:
+def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     """Return a text as rich-text leaves in which mentions name people; all else is literal.
 
     Use it only where a mention notifies nobody, as on the Home tab.
@@ -268,46 +271,46 @@ def name_people(text: str, **style: bool) -> list[Json]:
     # every second part stands between the marks of a mention
     for number, part in enumerate(re.split(rf"<@({PERSON.pattern})>", text)):
         if part:
-            found.append(person(part) if number % 2 else words(part, **style))
+            found.append(user_leaf(part) if number % 2 else text_leaf(part, **style))
     return found
 
 
-def moment(at: datetime) -> Json:
+def time_leaf(at: datetime) -> Json:
     """Return a rich-text leaf with a time, shown in the reader's own time zone."""
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
         "format": DATE_FORMAT,
-        "fallback": in_utc(at),
+        "fallback": format_in_utc(at),
     }
 
 
-def link(url: str, text: str) -> Json:
+def link_leaf(url: str, text: str) -> Json:
     """Return a rich-text leaf that is a link."""
     return {"type": "link", "url": url, "text": text}
 
 
-def line(*leaves: Json) -> Json:
+def rich_text_line(*leaves: Json) -> Json:
     """Return a rich-text section: one line of leaves."""
     return {"type": "rich_text_section", "elements": list(leaves)}
 
 
-def bullets(lines: Sequence[Json]) -> Json:
+def rich_text_list(lines: Sequence[Json]) -> Json:
     """Return rich-text lines as a bulleted list."""
     return {"type": "rich_text_list", "style": "bullet", "elements": list(lines)}
 
 
-def preformatted(text: str) -> Json:
+def rich_text_preformatted(text: str) -> Json:
     """Return text in a frame, line ends kept, so that it cannot look like a part of the card."""
-    return {"type": "rich_text_preformatted", "elements": [words(text)]}
+    return {"type": "rich_text_preformatted", "elements": [text_leaf(text)]}
 
 
-def quote(text: str, *before: Json) -> Json:
+def rich_text_quote(text: str, *before: Json) -> Json:
     """Return somebody's words as a quotation, marked by a bar; the leaves `before` come first."""
-    return {"type": "rich_text_quote", "elements": [*before, words(text)]}
+    return {"type": "rich_text_quote", "elements": [*before, text_leaf(text)]}
 
 
-def weight(thing: Any) -> int:
+def count_text_characters(thing: Any) -> int:
     """Return the characters of text, counted as Slack does, in a block, an element or a list."""
     total = 0
     if isinstance(thing, dict):
@@ -315,12 +318,12 @@ def weight(thing: Any) -> int:
             if isinstance(value, str):
                 if key in ("text", "fallback"):
                     is_ours = thing.get("type") == "mrkdwn"
-                    total += len(value) if is_ours else slack_length(value)
+                    total += len(value) if is_ours else count_slack_characters(value)
             elif isinstance(value, dict | list):
-                total += weight(value)
+                total += count_text_characters(value)
     elif isinstance(thing, list):
         for each in thing:
-            total += weight(each)
+            total += count_text_characters(each)
     return total
 
 
@@ -333,10 +336,10 @@ def pack_rich_text(elements: Iterable[Json], limit: int, name: Callable[[int], s
     current: list[Json] = []
     used = 0
     for element in elements:
-        size = weight(element)
+        size = count_text_characters(element)
         if current and used + size > limit:
-            blocks.append(rich(name(len(blocks)), current))
+            blocks.append(rich_text_block(name(len(blocks)), current))
             current, used = [], 0
         current.append(element)
         used += size
-    return [*blocks, rich(name(len(blocks)), current)] if current else blocks
+    return [*blocks, rich_text_block(name(len(blocks)), current)] if current else blocks

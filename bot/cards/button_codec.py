@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from bot.cards.action_names import MENU, Action, Block, Dialog
+from bot.cards.action_names import MENU, Action, BlockKind, DialogId
 
 # The targets of buttons and dialogs. Pure; a payload only claims them, so they are looked up.
 
@@ -44,7 +44,7 @@ class RunTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Rating:
+class AnswerRating:
     """One person's opinion, good or bad, of the answer to a request."""
 
     run: str
@@ -52,7 +52,7 @@ class Rating:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class FormContext:
     """The channel that a form is filled in for, and the message that the request is about."""
 
     channel: str = ""  # "": a direct message with who asks
@@ -74,8 +74,8 @@ class FormTarget:
 
     kind: FormKind
     name: str
-    setting: Setting = Setting()
-    again: str = ""  # the call with whose values it begins; "" for none
+    form_context: FormContext = FormContext()
+    repeated_call_id: str = ""  # the call with whose values it begins; "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ Target = (
     CallTarget
     | CardTarget
     | RunTarget
-    | Rating
-    | Setting
+    | AnswerRating
+    | FormContext
     | FormTarget
     | DelegationTarget
     | HomeTarget
@@ -135,7 +135,7 @@ class Click:
 class DialogSubject:
     """A dialog and its target."""
 
-    dialog: Dialog
+    dialog: DialogId
     target: Target
 
 
@@ -144,7 +144,7 @@ class MalformedValue:
     """An id or a value that the bot never issued."""
 
     why: str  # for the log
-    name: Action | Dialog | None = None  # what it claims to be; None for none of ours
+    name: Action | DialogId | None = None  # what it claims to be; None for none of ours
 
 
 OPENS_DIALOG = frozenset(
@@ -189,8 +189,8 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.REJECT_ALL: CardTarget,
     Action.CANCEL_RUN: RunTarget,
     Action.RETRY: RunTarget,
-    Action.FEEDBACK: Rating,
-    Action.REQUEST: Setting,
+    Action.FEEDBACK: AnswerRating,
+    Action.REQUEST: FormContext,
     Action.PICK: FormTarget,
     **dict.fromkeys(LOOKS - {Action.LOOK_SHOW}, NoTarget),
     Action.LOOK_SHOW: RunTarget,
@@ -214,7 +214,7 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
         lambda plan, at, card: CardTarget(plan, int(at), int(card)),
     ),
     RunTarget: (_ID, RunTarget),
-    Setting: ("in:([A-Z0-9]{0,40})", Setting),
+    FormContext: ("in:([A-Z0-9]{0,40})", FormContext),
     FormTarget: (
         f"({'|'.join(FormKind)}):([^\n]{{1,120}})",
         lambda kind, name: FormTarget(FormKind(kind), name),
@@ -225,26 +225,29 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
         lambda part, page, channel: HomeTarget(HomePart(part), int(page), channel or ""),
     ),
     NoTarget: (_NOTHING, NoTarget),
-    Rating: (f"({_GOOD}|{_BAD}):{_ID}", lambda word, run: Rating(run, good=word == _GOOD)),
+    AnswerRating: (
+        f"({_GOOD}|{_BAD}):{_ID}",
+        lambda word, run: AnswerRating(run, good=word == _GOOD),
+    ),
 }
 
 
-def encode(about: Target | Click) -> str:
+def encode_button_value(about: Target | Click) -> str:
     """Return the value of a button with this target, or of a menu's choice (a Click)."""
     match about:
         case Click(action, target):
-            return f"{action}:{encode(target)}"
+            return f"{action}:{encode_button_value(target)}"
         case CallTarget(call, revision):
             return f"{call}:{revision}"
         case CardTarget(plan, revision, card):
             return f"{plan}:{revision}:{card}"
         case RunTarget(run):
             return run
-        case Setting(channel):
+        case FormContext(channel):
             return f"in:{channel}"
         case FormTarget(kind, name):
             return f"{kind}:{name}"
-        case Rating(run, good):
+        case AnswerRating(run, good):
             return f"{_GOOD if good else _BAD}:{run}"
         case DelegationTarget(delegation):
             return delegation
@@ -254,7 +257,7 @@ def encode(about: Target | Click) -> str:
             return _NOTHING
 
 
-def decode(action_id: str, value: str) -> Click | MalformedValue:
+def decode_click(action_id: str, value: str) -> Click | MalformedValue:
     """Return the action and target of a clicked button or chosen option, or MalformedValue."""
     name, rest, allowed = action_id, value, _BUTTONS
     if action_id == MENU:
@@ -263,115 +266,125 @@ def decode(action_id: str, value: str) -> Click | MalformedValue:
     if name not in allowed:
         return MalformedValue(f"unknown action {name[:80]!r}")
     action = Action(name)
-    target = _target(_ABOUT[action], rest)
+    target = _decode_target(_ABOUT[action], rest)
     if target is None:
         return MalformedValue(f"{action} with the odd value {rest[:80]!r}", action)
     return Click(action, target)
 
 
-def decode_action(action: Mapping[str, Any]) -> Click | MalformedValue:
+def decode_clicked_element(action: Mapping[str, Any]) -> Click | MalformedValue:
     """Return the action and target of one element of a payload's `actions`, or MalformedValue."""
-    return decode(str(action.get("action_id") or ""), value_of(action))
+    return decode_click(str(action.get("action_id") or ""), get_clicked_value(action))
 
 
-def value_of(action: Mapping[str, Any]) -> str:
+def get_clicked_value(action: Mapping[str, Any]) -> str:
     """Return the value of the clicked button or of the chosen option; "" for none.
 
     For a channel chosen on the Home tab: the value of the page that shows only that channel.
     """
     if channel := action.get("selected_conversation"):
-        shows = _target(HomeTarget, str(action.get("block_id")).partition(":")[2])
+        shows = _decode_target(HomeTarget, str(action.get("block_id")).partition(":")[2])
         at = replace(shows, page=0, channel=channel) if isinstance(shows, HomeTarget) else None
-        return encode(at) if at else ""
+        return encode_button_value(at) if at else ""
     chosen = action.get("selected_option")
     option = chosen if isinstance(chosen, Mapping) else {}
     return str(action.get("value") or option.get("value") or "")
 
 
-def _target(kind: type[Target], value: str) -> Target | None:
+def _decode_target(kind: type[Target], value: str) -> Target | None:
     form, make = _FORMS[kind]
     found = re.fullmatch(form, value)
     return make(*found.groups()) if found else None
 
 
-def encode_dialog(about: DialogSubject) -> str:
+def encode_dialog_metadata(about: DialogSubject) -> str:
     """Return the private metadata of a dialog; ValueError if the dialog cannot have this target."""
     match about:
-        case DialogSubject(Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER, CallTarget(call, revision)):
+        case DialogSubject(
+            DialogId.REVIEW | DialogId.EDIT | DialogId.ANSWER, CallTarget(call, revision)
+        ):
             return json.dumps({"call": call, "revision": revision})
-        case DialogSubject(Dialog.REJECT, CallTarget() as target):
-            return json.dumps({"target": f"{_CALL}:{encode(target)}"})
-        case DialogSubject(Dialog.REJECT, CardTarget() as target):
-            return json.dumps({"target": f"{_PLAN}:{encode(target)}"})
-        case DialogSubject(Dialog.SEND_BACK, CallTarget() as target):
-            return json.dumps({"target": encode(target)})
-        case DialogSubject(Dialog.PICK, Setting() as setting):
+        case DialogSubject(DialogId.REJECT, CallTarget() as target):
+            return json.dumps({"target": f"{_CALL}:{encode_button_value(target)}"})
+        case DialogSubject(DialogId.REJECT, CardTarget() as target):
+            return json.dumps({"target": f"{_PLAN}:{encode_button_value(target)}"})
+        case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+            return json.dumps({"target": encode_button_value(target)})
+        case DialogSubject(DialogId.PICK, FormContext() as setting):
             return json.dumps(asdict(setting), ensure_ascii=False)
-        case DialogSubject(Dialog.REQUEST, FormTarget() as target):
-            made = {"form": encode(target), "again": target.again, **asdict(target.setting)}
+        case DialogSubject(DialogId.REQUEST, FormTarget() as target):
+            made = {
+                "form": encode_button_value(target),
+                "again": target.repeated_call_id,
+                **asdict(target.form_context),
+            }
             return json.dumps(made, ensure_ascii=False)
-        case DialogSubject(Dialog.DELEGATE, NoTarget() as target):
-            return json.dumps({"target": encode(target)})
+        case DialogSubject(DialogId.DELEGATE, NoTarget() as target):
+            return json.dumps({"target": encode_button_value(target)})
     raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
 
 
-def decode_dialog(view: Mapping[str, Any]) -> DialogSubject | MalformedValue:
+def decode_dialog_subject(view: Mapping[str, Any]) -> DialogSubject | MalformedValue:
     """Return which dialog was submitted and its target, or MalformedValue."""
     name = str(view.get("callback_id") or "")
-    if name not in frozenset(Dialog):
+    if name not in frozenset(DialogId):
         return MalformedValue(f"unknown dialog {name[:80]!r}")
-    dialog, about = Dialog(name), _metadata(view)
+    dialog, about = DialogId(name), _parse_metadata(view)
     value = about.get("target")
     target: Target | None = None
     match dialog:
-        case Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER:
+        case DialogId.REVIEW | DialogId.EDIT | DialogId.ANSWER:
             revision = about.get("revision")
             if isinstance(revision, int) and not isinstance(revision, bool):
-                target = _target(CallTarget, f"{about.get('call')}:{revision}")
-        case Dialog.SEND_BACK if isinstance(value, str):
-            target = _target(CallTarget, value)
-        case Dialog.DELEGATE if isinstance(value, str):
-            target = _target(NoTarget, value)
-        case Dialog.REJECT if isinstance(value, str):
+                target = _decode_target(CallTarget, f"{about.get('call')}:{revision}")
+        case DialogId.SEND_BACK if isinstance(value, str):
+            target = _decode_target(CallTarget, value)
+        case DialogId.DELEGATE if isinstance(value, str):
+            target = _decode_target(NoTarget, value)
+        case DialogId.REJECT if isinstance(value, str):
             kind, _, rest = value.partition(":")
             kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}
-            target = _target(kinds[kind], rest) if kind in kinds else None
-        case Dialog.PICK:
-            target = _setting(about)
-        case Dialog.REQUEST:
-            target = _form(about)
+            target = _decode_target(kinds[kind], rest) if kind in kinds else None
+        case DialogId.PICK:
+            target = _decode_form_context(about)
+        case DialogId.REQUEST:
+            target = _decode_form_target(about)
     if target is not None:
         return DialogSubject(dialog, target)
     return MalformedValue(f"dialog {dialog} with odd metadata", dialog)
 
 
-def _setting(about: Mapping[str, Any]) -> Setting | None:
-    given = {each.name: about.get(each.name) for each in fields(Setting)}
+def _decode_form_context(about: Mapping[str, Any]) -> FormContext | None:
+    given = {each.name: about.get(each.name) for each in fields(FormContext)}
     found = {name: value for name, value in given.items() if isinstance(value, str)}
-    return Setting(**found) if len(found) == len(given) else None
+    return FormContext(**found) if len(found) == len(given) else None
 
 
-def _form(about: Mapping[str, Any]) -> FormTarget | None:
-    form, again, setting = about.get("form"), about.get("again"), _setting(about)
+def _decode_form_target(about: Mapping[str, Any]) -> FormTarget | None:
+    form, again, setting = about.get("form"), about.get("again"), _decode_form_context(about)
     if not isinstance(form, str) or not isinstance(again, str) or setting is None:
         return None
-    target = _target(FormTarget, form)
-    return replace(target, again=again, setting=setting) if isinstance(target, FormTarget) else None
+    target = _decode_target(FormTarget, form)
+    return (
+        replace(target, repeated_call_id=again, form_context=setting)
+        if isinstance(target, FormTarget)
+        else None
+    )
 
 
-def note_thread(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
+def add_thread_to_metadata(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
     """Return the dialog's view with the thread of its request added to the metadata."""
-    noted = {**_metadata(view), "thread": f"{channel}:{thread_ts}"}
+    noted = {**_parse_metadata(view), "thread": f"{channel}:{thread_ts}"}
     return {**view, "private_metadata": json.dumps(noted, ensure_ascii=False)}
 
 
-def thread_of(view: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the channel and thread that `note_thread` added to the view; ("", "") for none."""
-    channel, _, thread_ts = str(_metadata(view).get("thread") or "").partition(":")
+def get_thread_from_metadata(view: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the channel and thread that `add_thread_to_metadata` added; ("", "") for none."""
+    channel, _, thread_ts = str(_parse_metadata(view).get("thread") or "").partition(":")
     return channel, thread_ts
 
 
-def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         found = json.loads(view.get("private_metadata") or "{}")
     except (ValueError, RecursionError):
@@ -379,6 +392,8 @@ def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def block_id(block: Block, about: Target | str, *numbers: int) -> str:
+def build_block_id(block: BlockKind, about: Target | str, *numbers: int) -> str:
     """Return the id of a message's block: its kind, its target or name, then any `numbers`."""
-    return ":".join([block, about if isinstance(about, str) else encode(about), *map(str, numbers)])
+    return ":".join(
+        [block, about if isinstance(about, str) else encode_button_value(about), *map(str, numbers)]
+    )

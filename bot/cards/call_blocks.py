@@ -9,53 +9,53 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from bot.cards.action_names import Action, Block
+from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
-    actions,
+    actions_block,
     button,
-    columns,
-    confirm,
-    context,
-    header,
-    line,
-    menu,
-    moment,
+    confirmation_dialog,
+    context_block,
+    header_block,
     mrkdwn,
+    overflow_menu,
     pack_rich_text,
-    person,
     plain_text,
-    quote,
-    rich,
-    section,
-    words,
+    rich_text_block,
+    rich_text_line,
+    rich_text_quote,
+    section_block,
+    text_leaf,
+    time_leaf,
+    two_column_section,
+    user_leaf,
 )
-from bot.cards.button_codec import CallTarget, CardTarget, Click, RunTarget, block_id
+from bot.cards.button_codec import CallTarget, CardTarget, Click, RunTarget, build_block_id
 from bot.cards.call_pieces import (
     ALL_ROWS,
     FilledPieces,
-    compact,
-    confirmation_of,
-    effect_of,
-    finality,
-    headline,
-    shown,
+    build_approval_confirmation,
+    get_card_headline,
+    get_effect_sentence,
+    irreversibility_warning,
+    render_values_on_one_line,
+    show_hidden_or_default,
 )
 from bot.cards.notices import delegated_task_line
 from bot.cards.slack_text import (
     channel_mention,
     decider_mention,
-    escape,
+    escape_mrkdwn,
+    format_local_time,
     group_mention,
-    isolate_leftward,
-    isolate_leftward_runs,
-    mention,
-    plain,
-    unescape,
-    visible,
-    when,
+    isolate_right_to_left_runs,
+    isolate_right_to_left_text,
+    shorten_text,
+    show_hidden_characters,
+    unescape_mrkdwn,
+    user_mention,
 )
-from bot.cards.views import CallView, CardView, DelegatedTask, Progress, Value
+from bot.cards.views import ArgumentValue, CallView, CardView, DelegatedTask, VoteProgress
 from storage.states import CallStatus
 
 # A call that waits for its decision: its effect, the votes so far, the buttons.
@@ -66,39 +66,55 @@ QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 
 
-def origin_blocks(view: CardView) -> list[Json]:
+def render_request_origin(view: CardView) -> list[Json]:
     """Build what stands above the calls: the requester's words, edits, programs, sub-agents."""
     blocks: list[Json] = []
-    if view.asked:
+    if view.requester_messages:
         quoted = [
-            plain_text(f"“{plain(isolate_leftward(visible(text)), QUOTED)}”") for text in view.asked
+            plain_text(f"“{shorten_text(each, QUOTED)}”")
+            for each in map(
+                isolate_right_to_left_text, map(show_hidden_characters, view.requester_messages)
+            )
         ]
-        by = mrkdwn(f"💬 {mention(view.requester)} wrote")
-        blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *quoted]))
-    if view.reworded:
-        says = line(words("✏️ "), person(view.requester), words(EDITED_SINCE, bold=True))
-        now = [quote(plain(visible(text), QUOTED) or "(nothing)") for text in view.reworded]
-        blocks.append(rich(block_id(Block.REWORDED, view.plan_id), [says, *now]))
-    programs = dict.fromkeys(each.program for each in view.calls if each.program)
+        by = mrkdwn(f"💬 {user_mention(view.requester)} wrote")
+        blocks.append(context_block(build_block_id(BlockKind.REQUEST, view.plan_id), [by, *quoted]))
+    if view.edited_messages:
+        says = rich_text_line(
+            text_leaf("✏️ "), user_leaf(view.requester), text_leaf(EDITED_SINCE, bold=True)
+        )
+        now = [
+            rich_text_quote(shorten_text(show_hidden_characters(text), QUOTED) or "(nothing)")
+            for text in view.edited_messages
+        ]
+        blocks.append(
+            rich_text_block(build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now])
+        )
+    programs = dict.fromkeys(each.program_note for each in view.calls if each.program_note)
     for number, said in enumerate(programs):
-        blocks.append(context(block_id(Block.PROGRAM, view.plan_id, number), [plain_text(said)]))
-    return [*blocks, *delegated_task_blocks(view.plan_id, view.errands)]
+        blocks.append(
+            context_block(
+                build_block_id(BlockKind.PROGRAM, view.plan_id, number), [plain_text(said)]
+            )
+        )
+    return [*blocks, *render_delegated_tasks(view.plan_id, view.delegated_tasks)]
 
 
-def delegated_task_blocks(about: str | CallTarget, errands: Sequence[DelegatedTask]) -> list[Json]:
+def render_delegated_tasks(about: str | CallTarget, errands: Sequence[DelegatedTask]) -> list[Json]:
     """Build small print that says who asked which sub-agent for what, one block for each."""
     return [
-        context(block_id(Block.ERRANDS, about, number), [plain_text(text)])
-        for number, text in enumerate(delegated_task_lines(errands))
+        context_block(build_block_id(BlockKind.ERRANDS, about, number), [plain_text(text)])
+        for number, text in enumerate(list_delegated_task_lines(errands))
     ]
 
 
-def delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
+def list_delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
     """Return lines that say who asked which sub-agent for what.
 
     They are plain text, not mrkdwn, since others wrote the words.
     """
-    return [unescape(delegated_task_line(each.agent, each.by, each.what)) for each in errands]
+    return [
+        unescape_mrkdwn(delegated_task_line(each.agent, each.by, each.what)) for each in errands
+    ]
 
 
 CANCEL = "Cancel the request (who asked)"
@@ -108,7 +124,7 @@ ROW_LIMIT = 10  # cells of one section in two columns
 NAMED = 10  # people and groups named of whom a step lacks
 
 
-def waiting_blocks(
+def render_waiting_call(
     call: CallView,
     filled: FilledPieces,
     *,
@@ -123,49 +139,70 @@ def waiting_blocks(
     card; `alone`: the card shows no other call.
     """
     about = call.target
-    blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
-    if warned := _warnings(call):
-        blocks.append(rich(block_id(Block.WARNING, about), warned))
+    blocks = [header_block(build_block_id(BlockKind.HEADLINE, about), get_card_headline(call))]
+    if warned := _render_warnings(call):
+        blocks.append(rich_text_block(build_block_id(BlockKind.WARNING, about), warned))
     if filled.sentence or filled.reason:
         said = [*filled.sentence, *filled.reason]
-        blocks += pack_rich_text(said, RICH_LIMIT, partial(block_id, Block.AGENT_WORDS, about))
+        blocks += pack_rich_text(
+            said, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
+        )
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
-        blocks.append(columns(block_id(Block.SHORT_VALUES, about, start), cells))
-    blocks += pack_rich_text(filled.body, RICH_LIMIT, partial(block_id, Block.VALUES, about))
+        blocks.append(
+            two_column_section(build_block_id(BlockKind.SHORT_VALUES, about, start), cells)
+        )
+    blocks += pack_rich_text(
+        filled.body, RICH_LIMIT, partial(build_block_id, BlockKind.VALUES, about)
+    )
     if filled.missing:
-        blocks.append(context(block_id(Block.MISSING, about), [plain_text(f"🔎 {filled.missing}")]))
-    below = [*small, *([f"Edited by {mention(call.edited_by)}"] if call.edited_by else [])]
+        blocks.append(
+            context_block(
+                build_block_id(BlockKind.MISSING, about), [plain_text(f"🔎 {filled.missing}")]
+            )
+        )
+    below = [*small, *([f"Edited by {user_mention(call.edited_by)}"] if call.edited_by else [])]
     if below:
-        blocks.append(context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(below))]))
+        blocks.append(
+            context_block(
+                build_block_id(BlockKind.SMALL_PRINT, about), [mrkdwn("  ·  ".join(below))]
+            )
+        )
     if call.progress:
-        blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
-    row = [*_buttons(call, filled), _more(call, filled, whole, alone)]
-    return [*blocks, actions(block_id(Block.CALL_BUTTONS, about), row)]
+        blocks.append(
+            context_block(
+                build_block_id(BlockKind.PROGRESS, about),
+                [mrkdwn(_describe_vote_progress(call.progress))],
+            )
+        )
+    row = [*_render_decision_buttons(call, filled), _render_more_menu(call, filled, whole, alone)]
+    return [*blocks, actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
 
 
-def _warnings(call: CallView) -> list[Json]:
+def _render_warnings(call: CallView) -> list[Json]:
     """Return what to consider before approving, as rich text; mostly nothing."""
     found = []
-    if final := finality(call.does, call.stated):
-        found.append(line(words(f"⚠️ {final}", bold=True)))
+    if final := irreversibility_warning(call.does, call.effect_source):
+        found.append(rich_text_line(text_leaf(f"⚠️ {final}", bold=True)))
     if call.note and not call.edited_by:
-        why = plain(isolate_leftward_runs(visible(" ".join(call.note.split()))), 300)
-        found.append(line(words(f"🔁 Why this is asked: {why}")))
+        why = shorten_text(
+            isolate_right_to_left_runs(show_hidden_characters(" ".join(call.note.split()))), 300
+        )
+        found.append(rich_text_line(text_leaf(f"🔁 Why this is asked: {why}")))
     return found
 
 
-def is_warned_of(call: CallView) -> bool:
+def has_warnings(call: CallView) -> bool:
     """Return whether the call has warnings, so that its Approve button is not highlighted."""
-    return bool(_warnings(call))
+    return bool(_render_warnings(call))
 
 
-def approve_style(*calls: CallView) -> str:
+def choose_approve_button_style(*calls: CallView) -> str:
     """Return the style of a button that approves these calls: "primary" if none has warnings."""
-    return "" if any(map(is_warned_of, calls)) else "primary"
+    return "" if any(map(has_warnings, calls)) else "primary"
 
 
-def _so_far(progress: Progress) -> str:
+def _describe_vote_progress(progress: VoteProgress) -> str:
     """Return how far the votes on a call have come, in mrkdwn of ids and numbers only.
 
     "🗳️ Step 1 of 2 · ✅ @ana · 1 more approval needed"
@@ -175,70 +212,83 @@ def _so_far(progress: Progress) -> str:
     parts += [f"🚫 {decider_mention(person, progress.stand_ins)}" for person in progress.rejected]
     more = "more " if progress.approved else ""
     here = " in this step" if progress.stages > 1 else ""
-    approvals = "approval" if progress.needed == 1 else "approvals"
-    parts.append(f"{progress.needed} {more}{approvals} needed{here}{_of_whom(progress)}")
-    if progress.veto > 1:
-        left = progress.veto - len(progress.rejected)
+    approvals = "approval" if progress.approvals_needed == 1 else "approvals"
+    parts.append(
+        f"{progress.approvals_needed} {more}{approvals} "
+        f"needed{here}{_describe_missing_votes(progress)}"
+    )
+    if progress.rejections_to_end > 1:
+        left = progress.rejections_to_end - len(progress.rejected)
         more = "more " if progress.rejected else ""
         parts.append(f"{left} {more}{'rejection' if left == 1 else 'rejections'} would end it")
     return "🗳️ " + "  ·  ".join(parts)
 
 
-def _of_whom(progress: Progress) -> str:
+def _describe_missing_votes(progress: VoteProgress) -> str:
     """Return whose approvals are missing if the steps have no order: ": 1 of @hr, 1 of @legal"."""
     found = []
     for each in progress.missing:
         names = [group_mention(group) for group in each.groups]
-        names += [mention(user) for user in each.users]
+        names += [user_mention(user) for user in each.users]
         names += [f"members of {channel_mention(each.channel)}"] if each.channel else []
         names[NAMED:] = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
         found.append(f"{each.count} of {' or '.join(names) or 'others'}")
     return f": {', '.join(found)}" if found else ""
 
 
-def approved_here(call: CallView, filled: FilledPieces) -> bool:
+def has_approve_button(call: CallView, filled: FilledPieces) -> bool:
     """Return whether the card has Approve: it shows the whole call, and no reason is required."""
-    return filled.complete and not call.needs_words
+    return filled.is_complete and not call.needs_approval_reason
 
 
-def _buttons(call: CallView, filled: FilledPieces) -> list[Json]:
+def _render_decision_buttons(call: CallView, filled: FilledPieces) -> list[Json]:
     about = call.target
-    if approved_here(call, filled):
+    if has_approve_button(call, filled):
         ask = None
-        if final := finality(call.does, call.stated):
-            sure = confirmation_of(effect_of(call), final)
-            ask = confirm(sure.title, sure.text, sure.yes)
-        row = [button(Action.APPROVE, "Approve", about, style=approve_style(call), confirm=ask)]
+        if final := irreversibility_warning(call.does, call.effect_source):
+            sure = build_approval_confirmation(get_effect_sentence(call), final)
+            ask = confirmation_dialog(sure.title, sure.text, sure.yes)
+        row = [
+            button(
+                Action.APPROVE,
+                "Approve",
+                about,
+                style=choose_approve_button_style(call),
+                confirm=ask,
+            )
+        ]
     else:
-        row = [button(Action.REVIEW, "Review…", about, style=approve_style(call))]
+        row = [button(Action.REVIEW, "Review…", about, style=choose_approve_button_style(call))]
     if call.editable:
         row.append(button(Action.EDIT, "Edit", about))
-    if call.no_needs_words:
+    if call.needs_rejection_reason:
         return [*row, button(Action.REJECT, "Reject…", about, style="danger")]
     return [*row, button(Action.REJECT_NOW, "Reject", about, style="danger")]
 
 
-def _more(call: CallView, filled: FilledPieces, whole: RunTarget | None, alone: bool) -> Json:
+def _render_more_menu(
+    call: CallView, filled: FilledPieces, whole: RunTarget | None, alone: bool
+) -> Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []
-    if approved_here(call, filled):
-        remember = " or remember it" if call.offers else ""
+    if has_approve_button(call, filled):
+        remember = " or remember it" if call.grant_offers else ""
         label = f"Details, approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
-    if not call.no_needs_words:
+    if not call.needs_rejection_reason:
         choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
-    if call.has_rows:
+    if call.has_more_rows:
         choices.append((ALL_ROWS, Click(Action.ROWS, about)))
     if call.by_agent:
-        choices.append(send_back(about))
+        choices.append(build_send_back_choice(about))
     if not alone:
         choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
-    return menu(choices[:MOST_CHOICES])
+    return overflow_menu(choices[:MOST_CHOICES])
 
 
-def send_back(about: CallTarget) -> tuple[str, Click]:
+def build_send_back_choice(about: CallTarget) -> tuple[str, Click]:
     """Return the menu choice that sends the plan of this call back, to be made again."""
     return "Send the plan back…", Click(Action.SEND_BACK, about)
 
@@ -295,124 +345,146 @@ WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
-def decided_blocks(call: CallView, *, alone: bool, undecided: bool = False) -> list[Json]:
+def render_decided_call(call: CallView, *, alone: bool, undecided: bool = False) -> list[Json]:
     """Build the blocks of a decided call: its result or effect, its status and why, who took part.
 
     There are buttons only if nobody knows how the call ended. `alone`: the card shows no other
     call, and its foot says who took part. `undecided`: whether an approved call waits for decisions
     about others of its plan.
     """
-    title = _title(call)
-    elements = [line(words(title, bold=True))]
-    text = _said(call)
-    inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text and not call.quoted
+    title = _get_outcome_or_effect(call)
+    elements = [rich_text_line(text_leaf(title, bold=True))]
+    text = _format_result_or_note(call)
+    inline = (
+        bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text and not call.needs_quotation
+    )
     elements.append(
-        line(*_status(call, undecided), *([words(_glue(call)), words(text)] if inline else []))
+        rich_text_line(
+            *_render_status(call, undecided),
+            *([text_leaf(_choose_status_separator(call)), text_leaf(text)] if inline else []),
+        )
     )
     if text and not inline:
-        elements.append(quote(text))
-    elements += [_remark(*each) for each in call.remarks[:MOST_REMARKS]]
-    if values := [each for each in call.values if _says_more(each, title)]:
-        elements.append(line(*compact(values)))
-    blocks = [rich(block_id(Block.OUTCOME, call.target), elements)]
-    if (small := _small(call)) and not alone:
+        elements.append(rich_text_quote(text))
+    elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
+    if values := [each for each in call.values if _should_list_value(each, title)]:
+        elements.append(rich_text_line(*render_values_on_one_line(values)))
+    blocks = [rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
+    if (small := _list_small_print_parts(call)) and not alone:
         joined = mrkdwn("  ·  ".join(small))
-        blocks.append(context(block_id(Block.SMALL_PRINT, call.target), [joined]))
-    if asks(call):
-        blocks.append(actions(block_id(Block.RESOLUTIONS, call.target), _resolutions(call)))
+        blocks.append(context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined]))
+    if is_outcome_still_asked(call):
+        blocks.append(
+            actions_block(
+                build_block_id(BlockKind.RESOLUTIONS, call.target), _render_resolution_buttons(call)
+            )
+        )
     return blocks
 
 
-def _title(call: CallView) -> str:
+def _get_outcome_or_effect(call: CallView) -> str:
     """Return what a call did, in its tool's words, or else what it would do."""
     came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
-    return plain(shown(came_to, effect_of(call)), EFFECT_LIMIT)
+    return shorten_text(show_hidden_or_default(came_to, get_effect_sentence(call)), EFFECT_LIMIT)
 
 
-def _says_more(value: Value, title: str) -> bool:
+def _should_list_value(value: ArgumentValue, title: str) -> bool:
     """Return whether to list the argument: it was edited, or is set and no word of the title yet.
 
     The 4 of "Deploy 2.8.4" is no word of its own.
     """
-    if value.before is not None or not value.says_something:
-        return value.says_something
+    if value.previous_text is not None or not value.is_or_was_set:
+        return value.is_or_was_set
     return re.search(rf"(?<![\w.,:/-]){re.escape(value.text)}(?![.,:/-]?\w)", title) is None
 
 
-def _remark(who: str, said: str) -> Json:
-    return quote(f": {plain(shown(said, '(blank)'), REMARK_LIMIT)}", person(who))
+def _render_remark(who: str, said: str) -> Json:
+    return rich_text_quote(
+        f": {shorten_text(show_hidden_or_default(said, '(blank)'), REMARK_LIMIT)}", user_leaf(who)
+    )
 
 
-def asks(call: CallView) -> bool:
+def is_outcome_still_asked(call: CallView) -> bool:
     """Return whether people are still asked how the call ended: nobody knows, and time is left."""
     return call.status is S.UNKNOWN and call.deadline is not None
 
 
-def _status(call: CallView, undecided: bool) -> list[Json]:
+def _render_status(call: CallView, undecided: bool) -> list[Json]:
     """Return the line "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
     icon, is_now = ICONS[call.status], WORDS[call.status]
-    if call.handed_on:
+    if call.was_handed_over:
         icon, is_now = HANDED_ICON, HANDED_WORDS
-    leaves = [words(f"{icon} "), words(is_now, bold=True)]
+    leaves = [text_leaf(f"{icon} "), text_leaf(is_now, bold=True)]
     match call.status:
         case S.APPROVED | S.REJECTED | S.CANCELLED:
-            leaves += _by(call)
+            leaves += _render_deciders(call)
         case S.EXPIRED:
-            leaves.append(words(": nobody answered"))
+            leaves.append(text_leaf(": nobody answered"))
             leaves += (
-                [words(" by "), moment(call.deadline)] if call.deadline else [words(" in time")]
+                [text_leaf(" by "), time_leaf(call.deadline)]
+                if call.deadline
+                else [text_leaf(" in time")]
             )
         case S.PENDING:
-            leaves.append(words(": the deadline has passed, and this is being closed"))
-        case S.UNKNOWN if call.handed_on:
-            leaves.append(words(": the program that asked has not said how it went"))
+            leaves.append(text_leaf(": the deadline has passed, and this is being closed"))
+        case S.UNKNOWN if call.was_handed_over:
+            leaves.append(text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
-            given_up = "" if asks(call) else ", and it is no longer asked"
-            leaves.append(words(f": started, never confirmed{given_up}"))
-        case S.FAILED if call.midway:
-            leaves.append(words(" after it had begun, so part of it may have happened"))
+            given_up = "" if is_outcome_still_asked(call) else ", and it is no longer asked"
+            leaves.append(text_leaf(f": started, never confirmed{given_up}"))
+        case S.FAILED if call.failed_midway:
+            leaves.append(text_leaf(" after it had begun, so part of it may have happened"))
         case S.SUPERSEDED if not call.note.strip():
-            leaves.append(words(" by a newer request"))
+            leaves.append(text_leaf(" by a newer request"))
         case S.INVALIDATED if not call.note.strip():
-            leaves.append(words(": what was shown is no longer what would run"))
+            leaves.append(text_leaf(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:
-        waits = WAITS_FOR_PROGRAM if call.program else _waits_for(undecided)
-        leaves.append(words(f" — {waits}", italic=True))
-        if call.good_until:
-            leaves += [words(". Approval expires ", italic=True), moment(call.good_until)]
+        waits = WAITS_FOR_PROGRAM if call.program_note else _describe_wait_after_approval(undecided)
+        leaves.append(text_leaf(f" — {waits}", italic=True))
+        if call.approval_expires_at:
+            leaves += [
+                text_leaf(". Approval expires ", italic=True),
+                time_leaf(call.approval_expires_at),
+            ]
     return leaves
 
 
-def _waits_for(undecided: bool) -> str:
+def _describe_wait_after_approval(undecided: bool) -> str:
     """Return what an approved call waits for, without a number that each vote would change."""
     return "runs once the rest is decided" if undecided else "not started yet"
 
 
-def _by(call: CallView) -> list[Json]:
+def _render_deciders(call: CallView) -> list[Json]:
     leaves: list[Json] = []
     for index, user in enumerate(call.decided_by):
         leaves += [
-            words((" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "),
-            *_person(call, user),
+            text_leaf(
+                (" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "
+            ),
+            *_render_decider(call, user),
         ]
     if not call.decided_by and call.status is S.APPROVED:
-        leaves.append(words(" by policy"))
+        leaves.append(text_leaf(" by policy"))
     if call.decided_at:
-        leaves += [words(" · "), moment(call.decided_at)]
+        leaves += [text_leaf(" · "), time_leaf(call.decided_at)]
     return leaves
 
 
-def _mentions(call: CallView) -> str:
+def _join_decider_mentions(call: CallView) -> str:
     return " and ".join(decider_mention(user, call.stand_ins) for user in call.decided_by)
 
 
-def _person(call: CallView, user: str) -> list[Json]:
+def _render_decider(call: CallView, user: str) -> list[Json]:
     """Return the leaves that name who decided: "@cleo, for @ana"."""
     stand_in = call.stand_ins.get(user)
-    return [person(stand_in), words(", for "), person(user)] if stand_in else [person(user)]
+    return (
+        [user_leaf(stand_in), text_leaf(", for "), user_leaf(user)]
+        if stand_in
+        else [user_leaf(user)]
+    )
 
 
-def _glue(call: CallView) -> str:
+def _choose_status_separator(call: CallView) -> str:
     return (
         " — "
         if call.status in BY_A_PERSON or call.status in (S.EXPIRED, S.UNKNOWN, S.PENDING)
@@ -420,27 +492,27 @@ def _glue(call: CallView) -> str:
     )
 
 
-def _said(call: CallView) -> str:
+def _format_result_or_note(call: CallView) -> str:
     """Return the result, reason or error of a call: hidden characters shown, bounded."""
     text = call.result if call.status is S.SUCCEEDED else call.note
     if call.status is S.FAILED and not text.strip():
         text = call.result
-    return plain(shown(text.strip(), ""), TEXT_LIMIT)
+    return shorten_text(show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
 
 
-def _small(call: CallView) -> list[str]:
+def _list_small_print_parts(call: CallView) -> list[str]:
     """Return in mrkdwn who edited the call and, if it was started, who approved it."""
-    small = [f"Edited by {mention(call.edited_by)}"] if call.edited_by else []
+    small = [f"Edited by {user_mention(call.edited_by)}"] if call.edited_by else []
     if call.status in STARTED:
-        at = f", {when(call.decided_at)}" if call.decided_at else ""
-        small.append(f"Approved by {_mentions(call) or 'policy'}{at}")
+        at = f", {format_local_time(call.decided_at)}" if call.decided_at else ""
+        small.append(f"Approved by {_join_decider_mentions(call) or 'policy'}{at}")
     return small
 
 
-def _resolutions(call: CallView) -> list[Json]:
-    again = confirm(
+def _render_resolution_buttons(call: CallView) -> list[Json]:
+    again = confirmation_dialog(
         "Run it again?",
-        f"{plain(effect_of(call), 150)}\n\n"
+        f"{shorten_text(get_effect_sentence(call), 150)}\n\n"
         "If the first attempt did finish after all, this happens a second time.",
         "Run it again",
     )
@@ -451,24 +523,28 @@ def _resolutions(call: CallView) -> list[Json]:
     ]
 
 
-def foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
+def render_card_foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
     """Build the line of who asked (mrkdwn), with a menu to ask for the same calls again.
 
     For a single call the line also says who edited and approved it.
     """
     if len(calls) == 1:
-        asked = "  ·  ".join([asked, *_small(calls[0])])
-    over = [call for call in calls if call.status in OVER or call.handed_on]
+        asked = "  ·  ".join([asked, *_list_small_print_parts(calls[0])])
+    over = [call for call in calls if call.status in OVER or call.was_handed_over]
     choices = [
-        (_again(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target)) for call in over
+        (_ask_again_label(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target))
+        for call in over
     ]
     if not choices:
-        return context(block_id(Block.ASKED, about), [mrkdwn(asked)])
-    return {**section(block_id(Block.ASKED, about), mrkdwn(asked)), "accessory": menu(choices)}
+        return context_block(build_block_id(BlockKind.ASKED, about), [mrkdwn(asked)])
+    return {
+        **section_block(build_block_id(BlockKind.ASKED, about), mrkdwn(asked)),
+        "accessory": overflow_menu(choices),
+    }
 
 
-def _again(call: CallView, *, alone: bool) -> str:
-    return "Ask again…" if alone else plain(f"Ask again: {effect_of(call)}", 75)
+def _ask_again_label(call: CallView, *, alone: bool) -> str:
+    return "Ask again…" if alone else shorten_text(f"Ask again: {get_effect_sentence(call)}", 75)
 
 
 def outcome_sentence(call: CallView) -> str:
@@ -476,14 +552,14 @@ def outcome_sentence(call: CallView) -> str:
 
     "Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@U1>."
     """
-    effect = escape(plain(effect_of(call), 120)).rstrip(".")
-    by = f" by {_mentions(call)}" if call.decided_by else ""
+    effect = escape_mrkdwn(shorten_text(get_effect_sentence(call), 120)).rstrip(".")
+    by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:
         approved = f"Approved{by or ' by policy'}."
-        came_to = escape(plain(_title(call), 120)).rstrip(".")
+        came_to = escape_mrkdwn(shorten_text(_get_outcome_or_effect(call), 120)).rstrip(".")
         if call.status is S.SUCCEEDED and call.outcome.strip():
             return f"{came_to}. {approved}"
-        unsaid = HANDED_WORDS if call.handed_on else "Nobody knows whether this happened"
+        unsaid = HANDED_WORDS if call.was_handed_over else "Nobody knows whether this happened"
         start = BEGAN.get(call.status, unsaid)
         return f"{start}: {effect}. {approved}"
     if call.status is S.EXPIRED:

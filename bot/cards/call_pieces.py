@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from bot.cards.block_kit import Json, line, preformatted, quote, weight, words
+from bot.cards.block_kit import (
+    Json,
+    count_text_characters,
+    rich_text_line,
+    rich_text_preformatted,
+    rich_text_quote,
+    text_leaf,
+)
 from bot.cards.slack_text import (
     WITHIN,
-    isolate_leftward,
-    isolate_leftward_runs,
-    plain,
-    slack_length,
-    visible,
+    count_slack_characters,
+    isolate_right_to_left_runs,
+    isolate_right_to_left_text,
+    shorten_text,
+    show_hidden_characters,
 )
-from bot.cards.views import CallView, Value
+from bot.cards.views import ArgumentValue, CallView
 from bot.tools.effect_source import EffectSource
 
 HEADER_LIMIT = 150  # Slack's, for a header
@@ -64,41 +71,44 @@ class PieceKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Piece:
+class CallPiece:
     """One part of a call that a person has to see before approving."""
 
     kind: PieceKind
     name: str  # the argument's label, else what kind of piece it is
     texts: tuple[str, ...]
-    draw: Callable[[Sequence[str]], tuple[Json, ...]]
+    render: Callable[[Sequence[str]], tuple[Json, ...]]
     cell: str = ""  # an argument so short that two of them fit beside one another
 
     @cached_property
-    def elements(self) -> tuple[Json, ...]:
+    def rendered_elements(self) -> tuple[Json, ...]:
         """The whole piece as rich-text elements."""
-        return self.draw(self.texts)
+        return self.render(self.texts)
 
     @cached_property
-    def size(self) -> int:
+    def character_count(self) -> int:
         """The number of characters of the whole piece, as Slack counts them."""
-        return weight(list(self.elements))
+        return count_text_characters(list(self.rendered_elements))
 
     @property
-    def fits_a_card(self) -> bool:
+    def is_short_enough_for_card(self) -> bool:
         """Whether the piece is short enough for a card to show all of it."""
-        return self.size <= PIECE_LIMIT and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
+        return (
+            self.character_count <= PIECE_LIMIT
+            and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
+        )
 
-    def beginning(self, room: int) -> tuple[Json, ...]:
+    def render_beginning(self, room: int) -> tuple[Json, ...]:
         """Return as much of the piece as `room` characters hold, ending in how much is missing.
 
         Nothing if that would be too little to be of use.
         """
-        around = weight(list(self.draw(["" for _ in self.texts])))
+        around = count_text_characters(list(self.render(["" for _ in self.texts])))
         most = BEGINNING_SENTENCE if self.kind is PieceKind.SENTENCE else BEGINNING
         each = (min(room, most) - around) // len(self.texts)
         if each < LEAST:
             return ()
-        return self.draw([plain(text, each, BEGINNING_LINES) for text in self.texts])
+        return self.render([shorten_text(text, each, BEGINNING_LINES) for text in self.texts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +120,19 @@ class Confirmation:
     yes: str
 
 
-def finality(does: str, stated: EffectSource) -> str:
+def irreversibility_warning(does: str, stated: EffectSource) -> str:
     """Return the warning that a destructive call cannot, or may not, be undone; "" for others."""
     return _BY[stated] if does == "destructive" else ""
 
 
-def confirmation_of(effect: str, final: str = FINAL) -> Confirmation:
-    """Return the question before approving one call; `final`: the warning of `finality`."""
-    return Confirmation("Approve this?", f"{plain(effect, SURE_LIMIT)}\n\n{final}", "Approve")
+def build_approval_confirmation(effect: str, final: str = FINAL) -> Confirmation:
+    """Return the question before approving one call; `final`: see `irreversibility_warning`."""
+    return Confirmation(
+        "Approve this?", f"{shorten_text(effect, SURE_LIMIT)}\n\n{final}", "Approve"
+    )
 
 
-def confirmation_of_all(
+def build_joint_approval_confirmation(
     effects: Sequence[str], count: int, which: str = "all", *, unsure: Sequence[str] = ()
 ) -> Confirmation:
     """Return the question before approving `count` calls together.
@@ -130,115 +142,145 @@ def confirmation_of_all(
     parts = [(FINAL.removesuffix("."), effects), (UNSURE, unsure)]
     parts = [(head, each) for head, each in parts if each]
     room = SURE_LIMIT // max(len(parts), 1) - (20 if len(parts) > 1 else 0)
-    texts = [(head, plain("\n".join(f"• {one}" for one in each), room)) for head, each in parts]
+    texts = [
+        (head, shorten_text("\n".join(f"• {one}" for one in each), room)) for head, each in parts
+    ]
     what = "\n".join(f"{head}:\n{text}" for head, text in texts)
     return Confirmation(f"Approve {which} {count}?", what, f"Approve {which}")
 
 
-def shown(text: str, instead: str) -> str:
+def show_hidden_or_default(text: str, instead: str) -> str:
     """Return the text with hidden characters made visible; `instead` if nothing can be seen."""
-    clear = visible(text)
+    clear = show_hidden_characters(text)
     return clear if clear.strip() else instead
 
 
-def effect_of(call: CallView) -> str:
+def get_effect_sentence(call: CallView) -> str:
     """Return the effect sentence on one line; if blank, the title; if that is blank, "Action"."""
-    effect = shown(" ".join(call.effect.split()), shown(" ".join(call.title.split()), "Action"))
-    return isolate_leftward_runs(effect)
+    effect = show_hidden_or_default(
+        " ".join(call.effect.split()),
+        show_hidden_or_default(" ".join(call.title.split()), "Action"),
+    )
+    return isolate_right_to_left_runs(effect)
 
 
-def title_of(call: CallView, limit: int = HEADER_LIMIT) -> str:
+def get_tool_title(call: CallView, limit: int = HEADER_LIMIT) -> str:
     """Return the tool's title on one line of at most `limit` characters; it says if it was cut."""
-    return plain(isolate_leftward_runs(shown(" ".join(call.title.split()), "Action")), limit)
+    return shorten_text(
+        isolate_right_to_left_runs(show_hidden_or_default(" ".join(call.title.split()), "Action")),
+        limit,
+    )
 
 
-def fits_header(text: str) -> bool:
+def is_short_enough_for_header(text: str) -> bool:
     """Return whether the text fits into a header block."""
-    return slack_length(text) <= HEADER_LIMIT and "\n" not in text
+    return count_slack_characters(text) <= HEADER_LIMIT and "\n" not in text
 
 
-def headline(call: CallView) -> str:
+def get_card_headline(call: CallView) -> str:
     """Return the text for the header block: the effect if it fits, else the title."""
-    effect = effect_of(call)
-    return effect if fits_header(effect) else title_of(call)
+    effect = get_effect_sentence(call)
+    return effect if is_short_enough_for_header(effect) else get_tool_title(call)
 
 
-def secrecy(value: Value) -> str:
+def secrecy_note(value: ArgumentValue) -> str:
     """Return the remark behind an argument that is secret, or of which a part is; "" for others."""
-    return SHOWN_TO_NOBODY if value.secret else PARTLY_SHOWN if value.partly else ""
+    return SHOWN_TO_NOBODY if value.is_secret else PARTLY_SHOWN if value.is_partly_secret else ""
 
 
-def label_of(value: Value) -> str:
+def get_value_label(value: ArgumentValue) -> str:
     """Return the label of an argument, on one line."""
-    return shown(" ".join(value.label.split()), "(no name)")
+    return show_hidden_or_default(" ".join(value.label.split()), "(no name)")
 
 
-def pieces_of(call: CallView) -> list[Piece]:
+def build_call_pieces(call: CallView) -> list[CallPiece]:
     """Return all pieces to be seen before approving, in order; the agent's words come last."""
-    pieces: list[Piece] = []
-    effect = effect_of(call)
-    if not fits_header(effect):
-        pieces.append(_piece(PieceKind.SENTENCE, effect, lambda text: (line(_bold(text)),)))
-    pieces.extend(_argument(value) for value in call.values if value.says_something)
-    if call.preview.strip():
-        title = line(words("Preview", bold=True))
+    pieces: list[CallPiece] = []
+    effect = get_effect_sentence(call)
+    if not is_short_enough_for_header(effect):
         pieces.append(
-            _piece(
+            _build_single_text_piece(
+                PieceKind.SENTENCE, effect, lambda text: (rich_text_line(_bold_leaf(text)),)
+            )
+        )
+    pieces.extend(_build_argument_piece(value) for value in call.values if value.is_or_was_set)
+    if call.preview.strip():
+        title = rich_text_line(text_leaf("Preview", bold=True))
+        pieces.append(
+            _build_single_text_piece(
                 PieceKind.PREVIEW,
-                isolate_leftward_runs(visible(call.preview)),
-                lambda text: (title, preformatted(text)),
+                isolate_right_to_left_runs(show_hidden_characters(call.preview)),
+                lambda text: (title, rich_text_preformatted(text)),
             )
         )
     if call.agent_reason.strip():
-        says = line(words(who_says(call), italic=True))
+        says = rich_text_line(text_leaf(reason_label(call), italic=True))
         pieces.append(
-            _piece(PieceKind.REASON, visible(call.agent_reason), lambda text: (says, quote(text)))
+            _build_single_text_piece(
+                PieceKind.REASON,
+                show_hidden_characters(call.agent_reason),
+                lambda text: (says, rich_text_quote(text)),
+            )
         )
     return pieces
 
 
-def who_says(call: CallView) -> str:
+def reason_label(call: CallView) -> str:
     """Return what stands before the reason for a call: "The agent says:", or "Why:" of a person."""
-    return f"{plain(visible(call.agent), AGENT)} says:" if call.agent else "Why:"
+    return (
+        f"{shorten_text(show_hidden_characters(call.agent), AGENT)} says:" if call.agent else "Why:"
+    )
 
 
-def _piece(kind: PieceKind, text: str, draw: Callable[[str], tuple[Json, ...]]) -> Piece:
-    return Piece(kind, kind, (text,), lambda texts: draw(texts[0]))
+def _build_single_text_piece(
+    kind: PieceKind, text: str, draw: Callable[[str], tuple[Json, ...]]
+) -> CallPiece:
+    return CallPiece(kind, kind, (text,), lambda texts: draw(texts[0]))
 
 
-def _bold(text: str) -> Json:
-    return words(text, bold=True)
+def _bold_leaf(text: str) -> Json:
+    return text_leaf(text, bold=True)
 
 
-def _argument(value: Value) -> Piece:
-    name = label_of(value)
-    label = words(f"{isolate_leftward(name)}:  ", bold=True)
-    mark = [words(secrecy(value), italic=True)] if secrecy(value) else []
-    now = isolate_leftward(shown(value.text, "(blank)"))
-    was = None if value.before is None else isolate_leftward(shown(value.before, "(blank)"))
+def _build_argument_piece(value: ArgumentValue) -> CallPiece:
+    name = get_value_label(value)
+    label = text_leaf(f"{isolate_right_to_left_text(name)}:  ", bold=True)
+    mark = [text_leaf(secrecy_note(value), italic=True)] if secrecy_note(value) else []
+    now = isolate_right_to_left_text(show_hidden_or_default(value.text, "(blank)"))
+    was = (
+        None
+        if value.previous_text is None
+        else isolate_right_to_left_text(show_hidden_or_default(value.previous_text, "(blank)"))
+    )
     flat = "\n" not in now + (was or "")
 
     def draw(texts: Sequence[str]) -> tuple[Json, ...]:
         *before, text = texts
         if flat:
-            change = [words(before[0], strike=True), words("  →  ")] if before else []
-            return (line(label, *change, words(text, bold=True) if before else words(text), *mark),)
+            change = [text_leaf(before[0], strike=True), text_leaf("  →  ")] if before else []
+            return (
+                rich_text_line(
+                    label, *change, text_leaf(text, bold=True) if before else text_leaf(text), *mark
+                ),
+            )
         if not before:
-            return line(label, *mark), preformatted(text)
+            return rich_text_line(label, *mark), rich_text_preformatted(text)
         return (
-            line(label, words("before", italic=True)),
-            preformatted(before[0]),
-            line(words("now", italic=True), *mark),
-            preformatted(text),
+            rich_text_line(label, text_leaf("before", italic=True)),
+            rich_text_preformatted(before[0]),
+            rich_text_line(text_leaf("now", italic=True), *mark),
+            rich_text_preformatted(text),
         )
 
     texts = (now,) if was is None else (was, now)
-    cell = f"{isolate_leftward(name)}: {now}"
+    cell = f"{isolate_right_to_left_text(name)}: {now}"
     # what belongs together, as an address does, stays together
-    is_short = was is None and not secrecy(value) and flat and WITHIN not in name
+    is_short = was is None and not secrecy_note(value) and flat and WITHIN not in name
     # nothing in it may look like a label, or like the gap between two of them
-    is_short = is_short and slack_length(cell) <= SHORT and not re.search(r":\s|\s\s|\t", now)
-    return Piece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
+    is_short = (
+        is_short and count_slack_characters(cell) <= SHORT and not re.search(r":\s|\s\s|\t", now)
+    )
+    return CallPiece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +294,13 @@ class FilledPieces:
     missing: str  # "" when everything is shown
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all pieces of the call are shown in full."""
         return not self.missing
 
 
-def fill(
-    pieces: Sequence[Piece], room: int, covered: Sequence[str] = (), *, cells: int = 0
+def fit_pieces_into_limit(
+    pieces: Sequence[CallPiece], room: int, covered: Sequence[str] = (), *, cells: int = 0
 ) -> FilledPieces:
     """Show each piece that still fits into `room` characters, in order; of others, the beginning.
 
@@ -271,11 +313,11 @@ def fill(
     parts: dict[PieceKind, list[Json]] = {kind: [] for kind in PieceKind}
     missing: list[str] = []
     for piece in pieces:
-        whole = piece.fits_a_card and piece.size <= room
-        elements = piece.elements if whole else piece.beginning(room)
+        whole = piece.is_short_enough_for_card and piece.character_count <= room
+        elements = piece.rendered_elements if whole else piece.render_beginning(room)
         if not whole or piece.name in covered:
             missing.append(piece.name)
-        room -= weight(list(elements))
+        room -= count_text_characters(list(elements))
         if whole and id(piece) in beside:
             found.append(piece.cell)
         else:
@@ -283,31 +325,38 @@ def fill(
     missing += [name for name in covered if name not in missing]
     body = (*parts[PieceKind.ARGUMENT], *parts[PieceKind.PREVIEW])
     sentence, reason = tuple(parts[PieceKind.SENTENCE]), tuple(parts[PieceKind.REASON])
-    return FilledPieces(tuple(found), sentence, body, reason, _missing(missing))
+    return FilledPieces(tuple(found), sentence, body, reason, _missing_pieces_sentence(missing))
 
 
-def wanted(piece: Piece) -> int:
+def count_wanted_characters(piece: CallPiece) -> int:
     """Return how many characters of a card the piece can use: all of it, or its beginning."""
-    return piece.size if piece.fits_a_card else weight(list(piece.beginning(BEGINNING)))
+    return (
+        piece.character_count
+        if piece.is_short_enough_for_card
+        else count_text_characters(list(piece.render_beginning(BEGINNING)))
+    )
 
 
-def _missing(short: Sequence[str]) -> str:
+def _missing_pieces_sentence(short: Sequence[str]) -> str:
     if not short:
         return ""
-    return f"Not in full here: {join_names(short)}. Review shows all of it to those who may decide."
+    return (
+        f"Not in full here: {join_piece_names(short)}. Review shows all of it to those who may "
+        "decide."
+    )
 
 
-def join_names(names: Sequence[str]) -> str:
+def join_piece_names(names: Sequence[str]) -> str:
     """Join the names of pieces: "“Text”, 2 more arguments and the preview"; long names are cut."""
     arguments = [name for name in names if name not in frozenset(PieceKind)]
-    kept = [plain(f"“{name}”", 60) for name in arguments[:NAMED]]
+    kept = [shorten_text(f"“{name}”", 60) for name in arguments[:NAMED]]
     if more := len(arguments) - len(kept):
         kept.append(f"{more} more argument{'s' if more > 1 else ''}")
     found = [*kept, *(kind for kind in PieceKind if kind in names)]
     return ", ".join(found[:-1]) + (" and " if found[1:] else "") + found[-1]
 
 
-def compact(values: Sequence[Value]) -> list[Json]:
+def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[Json]:
     """Return the arguments as rich text on one line for a decided card, counting those left out.
 
     An argument that an edit has changed also shows its old value.
@@ -315,19 +364,24 @@ def compact(values: Sequence[Value]) -> list[Json]:
     leaves: list[Json] = []
     for index, value in enumerate(values):
         if leaves:
-            leaves.append(words("  ·  "))
-        if weight(leaves) > COMPACT_TOTAL:
-            leaves.append(words(f"and {len(values) - index} more", italic=True))
+            leaves.append(text_leaf("  ·  "))
+        if count_text_characters(leaves) > COMPACT_TOTAL:
+            leaves.append(text_leaf(f"and {len(values) - index} more", italic=True))
             break
-        label = plain(shown(" ".join(value.label.split()), "(no name)"), 60)
-        text = plain(shown(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT)
+        label = shorten_text(show_hidden_or_default(" ".join(value.label.split()), "(no name)"), 60)
+        text = shorten_text(
+            show_hidden_or_default(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT
+        )
         was = []
-        if value.before is not None:
-            before = plain(shown(" ".join(value.before.split()), "(blank)"), COMPACT_LIMIT)
-            was = [words(isolate_leftward(before), strike=True), words(" → ")]
+        if value.previous_text is not None:
+            before = shorten_text(
+                show_hidden_or_default(" ".join(value.previous_text.split()), "(blank)"),
+                COMPACT_LIMIT,
+            )
+            was = [text_leaf(isolate_right_to_left_text(before), strike=True), text_leaf(" → ")]
         leaves += [
-            words(f"{isolate_leftward(label)}: ", bold=True),
+            text_leaf(f"{isolate_right_to_left_text(label)}: ", bold=True),
             *was,
-            words(isolate_leftward(text)),
+            text_leaf(isolate_right_to_left_text(text)),
         ]
     return leaves

@@ -11,55 +11,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.cards.action_names import Action, Block
+from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
-    actions,
+    actions_block,
     button,
-    confirm,
-    context,
-    divider,
-    header,
-    menu,
+    confirmation_dialog,
+    context_block,
+    count_text_characters,
+    divider_block,
+    header_block,
     mrkdwn,
+    overflow_menu,
     plain_text,
-    weight,
 )
-from bot.cards.button_codec import CardTarget, Click, RunTarget, block_id
+from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
 from bot.cards.call_blocks import (
     CANCEL,
     RICH_LIMIT,
     ROW_LIMIT,
-    approve_style,
-    approved_here,
-    decided_blocks,
-    foot,
-    origin_blocks,
+    build_send_back_choice,
+    choose_approve_button_style,
+    has_approve_button,
     outcome_sentence,
-    send_back,
-    waiting_blocks,
+    render_card_foot,
+    render_decided_call,
+    render_request_origin,
+    render_waiting_call,
 )
 from bot.cards.call_pieces import (
     FilledPieces,
-    confirmation_of_all,
-    effect_of,
-    fill,
-    pieces_of,
-    wanted,
+    build_call_pieces,
+    build_joint_approval_confirmation,
+    count_wanted_characters,
+    fit_pieces_into_limit,
+    get_effect_sentence,
 )
-from bot.cards.notices import card_elsewhere, through
+from bot.cards.notices import card_posted_elsewhere_notice, through_client_suffix
 from bot.cards.slack_text import (
     channel_mention,
-    escape,
-    format_deadline,
+    count_slack_characters,
+    escape_mrkdwn,
+    format_time_with_countdown,
     group_mention,
-    mention,
-    plain,
-    slack_length,
+    shorten_text,
+    user_mention,
 )
 from bot.cards.views import CallView, CardView
 from bot.tools.effect_source import EffectSource
-from countersign.durations import roughly
+from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message
@@ -73,51 +73,57 @@ MENTIONS = 80  # people and groups named as approvers
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnMessage:
+class RenderedMessage:
     """A message ready for Slack: the notification's text and the blocks."""
 
     text: str  # the notification: one plain sentence, escaped
     blocks: list[Json]
 
 
-def draw_card(view: CardView, now: datetime) -> DrawnMessage:
+def render_card(view: CardView, now: datetime) -> RenderedMessage:
     """Draw the card for one to five calls, as of `now` (aware).
 
     ValueError for no calls or more than five.
     """
     if not 1 <= len(view.calls) <= MOST:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
-    waiting = [call for call in view.calls if is_waiting(call, now)]
-    blocks = _blocks(view, now, _fills(view, now, waiting))
-    return DrawnMessage(text=_notification(view, waiting, now), blocks=blocks)
+    waiting = [call for call in view.calls if is_still_undecided(call, now)]
+    blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
+    return RenderedMessage(text=_build_notification(view, waiting, now), blocks=blocks)
 
 
-def approved_on(view: CardView, now: datetime) -> frozenset[str]:
+def list_calls_with_approve_button(view: CardView, now: datetime) -> frozenset[str]:
     """Return the ids of the calls that have an Approve button on this card, not Review."""
-    waiting = [call for call in view.calls if is_waiting(call, now)]
-    fills = _fills(view, now, waiting)
-    return frozenset(call.id for call in waiting if approved_here(call, fills[call.id]))
+    waiting = [call for call in view.calls if is_still_undecided(call, now)]
+    fills = _fit_waiting_calls(view, now, waiting)
+    return frozenset(call.id for call in waiting if has_approve_button(call, fills[call.id]))
 
 
-def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[str, FilledPieces]:
+def _fit_waiting_calls(
+    view: CardView, now: datetime, waiting: Sequence[CallView]
+) -> dict[str, FilledPieces]:
     """Return, by id, the pieces of each waiting call that the card has room for."""
     if not waiting:
         return {}
-    bare = _blocks(view, now, {call.id: fill([], 0) for call in view.calls})
-    fixed = weight(bare) + PER_BLOCK * len(bare)
+    bare = _render_card_blocks(
+        view, now, {call.id: fit_pieces_into_limit([], 0) for call in view.calls}
+    )
+    fixed = count_text_characters(bare) + PER_BLOCK * len(bare)
     cells = CELLS if len(view.calls) <= IN_COLUMNS else 0
-    return _share({call.id: call for call in waiting}, TOTAL - fixed, cells)
+    return _divide_room_among_calls({call.id: call for call in waiting}, TOTAL - fixed, cells)
 
 
-def is_waiting(call: CallView, now: datetime) -> bool:
+def is_still_undecided(call: CallView, now: datetime) -> bool:
     """Return whether the call can still be decided: pending, and its deadline not reached."""
     return call.status is CallStatus.PENDING and (call.deadline is None or now < call.deadline)
 
 
-def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, FilledPieces]:
+def _divide_room_among_calls(
+    calls: dict[str, CallView], room: int, cells: int
+) -> dict[str, FilledPieces]:
     """Divide the card's room among the calls: what small calls leave over goes to larger ones."""
-    pieces = {key: pieces_of(call) for key, call in calls.items()}
-    sizes = {key: sum(map(wanted, each)) for key, each in pieces.items()}
+    pieces = {key: build_call_pieces(call) for key, call in calls.items()}
+    sizes = {key: sum(map(count_wanted_characters, each)) for key, each in pieces.items()}
     # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
     # and what is said if some is missing.
     own = 3 + -(-cells // ROW_LIMIT)
@@ -126,43 +132,51 @@ def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, Fille
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
-        fills[key] = fill(pieces[key], room // left, calls[key].covered, cells=cells)
+        fills[key] = fit_pieces_into_limit(
+            pieces[key], room // left, calls[key].covered_pieces, cells=cells
+        )
         room -= min(sizes[key], room // left)
     return fills
 
 
-def _blocks(view: CardView, now: datetime, fills: dict[str, FilledPieces]) -> list[Json]:
-    waiting = [call for call in view.calls if is_waiting(call, now)]
-    alone, shared = len(view.calls) == 1, _deadline(waiting)
+def _render_card_blocks(
+    view: CardView, now: datetime, fills: dict[str, FilledPieces]
+) -> list[Json]:
+    waiting = [call for call in view.calls if is_still_undecided(call, now)]
+    alone, shared = len(view.calls) == 1, _find_common_deadline(waiting)
     blocks: list[Json] = []
     if view.parts > 1:
         blocks.append(
-            context(
-                block_id(Block.PART, view.plan_id),
+            context_block(
+                build_block_id(BlockKind.PART, view.plan_id),
                 [plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
     if waiting:
-        blocks += origin_blocks(view)
+        blocks += render_request_origin(view)
     if waiting and not alone:
-        blocks += _head(view, waiting, fills, shared)
+        blocks += _render_multi_call_head(view, waiting, fills, shared)
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
-            blocks.append(divider(block_id(Block.DIVIDER, call.target)))
+            blocks.append(divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
         if call in waiting:
-            small = _who(view) if alone else []
-            small += _until(call.deadline) if alone or shared is None else []
+            small = _list_request_small_print(view) if alone else []
+            small += _build_deadline_parts(call.deadline) if alone or shared is None else []
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
-            blocks += waiting_blocks(call, fills[call.id], small=small, whole=whole, alone=alone)
+            blocks += render_waiting_call(
+                call, fills[call.id], small=small, whole=whole, alone=alone
+            )
         else:
-            blocks += decided_blocks(call, alone=alone, undecided=view.undecided or bool(waiting))
+            blocks += render_decided_call(
+                call, alone=alone, undecided=view.has_undecided_calls or bool(waiting)
+            )
     if not waiting:
-        blocks.append(foot(view.calls, _asked(view), view.target))
+        blocks.append(render_card_foot(view.calls, _describe_requester(view), view.target))
     return blocks
 
 
-def _deadline(waiting: Sequence[CallView]) -> datetime | None:
+def _find_common_deadline(waiting: Sequence[CallView]) -> datetime | None:
     """Return the first deadline; None if a call has none or they differ by more than a minute."""
     found = [call.deadline for call in waiting if call.deadline]
     if len(found) < len(waiting) or not found or max(found) - min(found) > MINUTE:
@@ -170,14 +184,14 @@ def _deadline(waiting: Sequence[CallView]) -> datetime | None:
     return min(found)
 
 
-def _until(deadline: datetime | None) -> list[str]:
-    return [f"⏳ Decide by {format_deadline(deadline)}"] if deadline else []
+def _build_deadline_parts(deadline: datetime | None) -> list[str]:
+    return [f"⏳ Decide by {format_time_with_countdown(deadline)}"] if deadline else []
 
 
-def _who(view: CardView) -> list[str]:
+def _list_request_small_print(view: CardView) -> list[str]:
     """Return who asked, who may decide and further notes, as parts of a line of mrkdwn."""
     names = [group_mention(each) for each in view.approver_groups] + [
-        mention(each) for each in view.approver_users
+        user_mention(each) for each in view.approver_users
     ]
     more = len(names) - MENTIONS
     who = names[:MENTIONS] + (
@@ -189,20 +203,20 @@ def _who(view: CardView) -> list[str]:
         if not view.self_approval and view.requester in view.approver_users
         else ""
     )
-    return [_asked(view), f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
+    return [_describe_requester(view), f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
 
 
-def _asked(view: CardView) -> str:
+def _describe_requester(view: CardView) -> str:
     link = (
-        escape(view.origin.replace("|", "%7C"))
+        escape_mrkdwn(view.origin.replace("|", "%7C"))
         if view.origin.startswith(("https://", "http://"))
         else ""
     )
-    who = f"{mention(view.requester)}{through(view.client)}"
+    who = f"{user_mention(view.requester)}{through_client_suffix(view.client)}"
     return f"Asked by {who}" + (f" (<{link}|see it>)" if link else "")
 
 
-def _head(
+def _render_multi_call_head(
     view: CardView,
     waiting: Sequence[CallView],
     fills: dict[str, FilledPieces],
@@ -214,66 +228,80 @@ def _head(
     """
     about, left, of = view.target, len(waiting), len(view.calls)
     count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
-    if view.questions:
-        count += f", and {'a question' if view.questions == 1 else 'questions'} to answer"
+    if view.open_question_count:
+        count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
     row: list[Json] = []
-    if all(approved_here(call, fills[call.id]) for call in waiting):
-        row.append(_approve_all(waiting, about, which))
+    if all(has_approve_button(call, fills[call.id]) for call in waiting):
+        row.append(_render_approve_all_button(waiting, about, which))
     row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
     cancel = (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
-    row.append(menu([send_back(waiting[0].target), cancel]))
-    small = mrkdwn("  ·  ".join([*_who(view), *_until(deadline)]))
+    row.append(overflow_menu([build_send_back_choice(waiting[0].target), cancel]))
+    small = mrkdwn(
+        "  ·  ".join([*_list_request_small_print(view), *_build_deadline_parts(deadline)])
+    )
     head = [
-        header(block_id(Block.HEAD, about), count),
-        context(block_id(Block.ASKED, about), [small]),
+        header_block(build_block_id(BlockKind.HEAD, about), count),
+        context_block(build_block_id(BlockKind.ASKED, about), [small]),
     ]
     # the last one has buttons of its own for all that is left
-    return [*head, actions(block_id(Block.HEAD_BUTTONS, about), row)] if left > 1 else head
+    return (
+        [*head, actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
+        if left > 1
+        else head
+    )
 
 
-def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:
+def _render_approve_all_button(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
-        known = [effect_of(call) for call in final if call.stated is EffectSource.BY_AUTHOR]
-        unsure = [effect_of(call) for call in final if call.stated is not EffectSource.BY_AUTHOR]
-        sure = confirmation_of_all(known, len(waiting), which, unsure=unsure)
-        ask = confirm(sure.title, sure.text, sure.yes)
+        known = [
+            get_effect_sentence(call)
+            for call in final
+            if call.effect_source is EffectSource.BY_AUTHOR
+        ]
+        unsure = [
+            get_effect_sentence(call)
+            for call in final
+            if call.effect_source is not EffectSource.BY_AUTHOR
+        ]
+        sure = build_joint_approval_confirmation(known, len(waiting), which, unsure=unsure)
+        ask = confirmation_dialog(sure.title, sure.text, sure.yes)
     return button(
         Action.APPROVE_ALL,
         f"Approve {which} ({len(waiting)})",
         about,
-        style=approve_style(*waiting),
+        style=choose_approve_button_style(*waiting),
         confirm=ask,
     )
 
 
-def _notification(view: CardView, waiting: Sequence[CallView], now: datetime) -> str:
+def _build_notification(view: CardView, waiting: Sequence[CallView], now: datetime) -> str:
     """Return one plain sentence for a lock screen: who asks for what, or how the calls ended.
 
     The effect is escaped; beside it stand only mentions and the bot's own words.
     """
     if not waiting:
-        return _joined([outcome_sentence(call) for call in view.calls])
+        return _join_sentences_that_fit([outcome_sentence(call) for call in view.calls])
     first = min((call.deadline for call in waiting if call.deadline), default=None)
-    within = f" within {roughly(first - now)}" if first else ""
+    within = f" within {format_rough_duration(first - now)}" if first else ""
     end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
-    who = f"{mention(view.requester)}{through(view.client)}"
+    who = f"{user_mention(view.requester)}{through_client_suffix(view.client)}"
     start = f"{who} asks for {count}" if count else f"{who} asks to "
-    room = NOTIFICATION - slack_length(start) - slack_length(end)
-    what = "; ".join(_lower(effect_of(call)).rstrip(".") for call in waiting)
-    return f"{start}{escape(plain(what, room))}{end}"
+    room = NOTIFICATION - count_slack_characters(start) - count_slack_characters(end)
+    what = "; ".join(_lower_first_letter(get_effect_sentence(call)).rstrip(".") for call in waiting)
+    return f"{start}{escape_mrkdwn(shorten_text(what, room))}{end}"
 
 
-def _lower(sentence: str) -> str:
+def _lower_first_letter(sentence: str) -> str:
     """Lower the first letter ("Refund 40": "refund 40"), but not of an acronym ("DM Ana")."""
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
-def _joined(sentences: Sequence[str]) -> str:
+def _join_sentences_that_fit(sentences: Sequence[str]) -> str:
     """Join as many of the sentences as a notification holds, and say how many are left out."""
     kept = list(sentences)
     while True:
@@ -284,15 +312,15 @@ def _joined(sentences: Sequence[str]) -> str:
         kept.pop()
 
 
-def draw_card_copy(view: CardView, place: str, now: datetime) -> DrawnMessage:
+def render_card_copy(view: CardView, place: str, now: datetime) -> RenderedMessage:
     """Draw the card without buttons, as of `now` (aware), below a line on where people decide.
 
     `place`: the channel's id, or "" for direct messages. The line is there while the card waits.
     """
-    drawn = draw_card(view, now)
+    drawn = render_card(view, now)
     blocks = [block for block in drawn.blocks if block["type"] != "actions"]
-    if not any(is_waiting(call, now) for call in view.calls):
-        return DrawnMessage(drawn.text, blocks)
-    said = card_elsewhere(place)
-    where = context(block_id(Block.ELSEWHERE, view.target), [mrkdwn(said)])
-    return DrawnMessage(said, [where, *blocks])
+    if not any(is_still_undecided(call, now) for call in view.calls):
+        return RenderedMessage(drawn.text, blocks)
+    said = card_posted_elsewhere_notice(place)
+    where = context_block(build_block_id(BlockKind.ELSEWHERE, view.target), [mrkdwn(said)])
+    return RenderedMessage(said, [where, *blocks])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from bot.cards.views import strip_invisible
+from bot.cards.views import strip_invisible_characters
 
 MOST, LONGEST = 20_000, 500  # characters looked at, of a text and of a sentence
 _LIGHT = (  # what somebody does who changes nothing
@@ -88,7 +88,7 @@ class EndedCall(Protocol):
     """What the check needs to know of how one call ended."""
 
     @property
-    def not_done(self) -> bool:
+    def is_not_done(self) -> bool:
         """Whether it is certain that nothing of the call happened."""
         ...
 
@@ -98,20 +98,24 @@ class EndedCall(Protocol):
         ...
 
 
-class Claims(NamedTuple):
+class TextClaims(NamedTuple):
     """What a text claims was done or approved."""
 
-    done: bool  # that whoever speaks has done something
-    told_done: bool  # the same, or that something was done
-    approved: bool  # that somebody has approved something
-    denies: bool  # somewhere, that something was not done, or is not known
+    says_speaker_acted: bool  # that whoever speaks has done something
+    says_something_done: bool  # the same, or that something was done
+    says_approved: bool  # that somebody has approved something
+    says_not_done: bool  # somewhere, that something was not done, or is not known
 
 
-def claims_of(text: str) -> Claims:
+def extract_claims(text: str) -> TextClaims:
     """Return what a model's text claims, judged sentence by sentence."""
-    plain = re.sub(r"[*_`~>#]+", "", strip_invisible(text[:MOST])).casefold().replace("’", "'")
+    plain = (
+        re.sub(r"[*_`~>#]+", "", strip_invisible_characters(text[:MOST]))
+        .casefold()
+        .replace("’", "'")
+    )
     plain = _TROUBLE_FREE.sub("", plain)
-    first, passive, approval, denies = _patterns()
+    first, passive, approval, denies = _compile_patterns()
     done = told = approved = False
     for sentence in (each.strip()[:LONGEST] for each in _SENTENCE.split(plain) if each.strip()):
         if denies.search(sentence):
@@ -119,22 +123,24 @@ def claims_of(text: str) -> Claims:
         done = done or bool(first.search(sentence))
         told = told or bool(passive.search(sentence))
         approved = approved or bool(approval.search(sentence))
-    return Claims(done, done or told, approved, bool(denies.search(plain)))
+    return TextClaims(done, done or told, approved, bool(denies.search(plain)))
 
 
-def contradict(claims: Claims, ended: Sequence[EndedCall], *, whole: bool) -> bool:
+def is_contradicted_by_record(
+    claims: TextClaims, ended: Sequence[EndedCall], *, whole: bool
+) -> bool:
     """Return whether a text claims that something was done which, by the record, may not have been.
 
     `whole`: it is the last text of the request, and has to tell of all of its calls.
     """
     if not any(each.is_done for each in ended):
-        return claims.told_done if ended else claims.done
+        return claims.says_something_done if ended else claims.says_speaker_acted
     undone = any(not each.is_done for each in ended)
-    return whole and undone and claims.told_done and not claims.denies
+    return whole and undone and claims.says_something_done and not claims.says_not_done
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
+def _compile_patterns() -> tuple[re.Pattern[str], ...]:
     """Return the compiled patterns; compiled when first used, as that would slow each start."""
     joined = ("|".join(each) for each in (_FIRST, _PASSIVE, _APPROVAL, (_DENIES,)))
     return tuple(re.compile(each, re.MULTILINE) for each in joined)

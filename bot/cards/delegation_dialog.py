@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.cards.action_names import Action, Block, Dialog, Entry, Field
-from bot.cards.block_kit import Json, button, confirm, mrkdwn, plain_text, section
+from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
+from bot.cards.block_kit import Json, button, confirmation_dialog, mrkdwn, plain_text, section_block
 from bot.cards.button_codec import (
     DelegationTarget,
     DialogSubject,
     NoTarget,
-    block_id,
-    encode_dialog,
+    build_block_id,
+    encode_dialog_metadata,
 )
 from bot.cards.request_list import CommandAnswer
-from bot.cards.request_sentences import decides_for
-from bot.cards.review_dialog import entered_text, input_block, text_element
-from bot.cards.slack_text import PERSON, mention, when
+from bot.cards.request_sentences import delegation_line
+from bot.cards.review_dialog import build_input_block, build_text_input, get_entered_text
+from bot.cards.slack_text import PERSON, format_local_time, user_mention
 
 # The list of delegations, with the buttons that begin and end one. Pure.
 
 
 @dataclass(frozen=True, slots=True)
-class DelegationRow:
+class DelegationView:
     """One delegation: who decides for whom, and until when."""
 
     id: str
@@ -33,28 +33,30 @@ class DelegationRow:
     delegate: str  # Slack user id
     until: datetime
     words: str
-    own: bool  # whether who looks at it has given it, and may end it
+    is_own: bool  # whether who looks at it has given it, and may end it
 
 
-def draw_delegations(found: Sequence[DelegationRow]) -> CommandAnswer:
+def render_delegations(found: Sequence[DelegationView]) -> CommandAnswer:
     """Draw the answer to `/approvals delegate`: all current delegations of a person."""
     title = "Who decides for whom" if found else "You have no delegations, in either direction."
-    top = section(block_id(Block.DELEGATION, "title"), mrkdwn(title))
-    return CommandAnswer(title, [top, *(entry(each) for each in found)])
+    top = section_block(build_block_id(BlockKind.DELEGATION, "title"), mrkdwn(title))
+    return CommandAnswer(title, [top, *(render_delegation(each) for each in found)])
 
 
-def entry(each: DelegationRow) -> Json:
+def render_delegation(each: DelegationView) -> Json:
     """Draw one delegation, with a button that ends it if the reader has given it."""
-    text = decides_for(each.giver, each.delegate, each.until, each.words)
-    block = section(block_id(Block.DELEGATION, DelegationTarget(each.id)), mrkdwn(text))
-    if not each.own:
+    text = delegation_line(each.giver, each.delegate, each.until, each.words)
+    block = section_block(
+        build_block_id(BlockKind.DELEGATION, DelegationTarget(each.id)), mrkdwn(text)
+    )
+    if not each.is_own:
         return block
-    ask = confirm("End this?", "From now on you decide alone.", "End it")
+    ask = confirmation_dialog("End this?", "From now on you decide alone.", "End it")
     target = DelegationTarget(each.id)
     return {**block, "accessory": button(Action.END_DELEGATION, "End", target, confirm=ask)}
 
 
-def begin_button() -> Json:
+def render_delegate_button() -> Json:
     """Build the button that opens the delegation dialog."""
     return button(Action.DELEGATE, "Delegate…", NoTarget())
 
@@ -70,7 +72,7 @@ SAYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class DelegationWish:
+class DelegationInput:
     """What a person entered in the delegation dialog."""
 
     delegate: str  # Slack user id
@@ -78,56 +80,71 @@ class DelegationWish:
     words: str
 
 
-def delegate_modal(now: datetime, *, until: datetime | None = None, delegate: str = "") -> Json:
+def render_delegation_dialog(
+    now: datetime, *, until: datetime | None = None, delegate: str = ""
+) -> Json:
     """Build the delegation dialog.
 
     `delegate`: who decides for this person already, and `until` when; "" and None for nobody.
     """
-    says = [section("says", mrkdwn(SAYS))]
+    says = [section_block("says", mrkdwn(SAYS))]
     if delegate and until:
-        text = f"{mention(delegate)} decides for you until {when(until)}; this ends that."
-        says.append(section("now", mrkdwn(text)))
-    person = {"type": "users_select", "action_id": Entry.PERSON}
+        text = (
+            f"{user_mention(delegate)} decides for you until {format_local_time(until)}; this "
+            "ends that."
+        )
+        says.append(section_block("now", mrkdwn(text)))
+    person = {"type": "users_select", "action_id": InputElementId.PERSON}
     usual = {
         "type": "datetimepicker",
-        "action_id": Entry.MOMENT,
+        "action_id": InputElementId.MOMENT,
         "initial_date_time": int((now + USUAL).timestamp()),
     }
-    words = {**text_element("Holiday; call me if it is over 1,000 EUR"), "max_length": WORDS}
+    words = {**build_text_input("Holiday; call me if it is over 1,000 EUR"), "max_length": WORDS}
     return {
         "type": "modal",
-        "callback_id": Dialog.DELEGATE,
+        "callback_id": DialogId.DELEGATE,
         "title": plain_text("Delegate my approvals"),
         "submit": plain_text("Delegate"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog(DialogSubject(Dialog.DELEGATE, NoTarget())),
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.DELEGATE, NoTarget())),
         "blocks": [
             *says,
-            input_block(Field.DELEGATE, "Who decides for you?", person),
-            input_block(Field.UNTIL, "Until when?", usual, hint="At most 90 days from now."),
-            input_block(Field.WORDS, "Anything they should know", words, optional=True),
+            build_input_block(InputBlockId.DELEGATE, "Who decides for you?", person),
+            build_input_block(
+                InputBlockId.UNTIL, "Until when?", usual, hint="At most 90 days from now."
+            ),
+            build_input_block(
+                InputBlockId.WORDS, "Anything they should know", words, optional=True
+            ),
         ],
     }
 
 
-def read_wish(
+def parse_delegation_input(
     state_values: Mapping[str, Any], giver: str, now: datetime
-) -> DelegationWish | dict[str, str]:
+) -> DelegationInput | dict[str, str]:
     """Return what was entered in the delegation dialog, or the errors by block id."""
-    person = _entered(state_values, Field.DELEGATE, Entry.PERSON, "selected_user")
-    seconds = _entered(state_values, Field.UNTIL, Entry.MOMENT, "selected_date_time")
+    person = _get_entered_value(
+        state_values, InputBlockId.DELEGATE, InputElementId.PERSON, "selected_user"
+    )
+    seconds = _get_entered_value(
+        state_values, InputBlockId.UNTIL, InputElementId.MOMENT, "selected_date_time"
+    )
     errors: dict[str, str] = {}
     delegate = person if isinstance(person, str) and PERSON.fullmatch(person) else ""
     if not delegate or delegate == giver:
-        errors[Field.DELEGATE] = "Please choose somebody other than yourself."
+        errors[InputBlockId.DELEGATE] = "Please choose somebody other than yourself."
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
     if not now < until <= now + LONGEST:
-        errors[Field.UNTIL] = "Please choose a time within the next 90 days."
-    words = entered_text(state_values, Field.WORDS)[:WORDS]
-    return errors or DelegationWish(delegate, until, words)
+        errors[InputBlockId.UNTIL] = "Please choose a time within the next 90 days."
+    words = get_entered_text(state_values, InputBlockId.WORDS)[:WORDS]
+    return errors or DelegationInput(delegate, until, words)
 
 
-def _entered(state_values: Mapping[str, Any], field: Field, entry: Entry, name: str) -> object:
+def _get_entered_value(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId, name: str
+) -> object:
     block = state_values.get(field)
     element = block.get(entry) if isinstance(block, Mapping) else None
     return element.get(name) if isinstance(element, Mapping) else None

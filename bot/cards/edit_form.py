@@ -17,23 +17,28 @@ from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 from typing import Any
 
-from bot.cards.action_names import Action, Dialog, Entry, Field
-from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
+from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
+from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog_metadata
 from bot.cards.field_layout import (
     FieldErrors,
-    entered,
-    join_shortened,
+    apply_entries,
+    join_error_sentences,
     lay_out_fields,
-    section,
-    text_object,
-    then_block,
-    validate_fields,
+    render_approve_too_checkbox,
+    shortened_plain_text,
+    text_section_block,
+    validate_entered_arguments,
 )
-from bot.cards.field_slots import SlotKind, value_at
-from bot.cards.field_values import diff, json_value_text, same_json, values
-from bot.cards.review_dialog import revealed_note
-from bot.cards.slack_text import plain, slack_length, visible
-from bot.cards.views import UNSET, Value
+from bot.cards.field_slots import SlotKind, get_value_at_keys
+from bot.cards.field_values import (
+    format_json_value,
+    is_same_json,
+    list_argument_values,
+    list_changed_arguments,
+)
+from bot.cards.review_dialog import revealed_pieces_note
+from bot.cards.slack_text import count_slack_characters, shorten_text, show_hidden_characters
+from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
 from bot.tools.declared_secrets import dump_with_secrets
 from storage.masking import MASK, ValuePath
@@ -49,10 +54,10 @@ _IN_WORDS = (
 _NULLS = (UNSET, "null")
 
 
-def first_unshown_leaf(
+def find_first_unshown_path(
     runs: Mapping[str, Any],
     as_read: Mapping[str, Any],
-    rows: Sequence[Value],
+    rows: Sequence[ArgumentValue],
     secret: Collection[ValuePath] = (),
 ) -> ValuePath | None:
     """Return the path of the first argument value that these rows do not show in full.
@@ -62,11 +67,11 @@ def first_unshown_leaf(
     ids. Every leaf is checked: a text, a number, true, false, null, or an empty object or list.
     `secret`: the paths whose values may be masked.
     """
-    by_path: dict[ValuePath, Value] = {row.path: row for row in rows}
+    by_path: dict[ValuePath, ArgumentValue] = {row.path: row for row in rows}
     if len(by_path) < len(rows):
         return ()
-    found = dict(leaves(as_read))
-    if (odd := _first_difference(dict(leaves(runs)), found)) is not None:
+    found = dict(iterate_leaves(as_read))
+    if (odd := _find_first_difference(dict(iterate_leaves(runs)), found)) is not None:
         return odd
     for path in found if as_read else ():
         row = next(
@@ -75,24 +80,24 @@ def first_unshown_leaf(
         if row is None or not row.label.strip():
             return path
     for row in rows:
-        value = _at(as_read, row.path)
+        value = _get_value_at_path(as_read, row.path)
         below = frozenset(p[len(row.path) :] for p in secret if p[: len(row.path)] == row.path)
         masked = any(row.path[: len(p)] == p for p in secret)
-        if value is not _NOTHING and not _is_in(
+        if value is not _NOTHING and not _is_value_shown_in_text(
             row.text, value, below | ({()} if masked else set())
         ):
             return row.path
     return None
 
 
-def leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
+def iterate_leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
     """Yield each leaf of a JSON value with its path, in the order of the value."""
     if isinstance(value, Mapping) and value:
         for key, each in value.items():
-            yield from leaves(each, (*path, key))
+            yield from iterate_leaves(each, (*path, key))
     elif isinstance(value, list) and value:
         for place, each in enumerate(value):
-            yield from leaves(each, (*path, place))
+            yield from iterate_leaves(each, (*path, place))
     else:
         yield path, value
 
@@ -100,7 +105,7 @@ def leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
 _NOTHING = object()
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
+def _get_value_at_path(value: Any, path: Sequence[str]) -> Any:
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
             return _NOTHING
@@ -108,17 +113,17 @@ def _at(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def _first_difference(
+def _find_first_difference(
     runs: Mapping[ValuePath, Any], as_read: Mapping[ValuePath, Any]
 ) -> ValuePath | None:
     """Return the first path where the JSON people read is not what would run; None for none."""
     for path, value in runs.items():
-        if path not in as_read or not _is_same(value, as_read[path]):
+        if path not in as_read or not _is_same_value(value, as_read[path]):
             return path
     return next((path for path in as_read if path not in runs), None)
 
 
-def _is_same(value: Any, as_read: Any) -> bool:
+def _is_same_value(value: Any, as_read: Any) -> bool:
     if isinstance(value, bool) or isinstance(as_read, bool) or value is None or as_read is None:
         return value is as_read
     if value == as_read:
@@ -131,14 +136,14 @@ def _is_same(value: Any, as_read: Any) -> bool:
         return False
 
 
-def _is_in(text: str, value: Any, secret: frozenset[ValuePath]) -> bool:
+def _is_value_shown_in_text(text: str, value: Any, secret: frozenset[ValuePath]) -> bool:
     """Return whether a row's text shows this value: one leaf, or all of its leaves in order."""
     if () in secret and value is not None:
         return text == MASK
     if not isinstance(value, Mapping | list) or not value:
-        return text in _written(value)
+        return text in _list_written_forms(value)
     at = 0
-    for forms in _tokens(value, secret):
+    for forms in _iterate_expected_texts(value, secret):
         places = [(text.find(form, at), len(form)) for form in forms]
         there = [(place, size) for place, size in places if place >= 0]
         if not there:
@@ -148,38 +153,42 @@ def _is_in(text: str, value: Any, secret: frozenset[ValuePath]) -> bool:
     return True
 
 
-def _tokens(value: Any, secret: frozenset[ValuePath]) -> Iterator[tuple[str, ...]]:
+def _iterate_expected_texts(value: Any, secret: frozenset[ValuePath]) -> Iterator[tuple[str, ...]]:
     """Yield what a text has to contain in this order, each with the forms it may have."""
     if () in secret and value is not None:
         yield (MASK,)
     elif isinstance(value, Mapping) and value:
         for key, each in value.items():
-            yield (f"{visible(json.dumps(key, ensure_ascii=False))}:",)
-            yield from _tokens(each, frozenset(p[1:] for p in secret if p[:1] == (key,)))
+            yield (f"{show_hidden_characters(json.dumps(key, ensure_ascii=False))}:",)
+            yield from _iterate_expected_texts(
+                each, frozenset(p[1:] for p in secret if p[:1] == (key,))
+            )
     elif isinstance(value, list) and value:
         for place, each in enumerate(value):
-            yield from _tokens(each, frozenset(p[1:] for p in secret if p[:1] == (place,)))
+            yield from _iterate_expected_texts(
+                each, frozenset(p[1:] for p in secret if p[:1] == (place,))
+            )
     else:
-        yield _written(value)
+        yield _list_written_forms(value)
 
 
-def _written(value: Any) -> tuple[str, ...]:
+def _list_written_forms(value: Any) -> tuple[str, ...]:
     """Return the forms in which one leaf may be written."""
-    dump_with_secrets = visible(json.dumps(value, ensure_ascii=False))
+    dump_with_secrets = show_hidden_characters(json.dumps(value, ensure_ascii=False))
     if value is None:
         return (*_NULLS, dump_with_secrets)
     kinds = _IN_WORDS if isinstance(value, str) else (SlotKind.TEXT,)
-    return (dump_with_secrets, *(json_value_text(value, kind) for kind in kinds))
+    return (dump_with_secrets, *(format_json_value(value, kind) for kind in kinds))
 
 
 __all__ = [
     "FieldErrors",
     "ParsedEdit",
-    "diff",
-    "edit_modal",
-    "failure_at_input",
-    "read_submission",
-    "values",
+    "build_failure_at_changed_input",
+    "list_argument_values",
+    "list_changed_arguments",
+    "parse_edit_submission",
+    "render_edit_dialog",
 ]
 
 
@@ -192,7 +201,7 @@ class ParsedEdit:
     approve: bool  # the person asked to approve as well; whether that counts is not decided here
 
 
-def edit_modal(
+def render_edit_dialog(
     tool: Tool[Any],
     arguments: Mapping[str, Any],
     *,
@@ -207,29 +216,33 @@ def edit_modal(
     other people see less of. The metadata holds the call and its revision, never a value.
     """
     places, left_out = lay_out_fields(tool, arguments)
-    whole = "" if _title(tool.title) == tool.title else f"{tool.title}\n"
-    blocks = [section(f"{whole}Saving resets approvals.")]
+    whole = "" if _choose_dialog_title(tool.title) == tool.title else f"{tool.title}\n"
+    blocks = [text_section_block(f"{whole}Saving resets approvals.")]
     if covered:
-        blocks.append(section(revealed_note(covered)))
+        blocks.append(text_section_block(revealed_pieces_note(covered)))
     for place in places:
         blocks += place.blocks
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
-        blocks.append(section(plain(f"No room here for these; they stay unchanged: {names}", 2900)))
+        blocks.append(
+            text_section_block(
+                shorten_text(f"No room here for these; they stay unchanged: {names}", 2900)
+            )
+        )
     if save_and_approve:
-        blocks.append(then_block())
+        blocks.append(render_approve_too_checkbox())
     return {
         "type": "modal",
-        "callback_id": Dialog.EDIT,
-        "private_metadata": encode_dialog(DialogSubject(Dialog.EDIT, target)),
-        "title": text_object(_title(tool.title), 24),
-        "submit": text_object("Save", 24),
-        "close": text_object("Cancel", 24),
+        "callback_id": DialogId.EDIT,
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.EDIT, target)),
+        "title": shortened_plain_text(_choose_dialog_title(tool.title), 24),
+        "submit": shortened_plain_text("Save", 24),
+        "close": shortened_plain_text("Cancel", 24),
         "blocks": blocks,
     }
 
 
-def read_submission(
+def parse_edit_submission(
     tool: Tool[Any],
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
@@ -238,42 +251,44 @@ def read_submission(
     """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
     `names` turns names that were entered into ids (`bot.tools.names.NameResolver`), and may look
-    them up. Only inputs that `edit_modal` makes for these arguments are read; anything else in the
-    state is ignored.
+    them up. Only inputs that `render_edit_dialog` makes for these arguments are read; anything else
+    in the state is ignored.
     """
-    places, approve = lay_out_fields(tool, arguments)[0], _ticked(state_values)
-    data = entered(places, arguments, state_values)
+    places, approve = lay_out_fields(tool, arguments)[0], _is_approve_checked(state_values)
+    data = apply_entries(places, arguments, state_values)
     if isinstance(data, FieldErrors):
         return data
-    if same_json(data, dict(arguments)):
+    if is_same_json(data, dict(arguments)):
         return ParsedEdit(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
-    args = validate_fields(tool, places, arguments, data, names)
+    args = validate_entered_arguments(tool, places, arguments, data, names)
     if isinstance(args, FieldErrors):
         return args
     computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
     result = dump_with_secrets(args, computed=computed)
-    return ParsedEdit(result, changed=not same_json(result, dict(arguments)), approve=approve)
+    return ParsedEdit(result, changed=not is_same_json(result, dict(arguments)), approve=approve)
 
 
-def failure_at_input(
+def build_failure_at_changed_input(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
 ) -> FieldErrors:
     """Return the tool's reason why an edit would fail, as an error at the first changed input."""
     places = [place for place in lay_out_fields(tool, before)[0] if place.input]
     changed = [
-        each for each in places if not same_json(each.value, value_at(after, each.slot.keys))
+        each
+        for each in places
+        if not is_same_json(each.value, get_value_at_keys(after, each.slot.keys))
     ]
     return FieldErrors(
-        {each.slot.block_id: join_shortened([why]) for each in (changed or places)[:1]}
+        {each.slot.block_id: join_error_sentences([why]) for each in (changed or places)[:1]}
     )
 
 
-def _ticked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:
-    chosen = ((state_values.get(Field.APPROVE_TOO) or {}).get(Entry.VALUE) or {}).get(
-        "selected_options"
-    ) or []
+def _is_approve_checked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:
+    chosen = (
+        (state_values.get(InputBlockId.APPROVE_TOO) or {}).get(InputElementId.VALUE) or {}
+    ).get("selected_options") or []
     return any(option.get("value") == Action.APPROVE for option in chosen)
 
 
-def _title(title: str) -> str:
-    return title if 0 < slack_length(title.strip()) <= 24 else "Edit the call"
+def _choose_dialog_title(title: str) -> str:
+    return title if 0 < count_slack_characters(title.strip()) <= 24 else "Edit the call"

@@ -5,7 +5,7 @@ is written as in JSON: two double quotes, or two square brackets. If None is not
 input of a text or a list is the empty text or list, and every other input must be filled in.
 
 Reading validates no more than it must. What comes back unchanged is not converted at all:
-`read_input` returns SlotMark.KEEP, so that precision, seconds, time zones and line ends that an
+`parse_entry` returns SlotMark.KEEP, so that precision, seconds, time zones and line ends that an
 input cannot carry survive an edit of another value.
 """
 
@@ -20,9 +20,9 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.field_slots import Slot, SlotKind, SlotMark
-from bot.cards.field_values import json_value_text, same_json
-from bot.cards.slack_text import plain, slack_length
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark
+from bot.cards.field_values import format_json_value, is_same_json
+from bot.cards.slack_text import count_slack_characters, shorten_text
 
 LONGEST = 3000  # characters Slack takes in an input
 TEXT_INPUT = "plain_text_input"
@@ -38,49 +38,52 @@ _DIGITS = 15  # beyond these, a client that thinks in doubles would round
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class FieldInput:
     """The input of a form for one value of the arguments."""
 
-    slot: Slot
+    slot: FieldSlot
     kind: SlotKind  # how it is read: the slot's kind, or JSON or text where the value does not fit
     widget: str  # Slack's element type
-    old: Any  # the JSON value there is; SlotMark.ABSENT for none
-    initial: str | int | None  # what Slack sends when nobody touches it
+    old_value: Any  # the JSON value there is; SlotMark.ABSENT for none
+    initial_entry: str | int | None  # what Slack sends when nobody touches it
     options: tuple[tuple[str, str, Any], ...] = ()  # option value, text, JSON value
 
     @property
-    def optional(self) -> bool:
+    def may_be_empty(self) -> bool:
         """Whether Slack may accept the input empty.
 
         A text that must be given may be empty only if it is empty already or has a default.
         """
-        if self.options and self.initial is not None:
+        if self.options and self.initial_entry is not None:
             return False  # one option is always chosen; "Not set" is one of them
-        if self.slot.nullable or self.slot.within_optional or self.old is SlotMark.ABSENT:
+        if self.slot.nullable or self.slot.is_within_optional or self.old_value is SlotMark.ABSENT:
             return True
         schema = self.slot.schema
         if self.kind is SlotKind.TEXT:
-            return not schema.get("minLength") and (not self.old or "default" in schema)
+            return not schema.get("minLength") and (not self.old_value or "default" in schema)
         return self.kind is SlotKind.LINES and not schema.get("minItems")
 
 
-def make_input(slot: Slot, old: Any) -> Input | None:
+def build_field_input(slot: FieldSlot, old: Any) -> FieldInput | None:
     """Build the input for a slot and its JSON value; None if the value is too long for an input."""
-    made = _made(slot, _fitting(slot, old), old)
-    if made.kind is SlotKind.JSON and not _fits(made):
-        made = replace(made, initial=_written(old, indent=None))
-    return made if _fits(made) else None
+    made = _build_input_of_kind(slot, _choose_fitting_kind(slot, old), old)
+    if made.kind is SlotKind.JSON and not _is_short_enough_for_slack(made):
+        made = replace(made, initial_entry=_dump_json(old, indent=None))
+    return made if _is_short_enough_for_slack(made) else None
 
 
-def _fits(made: Input) -> bool:
-    return not isinstance(made.initial, str) or slack_length(made.initial) <= LONGEST
+def _is_short_enough_for_slack(made: FieldInput) -> bool:
+    return (
+        not isinstance(made.initial_entry, str)
+        or count_slack_characters(made.initial_entry) <= LONGEST
+    )
 
 
-def _there(old: Any) -> bool:
+def _has_value(old: Any) -> bool:
     return old is not None and old is not SlotMark.ABSENT
 
 
-def _fitting(slot: Slot, old: Any) -> SlotKind:
+def _choose_fitting_kind(slot: FieldSlot, old: Any) -> SlotKind:
     """Return the slot's kind if the value fits it, else a kind that can hold the value."""
     kind = slot.kind
     if old is SlotMark.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
@@ -90,8 +93,8 @@ def _fitting(slot: Slot, old: Any) -> SlotKind:
         SlotKind.INTEGER: isinstance(old, int) and not isinstance(old, bool),
         SlotKind.FLOAT: isinstance(old, int | float) and not isinstance(old, bool),
         SlotKind.CHOICE: kind is SlotKind.CHOICE
-        and any(same_json(old, value) for value in _choices(slot)),
-        SlotKind.LINES: isinstance(old, list) and _one_a_line(old, slot.nullable),
+        and any(is_same_json(old, value) for value in _list_allowed_values(slot)),
+        SlotKind.LINES: isinstance(old, list) and _can_be_one_item_per_line(old, slot.nullable),
         SlotKind.JSON: True,
     }.get(kind, isinstance(old, str))
     if not fits:
@@ -108,7 +111,7 @@ def _fitting(slot: Slot, old: Any) -> SlotKind:
     return kind
 
 
-def _one_a_line(items: list[Any], nullable: bool) -> bool:
+def _can_be_one_item_per_line(items: list[Any], nullable: bool) -> bool:
     """Return whether a list can be written with one item on each line and read back unchanged."""
     if nullable and items == [EMPTY_LIST]:
         return False
@@ -118,34 +121,36 @@ def _one_a_line(items: list[Any], nullable: bool) -> bool:
     )
 
 
-def _made(slot: Slot, kind: SlotKind, old: Any) -> Input:
+def _build_input_of_kind(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
     match kind:
         case SlotKind.PRESENCE:
             set_or_not = (("yes", "Set", True), ("no", "Not set", False))
-            return Input(
-                slot, kind, "radio_buttons", old, "yes" if _there(old) else "no", set_or_not
+            return FieldInput(
+                slot, kind, "radio_buttons", old, "yes" if _has_value(old) else "no", set_or_not
             )
         case SlotKind.BOOLEAN:
-            answers = (("yes", "Yes", True), ("no", "No", False), *_unset(slot))
-            return _of_options(Input(slot, kind, "radio_buttons", old, None, answers))
+            answers = (("yes", "Yes", True), ("no", "No", False), *_list_unset_options(slot))
+            return _select_current_option(
+                FieldInput(slot, kind, "radio_buttons", old, None, answers)
+            )
         case SlotKind.CHOICE:
-            return _choice(slot, old)
+            return _build_choice_input(slot, old)
         case SlotKind.INTEGER | SlotKind.FLOAT | SlotKind.DECIMAL:
-            digits = exact_digits(old) if _there(old) else ""
+            digits = format_exact_digits(old) if _has_value(old) else ""
             if digits is None:
-                return Input(slot, kind, TEXT_INPUT, old, str(old))
-            return Input(slot, kind, "number_input", old, digits or None)
+                return FieldInput(slot, kind, TEXT_INPUT, old, str(old))
+            return FieldInput(slot, kind, "number_input", old, digits or None)
         case SlotKind.DATE | SlotKind.TIME | SlotKind.DATETIME:
-            return _picker(slot, kind, old)
+            return _build_picker_input(slot, kind, old)
         case SlotKind.JSON:
             unset = old is SlotMark.ABSENT or (old is None and slot.nullable)
-            return Input(slot, kind, TEXT_INPUT, old, None if unset else _written(old))
+            return FieldInput(slot, kind, TEXT_INPUT, old, None if unset else _dump_json(old))
         case _:
-            return _typed(slot, kind, old)
+            return _build_text_input(slot, kind, old)
 
 
-def _typed(slot: Slot, kind: SlotKind, old: Any) -> Input:
-    if not _there(old):
+def _build_text_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
+    if not _has_value(old):
         initial = None
     elif kind is SlotKind.LINES:
         initial = "\n".join(old) or (EMPTY_LIST if slot.nullable else None)
@@ -157,33 +162,33 @@ def _typed(slot: Slot, kind: SlotKind, old: Any) -> Input:
         if form and (initial is None or form.fullmatch(initial))
         else TEXT_INPUT
     )
-    return Input(slot, kind, widget, old, initial)
+    return FieldInput(slot, kind, widget, old, initial)
 
 
-def _picker(slot: Slot, kind: SlotKind, old: Any) -> Input:
+def _build_picker_input(slot: FieldSlot, kind: SlotKind, old: Any) -> FieldInput:
     if kind is SlotKind.DATE:
-        return Input(
+        return FieldInput(
             slot,
             kind,
             "datepicker",
             old,
-            date.fromisoformat(old).isoformat() if _there(old) else None,
+            date.fromisoformat(old).isoformat() if _has_value(old) else None,
         )
     if kind is SlotKind.TIME:
-        return Input(
+        return FieldInput(
             slot,
             kind,
             "timepicker",
             old,
-            f"{time.fromisoformat(old):%H:%M}" if _there(old) else None,
+            f"{time.fromisoformat(old):%H:%M}" if _has_value(old) else None,
         )
-    seconds = _pickable(datetime.fromisoformat(old)) if _there(old) else None
-    if slot.naive or (_there(old) and seconds is None):
-        return Input(slot, kind, TEXT_INPUT, old, old if _there(old) else None)
-    return Input(slot, kind, "datetimepicker", old, seconds)
+    seconds = _convert_to_picker_seconds(datetime.fromisoformat(old)) if _has_value(old) else None
+    if slot.is_naive_datetime or (_has_value(old) and seconds is None):
+        return FieldInput(slot, kind, TEXT_INPUT, old, old if _has_value(old) else None)
+    return FieldInput(slot, kind, "datetimepicker", old, seconds)
 
 
-def _pickable(moment: datetime) -> int | None:
+def _convert_to_picker_seconds(moment: datetime) -> int | None:
     """Return the Unix seconds (ten digits) for Slack's picker; None for moments it cannot take."""
     if moment.tzinfo is None:
         return None
@@ -191,7 +196,7 @@ def _pickable(moment: datetime) -> int | None:
     return seconds if 10**9 <= seconds < 10**10 else None
 
 
-def exact_digits(number: Any) -> str | None:
+def format_exact_digits(number: Any) -> str | None:
     """Return the number in plain digits; None if it is not finite or has more than 15 digits."""
     try:
         exact = Decimal(str(number))
@@ -206,48 +211,50 @@ def exact_digits(number: Any) -> str | None:
     return f"{exact:f}"
 
 
-def _written(value: Any, indent: int | None = 2) -> str:
+def _dump_json(value: Any, indent: int | None = 2) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False)
 
 
-def _unset(slot: Slot) -> tuple[tuple[str, str, Any], ...]:
+def _list_unset_options(slot: FieldSlot) -> tuple[tuple[str, str, Any], ...]:
     return ((_UNSET, "Not set", None),) if slot.nullable else ()
 
 
-def _of_options(made: Input) -> Input:
+def _select_current_option(made: FieldInput) -> FieldInput:
     """Return the input with the option chosen that stands for its current value."""
-    chosen = (code for code, _, value in made.options if same_json(value, made.old))
-    return replace(made, initial=next(chosen, None))
+    chosen = (code for code, _, value in made.options if is_same_json(value, made.old_value))
+    return replace(made, initial_entry=next(chosen, None))
 
 
-def _choices(slot: Slot) -> list[Any]:
+def _list_allowed_values(slot: FieldSlot) -> list[Any]:
     return list(slot.schema["enum"]) if "enum" in slot.schema else [slot.schema["const"]]
 
 
-def _choice(slot: Slot, old: Any) -> Input:
+def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
     """Build a menu of the allowed values, else an input to type one into, else an input for JSON.
 
     A menu cannot be built for over 100 options, or for ones that look alike once shortened.
     """
-    choices = _choices(slot)
-    written = [" ".join(json_value_text(value, SlotKind.CHOICE).split()) for value in choices]
+    choices = _list_allowed_values(slot)
+    written = [" ".join(format_json_value(value, SlotKind.CHOICE).split()) for value in choices]
     if len(set(written)) < len(written):  # two of them read alike in words
-        written = [" ".join(json_value_text(value).split()) for value in choices]
-    shown = [plain(text, 75) for text in written]
+        written = [" ".join(format_json_value(value).split()) for value in choices]
+    shown = [shorten_text(text, 75) for text in written]
     codes = [
         value if isinstance(value, str) else text
         for value, text in zip(choices, written, strict=True)
     ]
     if len({*codes, _UNSET}) <= len(codes) or not all(
-        code.strip() and slack_length(code) <= 150 for code in codes
+        code.strip() and count_slack_characters(code) <= 150 for code in codes
     ):
         codes = [str(index) for index in range(len(choices))]
-    menu = (*zip(codes, shown, choices, strict=True), *_unset(slot))
+    menu = (*zip(codes, shown, choices, strict=True), *_list_unset_options(slot))
     if len(menu) <= 100 and len(set(shown)) == len(shown):
-        return _of_options(Input(slot, SlotKind.CHOICE, "static_select", old, None, menu))
+        return _select_current_option(
+            FieldInput(slot, SlotKind.CHOICE, "static_select", old, None, menu)
+        )
     if len(set(written)) == len(written):
-        return _of_options(
-            Input(
+        return _select_current_option(
+            FieldInput(
                 slot,
                 SlotKind.CHOICE,
                 TEXT_INPUT,
@@ -256,7 +263,7 @@ def _choice(slot: Slot, old: Any) -> Input:
                 tuple(zip(written, shown, choices, strict=True)),
             )
         )
-    return _made(slot, SlotKind.JSON, old)
+    return _build_input_of_kind(slot, SlotKind.JSON, old)
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
@@ -274,7 +281,7 @@ class UnreadableError(Exception):
     """Raised for an entry that cannot be read; its text is a sentence for the person."""
 
 
-def read_input(made: Input, state: Mapping[str, Any] | None) -> Any:
+def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
     """Return the JSON value that was entered; SlotMark.KEEP when nothing was changed.
 
     `state`: the input as Slack sends it; None when it was not sent.
@@ -283,35 +290,35 @@ def read_input(made: Input, state: Mapping[str, Any] | None) -> Any:
     """
     if state is None:
         return SlotMark.KEEP
-    raw = _raw(made.widget, state)
-    if raw == made.initial:
+    raw = _get_raw_entry(made.widget, state)
+    if raw == made.initial_entry:
         return SlotMark.KEEP
     if raw is None:
-        return _emptied(made)
+        return _get_empty_value(made)
     if made.options:
-        return _chosen(made, raw)
+        return _parse_chosen_option(made, raw)
     if made.widget == "datetimepicker":
-        return _moment(made, raw)
+        return _parse_picked_moment(made, raw)
     if not isinstance(raw, str):
         raise UnreadableError("This cannot be read.")
     if any("\ud800" <= char <= "\udfff" for char in raw):
         raise UnreadableError("It holds characters that cannot be stored.")
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
-    if isinstance(made.initial, str) and text == made.initial.replace("\r\n", "\n").replace(
-        "\r", "\n"
-    ):
+    if isinstance(made.initial_entry, str) and text == made.initial_entry.replace(
+        "\r\n", "\n"
+    ).replace("\r", "\n"):
         return SlotMark.KEEP
-    return _converted(made, text)
+    return _parse_typed_text(made, text)
 
 
-def _raw(widget: str, state: Mapping[str, Any]) -> Any:
+def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:
     if widget in ("radio_buttons", "static_select"):
         return (state.get("selected_option") or {}).get("value")
     value = state.get(_PICKED.get(widget, "value"))
     return None if value == "" else value
 
 
-def _emptied(made: Input) -> Any:
+def _get_empty_value(made: FieldInput) -> Any:
     if made.slot.nullable:
         return None
     match made.kind:
@@ -323,31 +330,31 @@ def _emptied(made: Input) -> Any:
             raise UnreadableError("A value is needed here.")
 
 
-def _chosen(made: Input, raw: Any) -> Any:
+def _parse_chosen_option(made: FieldInput, raw: Any) -> Any:
     typed = " ".join(str(raw).split()) if made.widget == "plain_text_input" else raw
     for code, _, value in made.options:
         if code == typed:
-            return SlotMark.KEEP if same_json(value, made.old) else value
+            return SlotMark.KEEP if is_same_json(value, made.old_value) else value
     raise UnreadableError("This is not one of the allowed values.")
 
 
-def _moment(made: Input, raw: Any) -> str | SlotMark:
+def _parse_picked_moment(made: FieldInput, raw: Any) -> str | SlotMark:
     """Return the picked moment (ISO 8601) in the time zone the value had before, else in UTC.
 
     SlotMark.KEEP if the minute is the same, since pickers know no seconds.
     """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
         raise UnreadableError("This is not a date and time.")
-    if isinstance(made.initial, int):
-        if raw // 60 == made.initial // 60:
+    if isinstance(made.initial_entry, int):
+        if raw // 60 == made.initial_entry // 60:
             return SlotMark.KEEP
-        zone = datetime.fromisoformat(made.old).tzinfo
+        zone = datetime.fromisoformat(made.old_value).tzinfo
     else:
         zone = UTC
     return datetime.fromtimestamp(raw, zone).isoformat()
 
 
-def _converted(made: Input, text: str) -> Any:
+def _parse_typed_text(made: FieldInput, text: str) -> Any:
     nullable = made.slot.nullable
     match made.kind:
         case SlotKind.TEXT:
@@ -357,17 +364,17 @@ def _converted(made: Input, text: str) -> Any:
                 return []
             return [line.strip() for line in text.split("\n") if line.strip()]
         case SlotKind.INTEGER | SlotKind.FLOAT | SlotKind.DECIMAL:
-            return _number(made, text.strip())
+            return _parse_number(made, text.strip())
         case SlotKind.TIME:
-            return _time(made, text)
+            return _parse_time(made, text)
         case SlotKind.JSON:
-            value = parsed_json(text)
-            return SlotMark.KEEP if same_json(value, made.old) else value
+            value = parse_json_entry(text)
+            return SlotMark.KEEP if is_same_json(value, made.old_value) else value
         case _:
             return text.strip()
 
 
-def _number(made: Input, text: str) -> Any:
+def _parse_number(made: FieldInput, text: str) -> Any:
     form, example = {
         SlotKind.INTEGER: (_INTEGER, "This must be a whole number, like 42."),
         SlotKind.DECIMAL: (_DECIMAL, "This must be a number, like 12.50."),
@@ -375,7 +382,7 @@ def _number(made: Input, text: str) -> Any:
     }[made.kind]
     if not form.fullmatch(text):
         raise UnreadableError(example)
-    if made.initial is not None and Decimal(str(made.initial)) == Decimal(text):
+    if made.initial_entry is not None and Decimal(str(made.initial_entry)) == Decimal(text):
         return SlotMark.KEEP
     if made.kind is SlotKind.DECIMAL:
         return text
@@ -385,21 +392,21 @@ def _number(made: Input, text: str) -> Any:
     return number
 
 
-def _time(made: Input, text: str) -> str:
+def _parse_time(made: FieldInput, text: str) -> str:
     try:
         picked = time.fromisoformat(text)
     except ValueError:
         raise UnreadableError("This is not a time of day.") from None
-    if made.initial is None:
+    if made.initial_entry is None:
         return picked.isoformat()
     return (
-        time.fromisoformat(made.old)
+        time.fromisoformat(made.old_value)
         .replace(hour=picked.hour, minute=picked.minute, second=0, microsecond=0)
         .isoformat()
     )
 
 
-def parsed_json(text: str) -> Any:
+def parse_json_entry(text: str) -> Any:
     """Return the value of a JSON text that a person entered.
 
     Raises UnreadableError for invalid JSON (with the place), for a key that stands twice in an
@@ -408,12 +415,12 @@ def parsed_json(text: str) -> Any:
     try:
         value = json.loads(
             text,
-            object_pairs_hook=_object,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_integer,
+            object_pairs_hook=_build_json_object,
+            parse_constant=_refuse_json_constant,
+            parse_float=_parse_finite_float,
+            parse_int=_parse_bounded_integer,
         )
-        deep = _depth(value) > _DEEPEST
+        deep = _measure_nesting_depth(value) > _DEEPEST
     except json.JSONDecodeError as error:
         raise UnreadableError(
             f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
@@ -429,7 +436,7 @@ def parsed_json(text: str) -> Any:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -440,23 +447,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_json_constant(name: str) -> Any:
     raise UnreadableError(f"{name} is not valid JSON.")
 
 
-def _finite(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise UnreadableError("A number in it is too large.")
     return number
 
 
-def _integer(text: str) -> int:
+def _parse_bounded_integer(text: str) -> int:
     if len(text) > 4000:
         raise UnreadableError("A number in it is too large.")
     return int(text)
 
 
-def _depth(value: Any) -> int:
+def _measure_nesting_depth(value: Any) -> int:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max((_depth(item) for item in inside), default=0)
+    return 1 + max((_measure_nesting_depth(item) for item in inside), default=0)

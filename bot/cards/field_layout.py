@@ -16,25 +16,30 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.cards.action_names import Action, Entry, Field
+from bot.cards.action_names import Action, InputBlockId, InputElementId
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
 from bot.cards.field_inputs import (
     EMPTY_LIST,
     EMPTY_TEXT,
     LONGEST,
     TEXT_INPUT,
-    Input,
+    FieldInput,
     UnreadableError,
-    exact_digits,
-    make_input,
-    read_input,
+    build_field_input,
+    format_exact_digits,
+    parse_entry,
 )
-from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
-from bot.cards.field_values import json_value_text, slot_text
-from bot.cards.slack_text import humanise_name, plain, slack_length, visible
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
+from bot.cards.field_values import format_json_value, format_slot_value
+from bot.cards.slack_text import (
+    count_slack_characters,
+    humanise_field_name,
+    shorten_text,
+    show_hidden_characters,
+)
 from bot.tools import Tool
-from bot.tools.decimals import write_all_decimals
-from bot.tools.invisible_characters import hidden_characters
+from bot.tools.decimals import pad_decimal_places
+from bot.tools.invisible_characters import list_hidden_characters
 
 # Pydantic's errors about an edit, as one short sentence at an input of the dialog.
 
@@ -68,8 +73,8 @@ _SUBJECT = re.compile(
 )
 
 
-def locate_errors(
-    error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]
+def assign_errors_to_inputs(
+    error: ValidationError, slots: Sequence[FieldSlot], inputs: Collection[str]
 ) -> dict[str, str]:
     """Return Pydantic's errors as sentences, by the block id of the input that shows them.
 
@@ -85,30 +90,39 @@ def locate_errors(
         if places
         else ()
     ):
-        index, rest = _slot_of(each["loc"], slots)
+        index, rest = _find_slot_of_error(each["loc"], slots)
         if index is None:
-            place, label = places[0], humanise_name(str(each["loc"][0])) if each["loc"] else ""
+            place, label = (
+                places[0],
+                humanise_field_name(str(each["loc"][0])) if each["loc"] else "",
+            )
         else:
             place = min(places, key=lambda at: (abs(at - index), at))
-            label = "" if place == index and rest is not None else _label(slots[index], rest)
+            label = (
+                "" if place == index and rest is not None else _get_error_label(slots[index], rest)
+            )
         hidden = index is not None and slots[index].secret
         text = (
-            "This is not valid." if hidden else _within(rest) + sentence(each["type"], each["msg"])
+            "This is not valid."
+            if hidden
+            else _describe_place_in_value(rest) + reword_pydantic_message(each["type"], each["msg"])
         )
         found.setdefault(slots[place].block_id, []).append(f"{label}: {text}" if label else text)
-    return {block_id: join_shortened(texts) for block_id, texts in found.items()}
+    return {block_id: join_error_sentences(texts) for block_id, texts in found.items()}
 
 
-def sentence(kind: str, message: str) -> str:
+def reword_pydantic_message(kind: str, message: str) -> str:
     """Reword Pydantic's message as a sentence for a person."""
     if kind in _SAID:
         return _SAID[kind]
-    text = re.sub(r"^(Value error|Assertion failed), ", "", visible(" ".join(message.split())))
+    text = re.sub(
+        r"^(Value error|Assertion failed), ", "", show_hidden_characters(" ".join(message.split()))
+    )
     text = _SUBJECT.sub("This should ", text) or "This is not valid"
     return (text[0].upper() + text[1:]).rstrip(".") + "."
 
 
-def join_shortened(texts: Sequence[str]) -> str:
+def join_error_sentences(texts: Sequence[str]) -> str:
     """Join as many sentences as fit below an input; the first is cut if it is too long alone."""
     kept = (
         texts[0] if len(texts[0]) <= LONGEST_ERROR else texts[0][: LONGEST_ERROR - 1].rstrip() + "…"
@@ -119,7 +133,7 @@ def join_shortened(texts: Sequence[str]) -> str:
     return kept
 
 
-def _slot_of(loc: Loc, slots: Sequence[Slot]) -> tuple[int | None, Loc | None]:
+def _find_slot_of_error(loc: Loc, slots: Sequence[FieldSlot]) -> tuple[int | None, Loc | None]:
     """Return the index of the slot that the location begins with, and the rest of the location.
 
     For a nested model as a whole: the first slot within it, and None. If no slot fits: (None, the
@@ -127,28 +141,31 @@ def _slot_of(loc: Loc, slots: Sequence[Slot]) -> tuple[int | None, Loc | None]:
     """
     best: tuple[int | None, Loc | None] = (None, loc)
     for index, slot in enumerate(slots):
-        agrees = all(step in called for step, called in zip(loc, slot.called, strict=False))
+        agrees = all(step in called for step, called in zip(loc, slot.error_names, strict=False))
         if not loc or not agrees:
             continue
-        if len(slot.called) > len(loc):
+        if len(slot.error_names) > len(loc):
             best = (index, None) if best[0] is None else best
-        elif best[0] is None or len(slot.called) > len(slots[best[0]].called):
-            best = (index, loc[len(slot.called) :])
+        elif best[0] is None or len(slot.error_names) > len(slots[best[0]].error_names):
+            best = (index, loc[len(slot.error_names) :])
     return best
 
 
-def _label(slot: Slot, rest: Loc | None) -> str:
+def _get_error_label(slot: FieldSlot, rest: Loc | None) -> str:
     label = slot.label if rest is not None else slot.label.rpartition(" › ")[0]
-    return visible(label)
+    return show_hidden_characters(label)
 
 
-def _within(rest: Loc | None) -> str:
+def _describe_place_in_value(rest: Loc | None) -> str:
     """Return the place in a list or JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
     if not rest:
         return ""
     return (
         "At "
-        + " › ".join(str(step + 1) if isinstance(step, int) else visible(step) for step in rest)
+        + " › ".join(
+            str(step + 1) if isinstance(step, int) else show_hidden_characters(step)
+            for step in rest
+        )
         + ": "
     )
 
@@ -168,95 +185,109 @@ _INITIAL = {
 }
 
 
-def text_object(text: str, limit: int) -> dict[str, Any]:
+def shortened_plain_text(text: str, limit: int) -> dict[str, Any]:
     """Return a plain_text object of at most `limit` characters; it says how much was cut off."""
-    return {"type": "plain_text", "text": plain(text, limit), "emoji": False}
+    return {"type": "plain_text", "text": shorten_text(text, limit), "emoji": False}
 
 
-def input_block(made: Input) -> dict[str, Any]:
+def render_field_input(made: FieldInput) -> dict[str, Any]:
     """Build the block of an input, with its label and hint."""
     block: dict[str, Any] = {
         "type": "input",
         "block_id": made.slot.block_id,
-        "label": text_object(visible(made.slot.label), 200),
-        "optional": made.optional,
-        "element": _element(made),
+        "label": shortened_plain_text(show_hidden_characters(made.slot.label), 200),
+        "optional": made.may_be_empty,
+        "element": _build_input_element(made),
     }
-    if hint := hint_of(made):
-        block["hint"] = text_object(hint, 1000)
+    if hint := build_input_hint(made):
+        block["hint"] = shortened_plain_text(hint, 1000)
     return block
 
 
-def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
+def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
     """Build text for a value that cannot be edited: all of it, or its length if it is enormous."""
-    secret = SHOWN_TO_NOBODY if () in slot.hidden else PARTLY_SHOWN if slot.hidden else ""
-    label, text = plain(visible(slot.label), 150) + secret, slot_text(slot, value)
-    if slack_length(text) > MOST_SHOWN:
-        return [section(f"{label} (fixed)\nToo long to show here: {len(text):,} characters.")]
-    parts = _parts(text)
+    secret = (
+        SHOWN_TO_NOBODY if () in slot.hidden_paths else PARTLY_SHOWN if slot.hidden_paths else ""
+    )
+    label, text = (
+        shorten_text(show_hidden_characters(slot.label), 150) + secret,
+        format_slot_value(slot, value),
+    )
+    if count_slack_characters(text) > MOST_SHOWN:
+        return [
+            text_section_block(f"{label} (fixed)\nToo long to show here: {len(text):,} characters.")
+        ]
+    parts = _split_text_into_parts(text)
     if len(parts) == 1:
-        return [section(f"{label} (fixed)\n{text}")]
+        return [text_section_block(f"{label} (fixed)\n{text}")]
     return [
-        section(f"{label} (fixed; part {number} of {len(parts)})\n{part}")
+        text_section_block(f"{label} (fixed; part {number} of {len(parts)})\n{part}")
         for number, part in enumerate(parts, start=1)
     ]
 
 
-def section(text: str) -> dict[str, Any]:
+def text_section_block(text: str) -> dict[str, Any]:
     """Return a section block of plain text."""
-    return {"type": "section", "text": text_object(text, LONGEST)}
+    return {"type": "section", "text": shortened_plain_text(text, LONGEST)}
 
 
-def then_block() -> dict[str, Any]:
+def render_approve_too_checkbox() -> dict[str, Any]:
     """Build the checkbox that also approves a saved edit; a dialog has only one submit button."""
-    option = {"text": text_object("Approve it as well", 75), "value": Action.APPROVE}
-    element = {"type": "checkboxes", "action_id": Entry.VALUE, "options": [option]}
-    label = text_object("After saving", 200)
+    option = {"text": shortened_plain_text("Approve it as well", 75), "value": Action.APPROVE}
+    element = {"type": "checkboxes", "action_id": InputElementId.VALUE, "options": [option]}
+    label = shortened_plain_text("After saving", 200)
     return {
         "type": "input",
-        "block_id": Field.APPROVE_TOO,
+        "block_id": InputBlockId.APPROVE_TOO,
         "label": label,
         "optional": True,
         "element": element,
     }
 
 
-def _parts(text: str) -> list[str]:
+def _split_text_into_parts(text: str) -> list[str]:
     parts, size = [""], 0
     for char in text:
-        size += slack_length(char)
+        size += count_slack_characters(char)
         if size > _PART:
             parts.append("")
-            size = slack_length(char)
+            size = count_slack_characters(char)
         parts[-1] += char
     return parts
 
 
-def _element(made: Input) -> dict[str, Any]:
-    element: dict[str, Any] = {"type": made.widget, "action_id": Entry.VALUE}
+def _build_input_element(made: FieldInput) -> dict[str, Any]:
+    element: dict[str, Any] = {"type": made.widget, "action_id": InputElementId.VALUE}
     if made.widget in ("radio_buttons", "static_select"):
-        options = [{"text": text_object(text, 75), "value": code} for code, text, _ in made.options]
+        options = [
+            {"text": shortened_plain_text(text, 75), "value": code}
+            for code, text, _ in made.options
+        ]
         element["options"] = options
-        chosen = [option for option in options if option["value"] == made.initial]
+        chosen = [option for option in options if option["value"] == made.initial_entry]
         return {**element, "initial_option": chosen[0]} if chosen else element
-    if made.initial is not None:
-        element[_INITIAL.get(made.widget, "initial_value")] = made.initial
+    if made.initial_entry is not None:
+        element[_INITIAL.get(made.widget, "initial_value")] = made.initial_entry
     if made.widget == "number_input":
-        return {**element, "is_decimal_allowed": made.kind is not SlotKind.INTEGER, **_bounds(made)}
+        return {
+            **element,
+            "is_decimal_allowed": made.kind is not SlotKind.INTEGER,
+            **_list_number_bounds(made),
+        }
     if made.widget == TEXT_INPUT:
-        return {**element, "multiline": _multiline(made), **_lengths(made)}
+        return {**element, "multiline": _is_multiline(made), **_list_length_limits(made)}
     return element
 
 
-def _multiline(made: Input) -> bool:
+def _is_multiline(made: FieldInput) -> bool:
     if made.kind in (SlotKind.LINES, SlotKind.JSON):
         return True
-    text = str(made.initial or "")
+    text = str(made.initial_entry or "")
     most = made.slot.schema.get("maxLength", 0) if made.kind is SlotKind.TEXT else 0
     return most > LONG_TEXT or len(text) > LONG_LINE or "\n" in text or "\r" in text
 
 
-def _lengths(made: Input) -> dict[str, int]:
+def _list_length_limits(made: FieldInput) -> dict[str, int]:
     """Return lengths for Slack to check while typing; none that refuses the old text or `""`."""
     if made.kind is not SlotKind.TEXT:
         return {}
@@ -265,24 +296,24 @@ def _lengths(made: Input) -> dict[str, int]:
         most = max(most, len(EMPTY_TEXT))
     # Slack may count as slack_length does, Pydantic counts characters: never be stricter than
     # Pydantic here.
-    text = str(made.initial or "")
+    text = str(made.initial_entry or "")
     fits = {"min_length": 0 < least <= LONGEST, "max_length": 0 < most < LONGEST}
-    if made.initial is not None:
+    if made.initial_entry is not None:
         fits["min_length"] &= least <= len(text)
-        fits["max_length"] &= slack_length(text) <= most
+        fits["max_length"] &= count_slack_characters(text) <= most
     return {key: size for key, size in (("min_length", least), ("max_length", most)) if fits[key]}
 
 
-def _bounds(made: Input) -> dict[str, str]:
+def _list_number_bounds(made: FieldInput) -> dict[str, str]:
     """Return exact bounds for Slack to check while typing; none if the current value is outside."""
     branches = [
         option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
     ]
     # a Decimal may be written as a number or as a string
     schema = branches[0] if branches else made.slot.schema
-    low = _bound(made.kind, schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
-    high = _bound(made.kind, schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
-    initial = None if made.initial is None else Decimal(made.initial)
+    low = _convert_bound(made.kind, schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
+    high = _convert_bound(made.kind, schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
+    initial = None if made.initial_entry is None else Decimal(made.initial_entry)
     order = [number for number in (low, initial, high) if number is not None]
     if order != sorted(order):
         return {}
@@ -293,13 +324,13 @@ def _bounds(made: Input) -> dict[str, str]:
     }
 
 
-def _bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) -> Decimal | None:
+def _convert_bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) -> Decimal | None:
     """Return an inclusive bound; None if Slack could not check it as the model does."""
     if kind is SlotKind.INTEGER and inclusive is None and isinstance(exclusive, int):
         inclusive = exclusive + step
     # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the
     # model allows.
-    if inclusive is None or exact_digits(inclusive) is None:
+    if inclusive is None or format_exact_digits(inclusive) is None:
         return None
     return (
         None
@@ -308,7 +339,7 @@ def _bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) -> Decimal
     )
 
 
-def hint_of(made: Input, *, new: bool = False) -> str:
+def build_input_hint(made: FieldInput, *, new: bool = False) -> str:
     """Return an input's hint: what the field is, how to write its value, hidden characters in it.
 
     `new`: there was no value before, so that nobody has to tell unset from empty.
@@ -323,9 +354,9 @@ def hint_of(made: Input, *, new: bool = False) -> str:
         case SlotKind.DATETIME if made.widget == TEXT_INPUT:
             said.append("Written like 2026-01-31T14:30:00.")
         case SlotKind.DATETIME | SlotKind.TIME if (
-            made.initial is not None and made.old != f"{made.initial}:00"
+            made.initial_entry is not None and made.old_value != f"{made.initial_entry}:00"
         ):
-            now = json_value_text(made.old, made.kind)
+            now = format_json_value(made.old_value, made.kind)
             said.append(f"Now {now}; kept to the second unless you pick another minute.")
         case SlotKind.CHOICE if made.widget == TEXT_INPUT:
             said.append("One of the allowed values, as it is written.")
@@ -335,18 +366,22 @@ def hint_of(made: Input, *, new: bool = False) -> str:
         empty, least = (
             (EMPTY_TEXT, "minLength") if made.kind is SlotKind.TEXT else (EMPTY_LIST, "minItems")
         )
-        unset, holds_nothing = "Leave it empty for none", made.old in ("", [])
+        unset, holds_nothing = "Leave it empty for none", made.old_value in ("", [])
         said.append(  # few need to tell the two apart
             f"{unset}; write {empty} for {_NOTHING[made.kind]}."
             if holds_nothing and not slot.schema.get(least)
             else f"{unset}."
         )
-    if made.old is SlotMark.ABSENT and slot.schema.get("default") is not None:
-        said.append(f"Left empty, it is {json_value_text(slot.schema['default'], slot.kind)}.")
-    if isinstance(made.initial, str) and (hidden := Counter(hidden_characters(made.initial))):
-        seen = ", ".join(f"{visible(char)} × {count}" for char, count in hidden.most_common(8))
+    if made.old_value is SlotMark.ABSENT and slot.schema.get("default") is not None:
+        said.append(f"Left empty, it is {format_json_value(slot.schema['default'], slot.kind)}.")
+    if isinstance(made.initial_entry, str) and (
+        hidden := Counter(list_hidden_characters(made.initial_entry))
+    ):
+        seen = ", ".join(
+            f"{show_hidden_characters(char)} × {count}" for char, count in hidden.most_common(8)
+        )
         said.append(f"Holds characters that cannot be seen: {seen}.")
-    what = visible(slot.hint.strip())
+    what = show_hidden_characters(slot.hint.strip())
     if what and said and what[-1].isalnum():
         what += "."
     return " ".join(filter(None, [what, *said]))
@@ -372,28 +407,28 @@ class FieldErrors:
 class FieldPlace:
     """One value of the arguments, its input (None if it cannot be edited) and its blocks."""
 
-    slot: Slot
+    slot: FieldSlot
     value: Any
-    input: Input | None
+    input: FieldInput | None
     blocks: list[dict[str, Any]]
 
 
 def lay_out_fields(
     tool: Tool[Any], arguments: Mapping[str, Any]
-) -> tuple[list[FieldPlace], list[Slot]]:
+) -> tuple[list[FieldPlace], list[FieldSlot]]:
     """Return the values that the form shows, in order, and the slots it has no room for.
 
     The same arguments give the same layout.
     """
     places: list[FieldPlace] = []
-    left_out: list[Slot] = []
+    left_out: list[FieldSlot] = []
     room, size = _MOST_BLOCKS, 0
-    for slot in slots(tool, arguments):
+    for slot in build_slots(tool, arguments):
         if slot.kind is SlotKind.EMPTY:
             continue
-        value = value_at(arguments, slot.keys)
-        made = make_input(slot, value) if slot.editable and not slot.secret else None
-        blocks = [input_block(made)] if made else shown_blocks(slot, value)
+        value = get_value_at_keys(arguments, slot.keys)
+        made = build_field_input(slot, value) if slot.editable and not slot.secret else None
+        blocks = [render_field_input(made)] if made else render_fixed_value(slot, value)
         cost = len(json.dumps(blocks))
         if len(blocks) > room or size + cost > _MOST_BYTES:
             left_out.append(slot)
@@ -403,7 +438,7 @@ def lay_out_fields(
     return places, left_out
 
 
-def entered(
+def apply_entries(
     places: Sequence[FieldPlace],
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
@@ -414,24 +449,26 @@ def entered(
     errors: dict[str, str] = {}
     for block_id, made in inputs.items():
         try:
-            found[block_id] = read_input(made, (state_values.get(block_id) or {}).get(Entry.VALUE))
+            found[block_id] = parse_entry(
+                made, (state_values.get(block_id) or {}).get(InputElementId.VALUE)
+            )
         except UnreadableError as refused:
-            errors[block_id] = join_shortened([str(refused)])
+            errors[block_id] = join_error_sentences([str(refused)])
     data = copy.deepcopy(dict(arguments))
     for made in inputs.values():
         if made.kind is SlotKind.PRESENCE:
-            _settle_presence(made, found, errors, data)
+            _apply_presence_choice(made, found, errors, data)
     if errors:
         return FieldErrors(errors)
     for block_id, made in inputs.items():
         # there is none where an error did not count, below what is now unset
         value = found.get(block_id, SlotMark.KEEP)
         if made.kind is not SlotKind.PRESENCE and value is not SlotMark.KEEP:
-            put(data, made.slot.keys, value)
+            set_nested_value(data, made.slot.keys, value)
     return data
 
 
-def validate_fields(
+def validate_entered_arguments(
     tool: Tool[Any],
     places: Sequence[FieldPlace],
     arguments: Mapping[str, Any],
@@ -440,21 +477,21 @@ def validate_fields(
 ) -> BaseModel | FieldErrors:
     """Return what was entered as the tool's model, or the errors, at the inputs.
 
-    `arguments` are those the form was laid out for; `names`: see `edit_form.read_submission`.
+    `arguments` are those the form was laid out for; `names`: see `edit_form.parse_edit_submission`.
     """
-    written = json.dumps(_given(tool.arguments, data))
+    written = json.dumps(_drop_computed_fields(tool.arguments, data))
     inputs = [place.slot.block_id for place in places if place.input]
     try:
         args: BaseModel = tool.arguments.model_validate_json(
             written, extra="forbid", by_alias=True, by_name=True, context=names
         )
     except ValidationError as error:
-        return FieldErrors(locate_errors(error, slots(tool, arguments), inputs))
-    return write_all_decimals(args)
+        return FieldErrors(assign_errors_to_inputs(error, build_slots(tool, arguments), inputs))
+    return pad_decimal_places(args)
 
 
-def _settle_presence(
-    made: Input, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]
+def _apply_presence_choice(
+    made: FieldInput, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]
 ) -> None:
     """Set an optional nested model to {} or None, as its radio buttons say.
 
@@ -462,7 +499,7 @@ def _settle_presence(
     """
     if made.slot.block_id in errors:
         return
-    was = made.initial == "yes"
+    was = made.initial_entry == "yes"
     now = entered[made.slot.block_id]
     below = [
         block_id
@@ -471,7 +508,7 @@ def _settle_presence(
     ]
     if now is True or (now is SlotMark.KEEP and was):
         if not was:
-            put(data, made.slot.keys, {})
+            set_nested_value(data, made.slot.keys, {})
         return
     touched = any(
         block_id in errors or entered[block_id] is not SlotMark.KEEP for block_id in below
@@ -479,12 +516,12 @@ def _settle_presence(
     for block_id in below:
         errors.pop(block_id, None)
     if was:
-        put(data, made.slot.keys, None)
+        set_nested_value(data, made.slot.keys, None)
     elif touched:
         errors[made.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
 
 
-def put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
+def set_nested_value(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
     for key in keys[:-1]:
         inner = data.get(key)
         if not isinstance(inner, dict):
@@ -493,6 +530,6 @@ def put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
     data[keys[-1]] = value
 
 
-def _given(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_computed_fields(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without computed fields, which the model dumps but does not accept."""
     return {key: value for key, value in data.items() if key not in model.model_computed_fields}

@@ -26,8 +26,13 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.cards.action_names import ARGUMENT
-from bot.cards.slack_text import WITHIN, distinguish_labels, humanise_name, label_for_key
-from bot.tools.declared_secrets import dumped_name, may_hold_secrets
+from bot.cards.slack_text import (
+    WITHIN,
+    build_label_for_key,
+    distinguish_labels,
+    humanise_field_name,
+)
+from bot.tools.declared_secrets import get_dump_key, may_hold_secrets
 from storage.masking import ValuePath
 
 if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
@@ -62,7 +67,7 @@ class SlotMark(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class FieldSlot:
     """One value of a tool's arguments that is shown or edited by itself."""
 
     # field names from the top: make the block id, and are what errors point at
@@ -73,15 +78,17 @@ class Slot:
     kind: SlotKind
     nullable: bool  # accepts None
     schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
-    called: tuple[frozenset[str], ...]  # for each step the names that Pydantic's errors may give it
+    error_names: tuple[
+        frozenset[str], ...
+    ]  # for each step the names that Pydantic's errors may give it
     secret: bool = False  # it is secret, or may hold what is: it has no input
-    hidden: frozenset[ValuePath] = (
+    hidden_paths: frozenset[ValuePath] = (
         frozenset()
     )  # what of its value nobody may read; () for all of it
     editable: bool = True
-    within_optional: bool = False  # belongs to a nested model that may be unset as a whole
-    naive: bool = False  # a date-time that must not have a time zone
-    open: bool = False  # nothing says what kind of value it has, or it may be of several
+    is_within_optional: bool = False  # belongs to a nested model that may be unset as a whole
+    is_naive_datetime: bool = False  # a date-time that must not have a time zone
+    has_open_type: bool = False  # nothing says what kind of value it has, or it may be of several
     null_is_unset: bool = False  # null is what stands there where nothing is given
 
     @property
@@ -107,16 +114,16 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
 _TYPES = {"boolean": SlotKind.BOOLEAN, "integer": SlotKind.INTEGER, "number": SlotKind.FLOAT}
 
 
-def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
+def build_slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[FieldSlot, ...]:
     """Return the slots of these arguments: the model's fields in order, then keys the model lacks.
 
     Every value of the arguments is in one of them, whether the model describes it or not; only
     fields that the model computes are left out.
     """
-    found: list[Slot] = []
+    found: list[FieldSlot] = []
     model: type[BaseModel] = tool.arguments
     for name in model.model_fields:
-        whole, parts = _field_slots(model)[name]
+        whole, parts = _build_field_slots(model)[name]
         editable = tool.editable is None or name in tool.editable
         value = arguments.get(whole.keys[0])
         if name in tool.secret:
@@ -124,36 +131,42 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
         elif parts and (isinstance(value, Mapping) or (value is None and whole.nullable)):
             if value == {} and not whole.nullable:
                 found.append(replace(whole, kind=SlotKind.EMPTY))
-            found += (_opened(part, editable) for part in parts)
-            free = editable and _takes_more(_unwrapped(model.model_fields[name].annotation))
-            found += _beside(value or {}, parts, whole, free)
+            found += (_set_editable(part, editable) for part in parts)
+            free = editable and _may_have_unknown_keys(
+                _unwrap_annotation(model.model_fields[name].annotation)
+            )
+            found += _build_extra_slots(value or {}, parts, whole, free)
         else:
-            found.append(_opened(whole, editable))
-    top = [whole for whole, _ in _field_slots(model).values()]
-    given = {key: value for key, value in arguments.items() if key not in _computed(model)}
-    found += _beside(given, top, None, tool.editable is None and _takes_more(model))
-    return _told_apart(_marked(tool, arguments, found))
+            found.append(_set_editable(whole, editable))
+    top = [whole for whole, _ in _build_field_slots(model).values()]
+    given = {
+        key: value for key, value in arguments.items() if key not in _list_computed_keys(model)
+    }
+    found += _build_extra_slots(
+        given, top, None, tool.editable is None and _may_have_unknown_keys(model)
+    )
+    return _distinguish_slot_labels(_mark_secret_slots(tool, arguments, found))
 
 
-def _opened(slot: Slot, editable: bool) -> Slot:
+def _set_editable(slot: FieldSlot, editable: bool) -> FieldSlot:
     return slot if slot.editable == editable else replace(slot, editable=editable)
 
 
-def _computed(model: type[BaseModel]) -> frozenset[str]:
+def _list_computed_keys(model: type[BaseModel]) -> frozenset[str]:
     """Return the keys that the model computes; none if a model takes additional keys."""
-    given = model.model_config.get("extra") == "allow" or _takes_more(model)
+    given = model.model_config.get("extra") == "allow" or _may_have_unknown_keys(model)
     return frozenset() if given else frozenset(model.model_computed_fields)
 
 
-def _takes_more(model: Any) -> bool:
+def _may_have_unknown_keys(model: Any) -> bool:
     """Return whether a model made from a schema accepts values that the schema does not name."""
-    takes_more = getattr(model, "takes_more", None)
+    takes_more = getattr(model, "may_have_extra_keys", None)
     return takes_more is not None and bool(takes_more())
 
 
-def _beside(
-    values: Mapping[str, Any], named: Iterable[Slot], whole: Slot | None, free: bool
-) -> Iterator[Slot]:
+def _build_extra_slots(
+    values: Mapping[str, Any], named: Iterable[FieldSlot], whole: FieldSlot | None, free: bool
+) -> Iterator[FieldSlot]:
     """Yield slots for the values of an object that its model has no field for.
 
     `whole`: the slot of the object; None for the arguments themselves. `free`: whether other keys
@@ -168,26 +181,30 @@ def _beside(
         kind = next(
             (kind for type_, kind in _BY_TYPE.items() if type(value) is type_), SlotKind.JSON
         )
-        yield Slot(
+        yield FieldSlot(
             (*names, key),
             (*keys, key),
-            f"{whole.label}{WITHIN}{label_for_key(key)}" if whole else label_for_key(key),
+            f"{whole.label}{WITHIN}{build_label_for_key(key)}"
+            if whole
+            else build_label_for_key(key),
             "",
             kind if editable else SlotKind.JSON,
             not editable,
             {},
-            (*(whole.called if whole else ()), frozenset({key})),
+            (*(whole.error_names if whole else ()), frozenset({key})),
             editable=editable,
-            within_optional=whole is not None and whole.nullable,
-            open=True,
+            is_within_optional=whole is not None and whole.nullable,
+            has_open_type=True,
         )
 
 
-def _marked(tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[Slot]) -> list[Slot]:
+def _mark_secret_slots(
+    tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[FieldSlot]
+) -> list[FieldSlot]:
     """Return the slots with their secret parts marked; one that may hold a secret has no input."""
     if not tool.has_secrets:
         return list(found)
-    paths = tool.secret_paths(arguments)
+    paths = tool.list_secret_paths(arguments)
     made = []
     for slot in found:
         hidden = {path[len(slot.keys) :] for path in paths if path[: len(slot.keys)] == slot.keys}
@@ -196,11 +213,11 @@ def _marked(tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[Slot]
         model: Any = tool.arguments
         shut = bool(hidden) or may_hold_secrets(model, slot.keys)
         shut = shut and slot.kind is not SlotKind.PRESENCE
-        made.append(replace(slot, secret=shut, hidden=frozenset(hidden)))
+        made.append(replace(slot, secret=shut, hidden_paths=frozenset(hidden)))
     return made
 
 
-def _told_apart(found: list[Slot]) -> tuple[Slot, ...]:
+def _distinguish_slot_labels(found: list[FieldSlot]) -> tuple[FieldSlot, ...]:
     labels = distinguish_labels([each.label for each in found], [each.keys for each in found])
     return tuple(
         slot if slot.label == label else replace(slot, label=label)
@@ -208,7 +225,7 @@ def _told_apart(found: list[Slot]) -> tuple[Slot, ...]:
     )
 
 
-def value_at(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+def get_value_at_keys(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     """Return the value at these keys; SlotMark.ABSENT if one of the keys is not there."""
     value: Any = arguments
     for key in keys:
@@ -219,70 +236,72 @@ def value_at(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _field_slots(model: type[BaseModel]) -> dict[str, tuple[Slot, tuple[Slot, ...]]]:
+def _build_field_slots(
+    model: type[BaseModel],
+) -> dict[str, tuple[FieldSlot, tuple[FieldSlot, ...]]]:
     """Return, by field, its slot as a whole and, for a nested model, the slots of its parts."""
-    found: dict[str, tuple[Slot, tuple[Slot, ...]]] = {}
-    for name, whole in _own_slots(model).items():
-        inner = _unwrapped(model.model_fields[name].annotation)
-        parts: tuple[Slot, ...] = ()
+    found: dict[str, tuple[FieldSlot, tuple[FieldSlot, ...]]] = {}
+    for name, whole in _build_own_slots(model).items():
+        inner = _unwrap_annotation(model.model_fields[name].annotation)
+        parts: tuple[FieldSlot, ...] = ()
         if (
             isinstance(inner, type)
             and issubclass(inner, BaseModel)
             and not issubclass(inner, RootModel)
         ):
-            parts = tuple(_below(whole, part) for part in _own_slots(inner).values())
+            parts = tuple(_nest_slot(whole, part) for part in _build_own_slots(inner).values())
         if parts and whole.nullable:
             parts = (replace(whole, kind=SlotKind.PRESENCE), *parts)
         found[name] = (whole, parts)
     return found
 
 
-def _below(whole: Slot, part: Slot) -> Slot:
+def _nest_slot(whole: FieldSlot, part: FieldSlot) -> FieldSlot:
     return replace(
         part,
         names=whole.names + part.names,
         keys=whole.keys + part.keys,
-        called=whole.called + part.called,
+        error_names=whole.error_names + part.error_names,
         label=f"{whole.label}{WITHIN}{part.label}",
-        within_optional=whole.nullable,
+        is_within_optional=whole.nullable,
     )
 
 
-def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
+def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
     """Return one slot for each field of the model, by name; none of them is divided."""
     try:
         schema = model.model_json_schema(by_alias=False)
     except PydanticInvalidForJsonSchema:
         schema = {}  # every field falls back to JSON
     # A model that contains itself is a reference at the top as well.
-    properties = _resolved(schema, schema)[0].get("properties", {})
+    properties = _resolve_schema(schema, schema)[0].get("properties", {})
     found = {}
     for name, field in model.model_fields.items():
-        inner, nullable = _resolved(properties.get(name, {}), schema)
-        core = _unwrapped(field.annotation)
-        kind = _kind(inner, core, schema)
-        found[name] = Slot(
+        inner, nullable = _resolve_schema(properties.get(name, {}), schema)
+        core = _unwrap_annotation(field.annotation)
+        kind = _choose_slot_kind(inner, core, schema)
+        found[name] = FieldSlot(
             names=(name,),
-            keys=(dumped_name(model, name),),
-            label=field.title or humanise_name(_called_by(model, name)),
+            keys=(get_dump_key(model, name),),
+            label=field.title or humanise_field_name(_get_name_for_label(model, name)),
             hint=field.description or "",
             kind=kind,
             nullable=nullable,
             schema=inner,
-            called=(_called(name, field),),
-            naive=core is NaiveDatetime,
-            open=kind is SlotKind.JSON and inner.get("type") not in ("object", "array"),
+            error_names=(_list_error_names(name, field),),
+            is_naive_datetime=core is NaiveDatetime,
+            has_open_type=kind is SlotKind.JSON and inner.get("type") not in ("object", "array"),
             null_is_unset=field.default is None,
         )
     return found
 
 
-def _called_by(model: type[BaseModel], name: str) -> str:
+def _get_name_for_label(model: type[BaseModel], name: str) -> str:
     """Return the name to label an untitled field by: its key if a schema names the keys."""
-    return dumped_name(model, name) if hasattr(model, "takes_more") else name
+    return get_dump_key(model, name) if hasattr(model, "may_have_extra_keys") else name
 
 
-def _called(name: str, field: FieldInfo) -> frozenset[str]:
+def _list_error_names(name: str, field: FieldInfo) -> frozenset[str]:
     names = {name}
     for alias in (field.alias, field.validation_alias):
         for choice in alias.choices if isinstance(alias, AliasChoices) else [alias]:
@@ -291,7 +310,9 @@ def _called(name: str, field: FieldInfo) -> frozenset[str]:
     return frozenset(names)
 
 
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def _resolve_schema(
+    schema: Mapping[str, Any], root: Mapping[str, Any]
+) -> tuple[dict[str, Any], bool]:
     """Return the schema without references and without null, and whether it accepted null."""
     found, nullable = dict(schema), False
     while True:
@@ -313,7 +334,7 @@ def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[dict[
     return found, nullable
 
 
-def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> SlotKind:
+def _choose_slot_kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> SlotKind:
     if schema.get("enum") or schema.get("const") is not None:
         return SlotKind.CHOICE
     if core is Decimal:
@@ -322,7 +343,7 @@ def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> Slot
         case "string":
             return _FORMATS.get(schema.get("format", ""), SlotKind.TEXT)
         case "array" if "prefixItems" not in schema:
-            items = _resolved(schema.get("items", {}), root)
+            items = _resolve_schema(schema.get("items", {}), root)
             return (
                 SlotKind.LINES
                 if items[0].get("type") == "string" and not items[1]
@@ -332,7 +353,7 @@ def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> Slot
             return _TYPES.get(str(type_), SlotKind.JSON)
 
 
-def _unwrapped(annotation: Any) -> Any:
+def _unwrap_annotation(annotation: Any) -> Any:
     """Return the type inside Annotated, Optional, NewType and aliases.
 
     The annotation itself if that is not one type.

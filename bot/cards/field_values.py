@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
 
-from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
-from bot.cards.slack_text import visible
-from bot.cards.views import UNSET, Value
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
+from bot.cards.slack_text import show_hidden_characters
+from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
 from storage.masking import MASK, ValuePath
 
@@ -29,22 +29,22 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs w
 _SHORT_LIST = 60  # characters up to which a list stands on one line
 
 
-def values(
+def list_argument_values(
     tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, Any] | None = None
-) -> tuple[Value, ...]:
+) -> tuple[ArgumentValue, ...]:
     """Return every argument (JSON values) as plain text, in the order of the model.
 
     With `before`, an argument that differs also has its earlier text.
     """
     if before is None:
-        return tuple(_value(row.slot, row.text) for row in _rows(tool, arguments))
+        return tuple(_build_value(row.slot, row.text) for row in _list_rows(tool, arguments))
     return tuple(
-        _value(change.slot, change.new, change.old if change.differs else None)
-        for change in _compared(tool, before, arguments)
+        _build_value(change.slot, change.new, change.old if change.differs else None)
+        for change in _compare_arguments(tool, before, arguments)
     )
 
 
-def diff(
+def list_changed_arguments(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[tuple[str, str, str]]:
     """Return the arguments that differ as (label, old text, new text), in the order of the model.
@@ -53,18 +53,18 @@ def diff(
     """
     return [
         (change.slot.label, change.old, change.new)
-        for change in _compared(tool, before, after)
+        for change in _compare_arguments(tool, before, after)
         if change.differs
     ]
 
 
-def _value(slot: Slot, text: str, before: str | None = None) -> Value:
-    secret = () in slot.hidden
-    partly = bool(slot.hidden) and not secret
-    return Value(slot.label, text, before, secret, partly, slot.keys)
+def _build_value(slot: FieldSlot, text: str, before: str | None = None) -> ArgumentValue:
+    secret = () in slot.hidden_paths
+    partly = bool(slot.hidden_paths) and not secret
+    return ArgumentValue(slot.label, text, before, secret, partly, slot.keys)
 
 
-def same_json(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """Return whether two JSON values are equal, in any order of keys; 1, 1.0 and true differ."""
     if one is other:
         return True
@@ -73,33 +73,36 @@ def same_json(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def slot_text(slot: Slot, value: Any) -> str:
+def format_slot_value(slot: FieldSlot, value: Any) -> str:
     """Return the value of a slot as plain text: uncut, with secrets masked."""
     if value is SlotMark.ABSENT or (value is None and slot.null_is_unset):
         return UNSET
     if value is None:
         return NULL
-    if () in slot.hidden:
+    if () in slot.hidden_paths:
         return MASK
-    if slot.hidden:
-        return visible("".join(_masked_json(value, slot.hidden, "")))
+    if slot.hidden_paths:
+        return show_hidden_characters("".join(_dump_masked_json(value, slot.hidden_paths, "")))
     # where nothing says what it is, a text looks like no other value, and a list like a list
-    if slot.open and (
-        isinstance(value, list) or (isinstance(value, str) and _reads_as_json(value))
+    if slot.has_open_type and (
+        isinstance(value, list) or (isinstance(value, str) and _may_be_mistaken_for_json(value))
     ):
         text = json.dumps(value, ensure_ascii=False)
         long = len(text) > _SHORT_LIST and isinstance(value, list)
-        return visible(json.dumps(value, ensure_ascii=False, indent=2) if long else text)
-    text = json_value_text(value, slot.kind)
+        return show_hidden_characters(
+            json.dumps(value, ensure_ascii=False, indent=2) if long else text
+        )
+    text = format_json_value(value, slot.kind)
     others = slot.schema.get("enum", ()) if slot.kind is SlotKind.CHOICE else ()
     if any(
-        not same_json(each, value) and json_value_text(each, slot.kind) == text for each in others
+        not is_same_json(each, value) and format_json_value(each, slot.kind) == text
+        for each in others
     ):
-        return visible(json.dumps(value, ensure_ascii=False))
+        return show_hidden_characters(json.dumps(value, ensure_ascii=False))
     return text
 
 
-def _reads_as_json(text: str) -> bool:
+def _may_be_mistaken_for_json(text: str) -> bool:
     """Return whether a text could be mistaken for a value that is no text."""
     if text in ("yes", "no"):
         return True
@@ -109,7 +112,7 @@ def _reads_as_json(text: str) -> bool:
         return False
 
 
-def _masked_json(value: Any, hidden: frozenset[ValuePath], indent: str) -> Iterator[str]:
+def _dump_masked_json(value: Any, hidden: frozenset[ValuePath], indent: str) -> Iterator[str]:
     """Yield the value as JSON on several lines, with masks that no text in it can imitate."""
     if () in hidden and value is not None:
         yield MASK
@@ -123,13 +126,13 @@ def _masked_json(value: Any, hidden: frozenset[ValuePath], indent: str) -> Itera
         for number, (step, each) in enumerate(members):
             key = "" if is_list else f"{json.dumps(step, ensure_ascii=False)}: "
             yield f"{',' if number else ''}\n{inner}{key}"
-            yield from _masked_json(
+            yield from _dump_masked_json(
                 each, frozenset(p[1:] for p in hidden if p[:1] == (step,)), inner
             )
         yield f"\n{indent}{']' if is_list else '}'}"
 
 
-def json_value_text(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
+def format_json_value(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
     """Return a JSON value as plain text: uncut, hidden characters visible.
 
     The name of a choice becomes words: wrong_item is "wrong item".
@@ -142,55 +145,59 @@ def json_value_text(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
         case str() if kind is SlotKind.CHOICE and _NAME.fullmatch(value):
             return value.replace("_", " ")
         case str():
-            return _text(value, kind)
+            return _format_text(value, kind)
         case list():
-            return _list(value, kind)
+            return _format_list(value, kind)
         case dict():
-            return visible(json.dumps(value, indent=2, ensure_ascii=False)) if value else "{}"
+            return (
+                show_hidden_characters(json.dumps(value, indent=2, ensure_ascii=False))
+                if value
+                else "{}"
+            )
         case _:
             return json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    slot: Slot
+    slot: FieldSlot
     value: Any
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    slot: Slot
+    slot: FieldSlot
     old: str
     new: str
     differs: bool
 
 
-def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
+def _list_rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
     """Yield one row for each value of the arguments.
 
     An unset nested model is one row; a set one has a row for each of its fields.
     """
-    for slot in slots(tool, arguments):
-        value = value_at(arguments, slot.keys)
-        parent = value_at(arguments, slot.keys[:-1])
+    for slot in build_slots(tool, arguments):
+        value = get_value_at_keys(arguments, slot.keys)
+        parent = get_value_at_keys(arguments, slot.keys[:-1])
         if slot.kind is SlotKind.PRESENCE and value not in (None, SlotMark.ABSENT, {}):
             continue
         if slot.kind is not SlotKind.PRESENCE and parent in (None, SlotMark.ABSENT):
             continue
-        yield _Row(slot, value, slot_text(slot, value))
+        yield _Row(slot, value, format_slot_value(slot, value))
 
 
-def _compared(
+def _compare_arguments(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[_Change]:
-    old_rows = {row.slot.keys: row for row in _rows(tool, before)}
-    new_rows = {row.slot.keys: row for row in _rows(tool, after)}
+    old_rows = {row.slot.keys: row for row in _list_rows(tool, before)}
+    new_rows = {row.slot.keys: row for row in _list_rows(tool, after)}
     for keys, new in new_rows.items():
-        old_value, slot = value_at(before, keys), new.slot
+        old_value, slot = get_value_at_keys(before, keys), new.slot
         if keys in old_rows:
             old = old_rows[keys].text
-            slot = replace(slot, hidden=slot.hidden | old_rows[keys].slot.hidden)
+            slot = replace(slot, hidden_paths=slot.hidden_paths | old_rows[keys].slot.hidden_paths)
         # the other side is divided differently: it had the nested model as a whole, or in parts
         else:
             parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
@@ -198,48 +205,48 @@ def _compared(
                 "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts)
                 or UNSET
             )
-        yield _change(slot, old, old_value, new.text, new.value)
+        yield _build_change(slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
-            yield _change(row.slot, row.text, row.value, UNSET, SlotMark.ABSENT)
+            yield _build_change(row.slot, row.text, row.value, UNSET, SlotMark.ABSENT)
 
 
-def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
-    differs = not same_json(old_value, new_value)
-    if differs and old == new and not slot.hidden:
-        old, new = (_raw(value) for value in (old_value, new_value))
+def _build_change(slot: FieldSlot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
+    differs = not is_same_json(old_value, new_value)
+    if differs and old == new and not slot.hidden_paths:
+        old, new = (_dump_visible_json(value) for value in (old_value, new_value))
     return _Change(slot, old, new, differs)
 
 
-def _raw(value: Any) -> str:
+def _dump_visible_json(value: Any) -> str:
     """Return the value as JSON, for values that differ and would read alike."""
     return (
         "(not given)"
         if value is SlotMark.ABSENT
-        else visible(json.dumps(value, ensure_ascii=False))
+        else show_hidden_characters(json.dumps(value, ensure_ascii=False))
     )
 
 
-def _text(value: str, kind: SlotKind) -> str:
+def _format_text(value: str, kind: SlotKind) -> str:
     if not value:
         return EMPTY
-    if not value.strip() or value in _SIGNS or _is_quoted(value):
+    if not value.strip() or value in _SIGNS or _may_be_mistaken_for_quoted(value):
         # in quotes: it is this text, not our sign
-        return visible(json.dumps(value, ensure_ascii=False))
+        return show_hidden_characters(json.dumps(value, ensure_ascii=False))
     try:
         if kind is SlotKind.DATETIME:
             moment = datetime.fromisoformat(value)
-            zone = _zone(moment.timetz()) or " (no time zone)"
-            return f"{moment.date().isoformat()} {_clock(moment.time())}{zone}"
+            zone = _format_zone_offset(moment.timetz()) or " (no time zone)"
+            return f"{moment.date().isoformat()} {_format_clock_time(moment.time())}{zone}"
         if kind is SlotKind.TIME:
             at = time.fromisoformat(value)
-            return _clock(at.replace(tzinfo=None)) + _zone(at)
+            return _format_clock_time(at.replace(tzinfo=None)) + _format_zone_offset(at)
     except ValueError:
         pass  # shown as it stands
-    return visible(value)
+    return show_hidden_characters(value)
 
 
-def _is_quoted(text: str) -> bool:
+def _may_be_mistaken_for_quoted(text: str) -> bool:
     """Return whether a text could be mistaken for the quotes around another text."""
     try:
         return text[:1] == '"' and isinstance(json.loads(text), str)
@@ -247,23 +254,23 @@ def _is_quoted(text: str) -> bool:
         return False
 
 
-def _clock(at: time) -> str:
+def _format_clock_time(at: time) -> str:
     """Return hours and minutes; seconds and fractions of them only if there are any."""
     return at.isoformat() if at.second or at.microsecond else at.isoformat("minutes")
 
 
-def _zone(at: time) -> str:
+def _format_zone_offset(at: time) -> str:
     offset = at.isoformat().removeprefix(at.replace(tzinfo=None).isoformat())
     return "" if not offset else " UTC" if offset == "+00:00" else f" {offset}"
 
 
-def _list(items: list[Any], kind: SlotKind) -> str:
+def _format_list(items: list[Any], kind: SlotKind) -> str:
     """Return a list as text on one line or on several, or as JSON if its text could be misread."""
     if not items:
         return EMPTY_LIST
-    texts = [json_value_text(item) for item in items]
+    texts = [format_json_value(item) for item in items]
     as_texts = kind is SlotKind.LINES or not any(
-        isinstance(each, str) and _reads_as_json(each) for each in items
+        isinstance(each, str) and _may_be_mistaken_for_json(each) for each in items
     )
     parted = any("," in text for text in texts)
     if (
@@ -272,6 +279,6 @@ def _list(items: list[Any], kind: SlotKind) -> str:
         or any(isinstance(item, dict | list) for item in items)
         or any("\n" in text for text in texts)
     ):
-        return visible(json.dumps(items, indent=2, ensure_ascii=False))
+        return show_hidden_characters(json.dumps(items, indent=2, ensure_ascii=False))
     line = ", ".join(texts)
     return line if len(line) <= _SHORT_LIST and not parted else "\n".join(texts)

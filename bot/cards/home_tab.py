@@ -9,49 +9,54 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from bot.cards.action_names import Action, Block
+from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
-    actions,
+    actions_block,
     button,
     channel_select,
-    confirm,
-    context,
-    divider,
-    header,
-    line,
-    link,
-    moment,
+    confirmation_dialog,
+    context_block,
+    divider_block,
+    header_block,
+    link_leaf,
     mrkdwn,
-    name_people,
     plain_text,
-    rich,
-    section,
-    words,
+    rich_text_block,
+    rich_text_line,
+    section_block,
+    text_leaf,
+    text_leaves_with_mentions,
+    time_leaf,
 )
 from bot.cards.button_codec import (
     HOME,
     CallTarget,
+    FormContext,
     HomePart,
     HomeTarget,
     RunTarget,
-    Setting,
-    block_id,
+    build_block_id,
 )
-from bot.cards.call_pieces import finality
-from bot.cards.delegation_dialog import DelegationRow, begin_button, entry
-from bot.cards.notices import away_note, through
+from bot.cards.call_pieces import irreversibility_warning
+from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
+from bot.cards.notices import away_note, through_client_suffix
 from bot.cards.request_list import (
     STANDS,
     ListedCall,
     ListedRun,
-    decided_by,
-    describe_beginning,
+    deciders_text,
+    describe_asking_place,
     describe_call_status,
-    describe_place,
-    put_on_one_line,
+    describe_request_beginning,
+    format_on_one_line,
 )
-from bot.cards.slack_text import channel_mention, format_deadline, mention, when
+from bot.cards.slack_text import (
+    channel_mention,
+    format_local_time,
+    format_time_with_countdown,
+    user_mention,
+)
 from bot.tools.effect_source import EffectSource
 from storage.states import RunStatus
 
@@ -59,7 +64,7 @@ from storage.states import RunStatus
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingCall:
+class HomeWaitingCall:
     """A call that this person may approve now, or whose unknown outcome they may report."""
 
     target: CallTarget
@@ -69,14 +74,14 @@ class WaitingCall:
     channel: str  # where it was asked
     deadline: datetime | None
     link: str = ""  # to its card, else to its request
-    unknown: bool = False  # outcome unknown: started, never confirmed
-    warned: bool = False  # its card warns of something
+    is_outcome_unknown: bool = False  # outcome unknown: started, never confirmed
+    has_warnings: bool = False  # its card warns of something
     client: str = ""  # the program by which it was asked
-    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
+    effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingQuestion:
+class HomeWaitingQuestion:
     """A question that this person may answer now."""
 
     target: CallTarget
@@ -88,7 +93,7 @@ class WaitingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedApproval:
+class SavedApprovalView:
     """A grant (saved approval) that this person gave, or that applies to their requests."""
 
     call: str  # the one with whose approval it was given
@@ -102,18 +107,18 @@ class HomeView:
     bot: str  # the bot's user id
     shows: HomeTarget = HOME
     pages: int = 1  # that there are of what it shows
-    questions: tuple[WaitingQuestion, ...] = ()  # for them, the first deadline first
-    waiting: tuple[WaitingCall, ...] = ()  # the first deadline first
+    questions: tuple[HomeWaitingQuestion, ...] = ()  # for them, the first deadline first
+    waiting: tuple[HomeWaitingCall, ...] = ()  # the first deadline first
     more_waiting: int = 0  # calls they may approve that are not among these
-    unread: bool = False  # more calls wait in the workspace than were looked at
-    unsure: int = 0  # calls of which Slack did not say whether they may
+    has_unlisted_calls: bool = False  # more calls wait in the workspace than were looked at
+    unsure_count: int = 0  # calls of which Slack did not say whether they may
     requests: tuple[ListedRun, ...] = ()  # the newest first
-    away: tuple[tuple[str, datetime | None], ...] = ()  # of those who decide about them
+    away_approvers: tuple[tuple[str, datetime | None], ...] = ()  # of those who decide about them
     more_requests: bool = False
     decided: tuple[ListedCall, ...] = ()  # by them or on their requests, the newest first
     more_decided: bool = False
-    delegations: tuple[DelegationRow, ...] = ()  # who decides for whom, the first to end first
-    remembered: tuple[RememberedApproval, ...] = ()  # the first to end first
+    delegations: tuple[DelegationView, ...] = ()  # who decides for whom, the first to end first
+    remembered: tuple[SavedApprovalView, ...] = ()  # the first to end first
     more_remembered: int = 0
 
 
@@ -130,52 +135,65 @@ TABS = (
 )
 
 
-def draw_home(view: HomeView | None) -> Json:
+def render_home_tab(view: HomeView | None) -> Json:
     """Draw the Home tab; `view` is None for a person who can neither ask nor decide."""
     if view is None:
-        return {"type": "home", "blocks": [section(_id("stranger"), mrkdwn(STRANGER))]}
-    return {"type": "home", "blocks": _blocks(view)}
+        return {
+            "type": "home",
+            "blocks": [section_block(_build_home_block_id("stranger"), mrkdwn(STRANGER))],
+        }
+    return {"type": "home", "blocks": _render_home_blocks(view)}
 
 
-def _blocks(view: HomeView) -> list[Json]:
-    parts = _parts(view)
+def _render_home_blocks(view: HomeView) -> list[Json]:
+    parts = _render_shown_parts(view)
     filled = [part for part in parts if part]
     waits = view.questions or view.waiting
     is_new = not (waits or view.requests or view.decided or view.remembered)
     if is_new and not view.delegations and view.shows == HOME:
-        return [*(block for part in filled for block in part), _empty(view)]
+        return [*(block for part in filled for block in part), _render_welcome(view)]
     if not parts[0]:
-        filled.insert(0, [context(_id("nothing"), [mrkdwn(_nothing(view.shows))])])
-    blocks = [_tabs(view.shows), _filter(view.shows)]
+        filled.insert(
+            0,
+            [
+                context_block(
+                    _build_home_block_id("nothing"), [mrkdwn(_nothing_here_sentence(view.shows))]
+                )
+            ],
+        )
+    blocks = [_render_tab_buttons(view.shows), _render_channel_filter(view.shows)]
     for number, part in enumerate(filled):
-        blocks += [*([divider(_id("divider", number))] if number else []), *part]
-    return [*blocks, *_turns(view)]
+        blocks += [
+            *([divider_block(_build_home_block_id("divider", number))] if number else []),
+            *part,
+        ]
+    return [*blocks, *_render_page_buttons(view)]
 
 
-def _parts(view: HomeView) -> list[list[Json]]:
+def _render_shown_parts(view: HomeView) -> list[list[Json]]:
     match view.shows.part:
         case HomePart.WAITING:
-            return [_waiting(view)]
+            return [_render_waiting_part(view)]
         case HomePart.MINE:
-            return [_requests(view)]
+            return [_render_requests_part(view)]
         case HomePart.ALL:
             return [
-                _waiting(view),
-                _requests(view),
-                _decided(view),
-                _delegations(view),
-                _remembered(view),
+                _render_waiting_part(view),
+                _render_requests_part(view),
+                _render_decisions_part(view),
+                _render_delegations_part(view),
+                _render_saved_approvals_part(view),
             ]
 
 
-def _nothing(shows: HomeTarget) -> str:
+def _nothing_here_sentence(shows: HomeTarget) -> str:
     place = f" in {channel_mention(shows.channel)}" if shows.channel else ""
     if shows.part is HomePart.MINE:
         return f"You have asked for nothing{place or ' yet'}."
     return f"☕ Nothing waits for you{place}."
 
 
-def _tabs(shows: HomeTarget) -> Json:
+def _render_tab_buttons(shows: HomeTarget) -> Json:
     """Build the buttons that choose what is shown, ask for something or delegate decisions."""
     tabs = [
         button(
@@ -186,19 +204,19 @@ def _tabs(shows: HomeTarget) -> Json:
         )
         for action, part, label in TABS
     ]
-    ask = button(Action.REQUEST, "Ask for something…", Setting())
-    return actions(_id("tabs"), [*tabs, ask, begin_button()])
+    ask = button(Action.REQUEST, "Ask for something…", FormContext())
+    return actions_block(_build_home_block_id("tabs"), [*tabs, ask, render_delegate_button()])
 
 
-def _filter(shows: HomeTarget) -> Json:
+def _render_channel_filter(shows: HomeTarget) -> Json:
     """Build the menu that limits the tab to one channel, and the button back to all channels."""
     found = [channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
     if shows.channel:
         found.append(button(Action.HOME_ANYWHERE, "All channels", HomeTarget(shows.part)))
-    return actions(block_id(Block.HOME_CHANNEL, replace(shows, page=0)), found)
+    return actions_block(build_block_id(BlockKind.HOME_CHANNEL, replace(shows, page=0)), found)
 
 
-def _turns(view: HomeView) -> list[Json]:
+def _render_page_buttons(view: HomeView) -> list[Json]:
     """Build the buttons for the pages before and after this one; none if there is one page."""
     shows, page = view.shows, view.shows.page
     turns = []
@@ -206,172 +224,195 @@ def _turns(view: HomeView) -> list[Json]:
         turns.append(button(Action.HOME_BEFORE, "← Back", replace(shows, page=page - 1)))
     if page + 1 < view.pages:
         turns.append(button(Action.HOME_NEXT, "More →", replace(shows, page=page + 1)))
-    return [actions(_id("turns"), turns)] if turns else []
+    return [actions_block(_build_home_block_id("turns"), turns)] if turns else []
 
 
-def _id(name: str, *numbers: int) -> str:
-    return block_id(Block.HOME, name, *numbers)
+def _build_home_block_id(name: str, *numbers: int) -> str:
+    return build_block_id(BlockKind.HOME, name, *numbers)
 
 
-def _empty(view: HomeView) -> Json:
-    return section(
-        _id("empty"),
+def _render_welcome(view: HomeView) -> Json:
+    return section_block(
+        _build_home_block_id("empty"),
         mrkdwn(
             f"👋 Nothing waits for you, and you have asked for nothing yet. Mention "
-            f"{mention(view.bot)} in a channel, or write to me under *Messages*: `help` says what "
+            f"{user_mention(view.bot)} in a channel, or write to me under *Messages*: `help` says "
+            "what "
             f"I can do. What waits for your decision will stand here."
         ),
     )
 
 
-def _small(name: str, text: str) -> Json:
-    return context(_id(name), [mrkdwn(text)])
+def _render_small_print(name: str, text: str) -> Json:
+    return context_block(_build_home_block_id(name), [mrkdwn(text)])
 
 
-def _waiting(view: HomeView) -> list[Json]:
-    blocks = [block for each in view.questions for block in _question(each)]
+def _render_waiting_part(view: HomeView) -> list[Json]:
+    blocks = [block for each in view.questions for block in _render_waiting_question(each)]
     for each in view.waiting:
-        blocks += _call(each)
+        blocks += _render_waiting_call(each)
     if view.more_waiting:
-        blocks.append(_small("more", f"and {view.more_waiting} more that you may decide."))
-    if view.unread:
+        blocks.append(
+            _render_small_print("more", f"and {view.more_waiting} more that you may decide.")
+        )
+    if view.has_unlisted_calls:
         more = (
             "More calls are waiting in this workspace than I can list here. Their cards show them."
         )
-        blocks.append(_small("unread", more))
-    if view.unsure:
-        calls = "1 call" if view.unsure == 1 else f"{view.unsure} calls"
+        blocks.append(_render_small_print("unread", more))
+    if view.unsure_count:
+        calls = "1 call" if view.unsure_count == 1 else f"{view.unsure_count} calls"
         unsure = (
             f"⚠️ I cannot tell at the moment whether you may decide {calls}, because Slack does "
             "not answer. Open this again later."
         )
-        blocks.append(_small("unsure", unsure))
-    return [header(_id("waiting"), "Waits for you"), *blocks] if blocks else []
+        blocks.append(_render_small_print("unsure", unsure))
+    return (
+        [header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks] if blocks else []
+    )
 
 
-def _question(asked: WaitingQuestion) -> list[Json]:
+def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
     about = asked.target
     asker = asked.asker[:1].upper() + asked.asker[1:]
-    small = [f"💬 {asker} asks you, for {mention(asked.requester)}"]
-    small += [f"⏳ Answer by {format_deadline(asked.deadline)}"] if asked.deadline else []
+    small = [f"💬 {asker} asks you, for {user_mention(asked.requester)}"]
+    small += (
+        [f"⏳ Answer by {format_time_with_countdown(asked.deadline)}"] if asked.deadline else []
+    )
     small += [f"<{asked.link}|Open it>"] if asked.link else []
-    text = section(
-        block_id(Block.QUESTION, about), plain_text(put_on_one_line(asked.question, EFFECT))
+    text = section_block(
+        build_block_id(BlockKind.QUESTION, about),
+        plain_text(format_on_one_line(asked.question, EFFECT)),
     )
     return [
         {**text, "accessory": button(Action.ANSWER, "Answer…", about)},
-        context(block_id(Block.ANSWERS, about), [mrkdwn("  ·  ".join(small))]),
+        context_block(build_block_id(BlockKind.ANSWERS, about), [mrkdwn("  ·  ".join(small))]),
     ]
 
 
-def _call(call: WaitingCall) -> list[Json]:
+def _render_waiting_call(call: HomeWaitingCall) -> list[Json]:
     about = call.target
     small = [
-        f"Asked by {mention(call.requester)}{through(call.client)} {describe_place(call.channel)}"
+        f"Asked by {user_mention(call.requester)}{through_client_suffix(call.client)} "
+        f"{describe_asking_place(call.channel)}"
     ]
     if call.deadline:
         small.append(
-            f"⏳ {'Say' if call.unknown else 'Decide'} by {format_deadline(call.deadline)}"
+            f"⏳ {'Say' if call.is_outcome_unknown else 'Decide'} by "
+            f"{format_time_with_countdown(call.deadline)}"
         )
     if call.link:
         small.append(f"<{call.link}|Open it>")
-    if call.unknown:
+    if call.is_outcome_unknown:
         small.insert(0, "❓ *Outcome unknown: started, never confirmed*")
-    elif final := finality(call.does, call.stated):
+    elif final := irreversibility_warning(call.does, call.effect_source):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
-        section(block_id(Block.HEADLINE, about), plain_text(put_on_one_line(call.effect, EFFECT))),
-        context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),
-        actions(block_id(Block.CALL_BUTTONS, about), _buttons(call)),
+        section_block(
+            build_block_id(BlockKind.HEADLINE, about),
+            plain_text(format_on_one_line(call.effect, EFFECT)),
+        ),
+        context_block(build_block_id(BlockKind.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),
+        actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), _render_call_buttons(call)),
     ]
 
 
-def _buttons(call: WaitingCall) -> list[Json]:
+def _render_call_buttons(call: HomeWaitingCall) -> list[Json]:
     """Build the buttons of a waiting call.
 
     Running it again is offered on its card only: one has to have seen the whole call for that.
     """
-    if call.unknown:
+    if call.is_outcome_unknown:
         return [
             button(Action.RESOLVE_DONE, "It happened", call.target),
             button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
         ]
     return [
-        button(Action.REVIEW, "Review…", call.target, style="" if call.warned else "primary"),
+        button(Action.REVIEW, "Review…", call.target, style="" if call.has_warnings else "primary"),
         button(Action.REJECT, "Reject…", call.target, style="danger"),
     ]
 
 
-def _requests(view: HomeView) -> list[Json]:
+def _render_requests_part(view: HomeView) -> list[Json]:
     if not view.requests:
         return []
-    blocks = [_request(each) for each in view.requests]
-    if view.away:
-        blocks.append(_small("away", away_note(view.away)))
+    blocks = [_render_request(each) for each in view.requests]
+    if view.away_approvers:
+        blocks.append(_render_small_print("away", away_note(view.away_approvers)))
     if view.more_requests and view.shows.part is HomePart.ALL:
-        blocks.append(_small("earlier", "Older ones are under *My requests*."))
-    return [header(_id("requests"), "Your requests"), *blocks]
+        blocks.append(_render_small_print("earlier", "Older ones are under *My requests*."))
+    return [header_block(_build_home_block_id("requests"), "Your requests"), *blocks]
 
 
-def _request(asked: ListedRun) -> Json:
-    said = describe_beginning(asked)
+def _render_request(asked: ListedRun) -> Json:
+    said = describe_request_beginning(asked)
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
     stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "
-    open_ = [words("  ·  "), link(asked.link, "open it")] if asked.link else []
+    open_ = [text_leaf("  ·  "), link_leaf(asked.link, "open it")] if asked.link else []
     lines = [
-        line(*name_people(said, bold=True)),
-        line(words(stands_), moment(asked.at), *open_),
-        *(line(words(describe_call_status(*each))) for each in asked.calls),
+        rich_text_line(*text_leaves_with_mentions(said, bold=True)),
+        rich_text_line(text_leaf(stands_), time_leaf(asked.asked_at), *open_),
+        *(rich_text_line(text_leaf(describe_call_status(*each))) for each in asked.calls),
     ]
-    if asked.more:
-        lines.append(line(words(f"and {asked.more} more", italic=True)))
-    return rich(block_id(Block.OUTCOME, RunTarget(asked.run)), lines)
+    if asked.more_calls:
+        lines.append(rich_text_line(text_leaf(f"and {asked.more_calls} more", italic=True)))
+    return rich_text_block(build_block_id(BlockKind.OUTCOME, RunTarget(asked.run)), lines)
 
 
-def _decided(view: HomeView) -> list[Json]:
+def _render_decisions_part(view: HomeView) -> list[Json]:
     if not view.decided:
         return []
-    blocks = [_past(number, each) for number, each in enumerate(view.decided)]
+    blocks = [_render_past_decision(number, each) for number, each in enumerate(view.decided)]
     if view.more_decided:
-        blocks.append(_small("past", "Older ones: `/approvals history 90`."))
-    return [header(_id("decided"), "Recent decisions"), *blocks]
+        blocks.append(_render_small_print("past", "Older ones: `/approvals history 90`."))
+    return [header_block(_build_home_block_id("decided"), "Recent decisions"), *blocks]
 
 
-def _past(number: int, call: ListedCall) -> Json:
-    by = f"{decided_by(call).removeprefix(', ').strip()}, " if call.deciders else ""
-    small = [f"{by}{when(call.at)}"] if call.at else []
-    small.append(f"asked by {mention(call.requester)}")
+def _render_past_decision(number: int, call: ListedCall) -> Json:
+    by = f"{deciders_text(call).removeprefix(', ').strip()}, " if call.deciders else ""
+    small = [f"{by}{format_local_time(call.decided_at)}"] if call.decided_at else []
+    small.append(f"asked by {user_mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []
-    return context(
-        _id("past", number),
+    return context_block(
+        _build_home_block_id("past", number),
         [plain_text(describe_call_status(call.status, call.effect)), mrkdwn("  ·  ".join(small))],
     )
 
 
-def _delegations(view: HomeView) -> list[Json]:
+def _render_delegations_part(view: HomeView) -> list[Json]:
     if not view.delegations:
         return []
-    blocks = [entry(each) for each in view.delegations[:STANDING]]
+    blocks = [render_delegation(each) for each in view.delegations[:STANDING]]
     left = len(view.delegations) - STANDING
     if left > 0:
-        blocks.append(_small("others", f"and {left} more; `/approvals delegate` lists all."))
-    return [header(_id("delegations"), "Who decides for whom"), *blocks]
+        blocks.append(
+            _render_small_print("others", f"and {left} more; `/approvals delegate` lists all.")
+        )
+    return [header_block(_build_home_block_id("delegations"), "Who decides for whom"), *blocks]
 
 
-def _remembered(view: HomeView) -> list[Json]:
+def _render_saved_approvals_part(view: HomeView) -> list[Json]:
     if not view.remembered:
         return []
-    blocks = [_grant(number, each) for number, each in enumerate(view.remembered[:REMEMBERED])]
+    blocks = [
+        _render_saved_approval(number, each)
+        for number, each in enumerate(view.remembered[:REMEMBERED])
+    ]
     left = view.more_remembered + max(0, len(view.remembered) - REMEMBERED)
     if left:
-        blocks.append(_small("grants", f"and {left} more; `/approvals grants` lists all."))
-    return [header(_id("remembered"), "Saved approvals"), *blocks]
+        blocks.append(
+            _render_small_print("grants", f"and {left} more; `/approvals grants` lists all.")
+        )
+    return [header_block(_build_home_block_id("remembered"), "Saved approvals"), *blocks]
 
 
-def _grant(number: int, grant: RememberedApproval) -> Json:
+def _render_saved_approval(number: int, grant: SavedApprovalView) -> Json:
     # one approval, whichever revision it was given to
     target = CallTarget(grant.call, 0)
-    ask = confirm("Revoke this?", "The next such call is asked again.", "Revoke")
+    ask = confirmation_dialog("Revoke this?", "The next such call is asked again.", "Revoke")
     revoke = button(Action.REVOKE, "Revoke", target, confirm=ask)
-    return {**section(_id("grant", number), mrkdwn(grant.text)), "accessory": revoke}
+    return {
+        **section_block(_build_home_block_id("grant", number), mrkdwn(grant.text)),
+        "accessory": revoke,
+    }

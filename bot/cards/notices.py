@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.cards.sentence_words import MIDWAY, cite, effect_list, past
+from bot.cards.sentence_words import MIDWAY, format_past_tense, join_effects, sanitise_for_mrkdwn
 from bot.cards.slack_text import (
     channel_mention,
     decider_mention,
-    format_deadline,
-    mention,
-    neutral_markdown,
+    format_local_time,
+    format_time_with_countdown,
+    replace_notifying_mentions,
+    show_hidden_characters,
     spell_number,
-    visible,
-    when,
+    user_mention,
 )
 from storage.states import CallStatus, RunSource, Surface
 
@@ -28,49 +28,53 @@ from storage.states import CallStatus, RunSource, Surface
 
 def delegated_task_line(agent: str, by: str, what: str) -> str:
     """Return the line on a card that says which agent asked a sub-agent for what."""
-    asked = cite(by, 60) if by else "the agent"
-    return f"🤖 {asked[:1].upper()}{asked[1:]} asked {cite(agent, 60)}: “{cite(what)}”"
+    asked = sanitise_for_mrkdwn(by, 60) if by else "the agent"
+    return (
+        f"🤖 {asked[:1].upper()}{asked[1:]} asked {sanitise_for_mrkdwn(agent, 60)}: "
+        f"“{sanitise_for_mrkdwn(what)}”"
+    )
 
 
-def through(client: str) -> str:
+def through_client_suffix(client: str) -> str:
     """Return the words behind a requester's name that name the program they used; "" for none."""
-    return f" through “{cite(client, 60)}”" if client else ""
+    return f" through “{sanitise_for_mrkdwn(client, 60)}”" if client else ""
 
 
-def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
+def describe_asker(source: RunSource, client: str = "", agent: str = "") -> str:
     """Return the name of who asks a question: "the agent", "the program “release”".
 
     `client`: the server's or the program's name; `agent`: a sub-agent's title.
     """
     if source is RunSource.SERVER:
-        return f"the server {cite(client, 60)}"
+        return f"the server {sanitise_for_mrkdwn(client, 60)}"
     if agent:
-        return cite(agent, 60)
+        return sanitise_for_mrkdwn(agent, 60)
     if source is RunSource.PROGRAM:
-        return f"the program “{cite(client, 60)}”" if client else "a program"
+        return f"the program “{sanitise_for_mrkdwn(client, 60)}”" if client else "a program"
     return "the agent"
 
 
-def asked_without_words(source: RunSource, client: str = "") -> str:
+def describe_wordless_request(source: RunSource, client: str = "") -> str:
     """Return how a request began if nobody wrote anything, such as by a form; "" otherwise."""
     match source:
         case RunSource.FORM:
             return "Asked with a form"
         case RunSource.PROGRAM:
-            return f"Asked by {who_asks(source, client)}"
+            return f"Asked by {describe_asker(source, client)}"
     return ""
 
 
-def server_line(server: str, effect: str) -> str:
+def asking_server_line(server: str, effect: str) -> str:
     """Return the line on a question that says which MCP server asks, and what for."""
     return (
-        f"🔌 It asks this to go on with: “{cite(effect)}”. {cite(server, 60)} gets what you answer."
+        f"🔌 It asks this to go on with: “{sanitise_for_mrkdwn(effect)}”. "
+        f"{sanitise_for_mrkdwn(server, 60)} gets what you answer."
     )
 
 
-def program_line(client: str) -> str:
+def asking_program_line(client: str) -> str:
     """Return the line on a card that says which program asks and will run the call itself."""
-    program = who_asks(RunSource.PROGRAM, client)
+    program = describe_asker(RunSource.PROGRAM, client)
     return f"⚙️ Requested by {program}, which runs this once approved."
 
 
@@ -81,9 +85,12 @@ def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
     """Return the small print that says which approvers are away, and until when if known."""
     if len(people) == 1:
         [(person, until)] = people
-        return f"🌴 {mention(person)} is away" + (f" until {when(until)}" if until else "")
+        return f"🌴 {user_mention(person)} is away" + (
+            f" until {format_local_time(until)}" if until else ""
+        )
     *names, last = [
-        mention(person) + (f" (until {when(until)})" if until else "") for person, until in people
+        user_mention(person) + (f" (until {format_local_time(until)})" if until else "")
+        for person, until in people
     ]
     return f"🌴 {', '.join(names)} and {last} are away"
 
@@ -91,51 +98,56 @@ def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
 # What a tool does, as Slack shows it while it runs. Pure: plain text out, no markup at all.
 
 
-def doing_now(doing: str, title: str, so_far: str = "") -> str:
+def tool_status_text(doing: str, title: str, so_far: str = "") -> str:
     """Return the status behind the bot's name while a tool runs: "is looking up order 1042…".
 
     `doing` is "" if the tool does not say; then its title is used. `so_far`: the progress made.
     """
-    far = f" ({_bare(so_far)})" if so_far else ""
-    return f"is {_bare(doing)}{far}…" if doing else f"is working on it: {_bare(title)}{far}…"
+    far = f" ({_format_without_mentions(so_far)})" if so_far else ""
+    return (
+        f"is {_format_without_mentions(doing)}{far}…"
+        if doing
+        else f"is working on it: {_format_without_mentions(title)}{far}…"
+    )
 
 
-def step_title(doing: str, title: str) -> str:
+def step_label(doing: str, title: str) -> str:
     """Return the name of a step in a list of steps: "Looking up order 1042"."""
-    name = _bare(doing or title)
+    name = _format_without_mentions(doing or title)
     return name[:1].upper() + name[1:]
 
 
-def _bare(text: str) -> str:
+def _format_without_mentions(text: str) -> str:
     """Return the text on one line, so that it mentions nobody and links to nothing."""
-    line = " ".join(neutral_markdown(visible(text)).split())
+    line = " ".join(replace_notifying_mentions(show_hidden_characters(text)).split())
     return line.replace("<", "‹").replace(">", "›")
 
 
 # Every sentence about channels that are shared with another company. Pure: mrkdwn out.
 
 
-def asked_there(channel: str, words: str) -> str:
+def asked_in_shared_channel_notice(channel: str, words: str) -> str:
     """Return the private message to a requester that quotes what they asked in a shared channel."""
-    asked = f": “{cite(words)}”" if words.strip() else ""
+    asked = f": “{sanitise_for_mrkdwn(words)}”" if words.strip() else ""
     return f"🔒 You asked in {channel_mention(channel)}{asked}"
 
 
-def goes_on_here(channel: str, words: str) -> str:
+def moved_to_private_notice(channel: str, words: str) -> str:
     """Return the private message that says why a request goes on here, quoting its `words`."""
     why = "People of another company read along there, so I go on here. Only you see this."
-    return f"{asked_there(channel, words)}\n{why}"
+    return f"{asked_in_shared_channel_notice(channel, words)}\n{why}"
 
 
-def goes_on_in_private(person: str) -> str:
+def continues_in_private_notice(person: str) -> str:
     """Return the notice to a shared channel's thread that the request goes on in private."""
     return (
-        f"🔒 This channel is shared with another company, so I go on with {mention(person)} in a "
+        f"🔒 This channel is shared with another company, so I go on with {user_mention(person)} "
+        "in a "
         "direct message."
     )
 
 
-def outsiders_read_along() -> str:
+def shared_channel_notice() -> str:
     """Return the notice to a thread that people of another company can read it."""
     return "👥 This channel is shared with another company: its people read along here."
 
@@ -143,18 +155,20 @@ def outsiders_read_along() -> str:
 # Sentences about requests from the terminal. Pure: mrkdwn out.
 
 
-def typed_there(surface: Surface, person: str, words: str) -> str:
+def typed_elsewhere_line(surface: Surface, person: str, words: str) -> str:
     """Return the line that quotes in the thread what a person typed, and says where."""
-    where = "From the terminal" if surface is Surface.TERMINAL else f"{mention(person)}, elsewhere"
-    return f"⌨️ {where}: {cite(words, 2_000)}"
+    where = (
+        "From the terminal" if surface is Surface.TERMINAL else f"{user_mention(person)}, elsewhere"
+    )
+    return f"⌨️ {where}: {sanitise_for_mrkdwn(words, 2_000)}"
 
 
-def no_model_there() -> str:
+def no_model_at_terminal_text() -> str:
     """Return the reply at the terminal if no model is set up."""
     return "No model is set up here, so nobody hears this. Ask with a form in Slack instead."
 
 
-def members_only_there() -> str:
+def members_only_at_terminal_text() -> str:
     """Return the reply at the terminal to a person who is no full member of the workspace."""
     return "I take requests from full members of this workspace only."
 
@@ -173,7 +187,7 @@ _NOT_DONE = {
 }
 
 
-def not_done(status: CallStatus) -> str:
+def describe_why_not_done(status: CallStatus) -> str:
     """Return the beginning of why a program's call was not done; "" if it was, or may be."""
     return _NOT_DONE.get(status, "")
 
@@ -182,7 +196,7 @@ WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
-def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
+def card_posted_elsewhere_notice(place: str, link: str = "", *, part: bool = False) -> str:
     """Return the notice that says where a card was posted.
 
     `place`: a channel id, or "" for direct messages; `part`: the plan has several cards.
@@ -197,30 +211,31 @@ def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
     return f"{needs}. I have asked {'in ' if place else ''}{where}{seen}."
 
 
-def remembered(until: datetime, uses: int, same: str) -> str:
+def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
     """Return the notice that an approval is saved; `same`: for which values, as mrkdwn."""
     runs = "next one runs" if uses == 1 else f"next {spell_number(uses)} run"
     return (
-        f"🧷 This approval is saved ({same}): until {when(until)}, the {runs} without asking. "
+        f"🧷 This approval is saved ({same}): until {format_local_time(until)}, the {runs} without "
+        "asking. "
         "“/approvals grants” shows all that are saved."
     )
 
 
 def withdrawn_line(person: str, effects: Sequence[str]) -> str:
     """Return the one-line notice that the requester has withdrawn calls."""
-    return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
+    return f"↩️ {user_mention(person)} withdrew: {join_effects(effects)}"
 
 
-def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
+def votes_void_notice(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
     """Return the notice to approvers that the request was changed and their approval is void."""
-    who = ", ".join(mention(each) for each in people)
+    who = ", ".join(user_mention(each) for each in people)
     return (
-        f"↩️ {who}: {mention(requester)} has changed the request, so your approval no longer "
-        f"counts: {effect_list(effects)}"
+        f"↩️ {who}: {user_mention(requester)} has changed the request, so your approval no longer "
+        f"counts: {join_effects(effects)}"
     )
 
 
-def beginning_left_out() -> str:
+def oldest_messages_omitted_notice() -> str:
     """Return the notice that the oldest messages of a long thread are left out for the model."""
     return (
         "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
@@ -228,14 +243,20 @@ def beginning_left_out() -> str:
     )
 
 
-def unanswered_beside(why: str) -> str:
+def message_unanswered_notice(why: str) -> str:
     """Return the notice that a message got no answer while a card waits; `why` is a sentence."""
-    return f"I could not answer that: {cite(why)} What waits for a decision still waits."
+    return (
+        f"I could not answer that: {sanitise_for_mrkdwn(why)} What waits for a decision still "
+        "waits."
+    )
 
 
 def sent_back_line(person: str, feedback: str) -> str:
     """Return the one-line notice that a plan was sent back."""
-    return f"↪️ {mention(person)} sent the plan back: “{cite(feedback)}”. I will make a new one."
+    return (
+        f"↪️ {user_mention(person)} sent the plan back: “{sanitise_for_mrkdwn(feedback)}”. I will "
+        "make a new one."
+    )
 
 
 def decision_line(
@@ -254,15 +275,15 @@ def decision_line(
     nobody; `giver`: for whom the person decided, if not for themselves.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
-    why = f" — “{cite(reason)}”" if reason.strip() else ""
+    why = f" — “{sanitise_for_mrkdwn(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    who = decider_mention(giver, {giver: person}) + "," if giver else mention(person)
-    what = f"{icon} {who} {past(verb)}: {effect_list(effects)}{why}{more}"
-    return f"{what}. {_asked_by(requester)}." if requester else what
+    who = decider_mention(giver, {giver: person}) + "," if giver else user_mention(person)
+    what = f"{icon} {who} {format_past_tense(verb)}: {join_effects(effects)}{why}{more}"
+    return f"{what}. {_asked_by_text(requester)}." if requester else what
 
 
-def _asked_by(requester: str) -> str:
-    return f"Asked by {mention(requester)}"
+def _asked_by_text(requester: str) -> str:
+    return f"Asked by {user_mention(requester)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +292,11 @@ class CallParticipants:
 
     requester: str
     editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
-    approved: tuple[tuple[str, str], ...]  # each approver, and their words ("" for none)
+    approvers_with_words: tuple[
+        tuple[str, str], ...
+    ]  # each approver, and their words ("" for none)
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
-    remembered: bool = False  # who approved had that remembered, and nobody was asked
+    was_saved_approval: bool = False  # who approved had that remembered, and nobody was asked
 
 
 def outcome_line(
@@ -297,7 +320,7 @@ def outcome_line(
         CallStatus.UNKNOWN: "❓ Outcome unknown (started, never confirmed): ",
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
-    failed = f" — “{cite(why)}”" if why.strip() else ""
+    failed = f" — “{sanitise_for_mrkdwn(why)}”" if why.strip() else ""
     then = (
         " Please check, then record what happened on the card."
         if status is CallStatus.UNKNOWN
@@ -305,32 +328,44 @@ def outcome_line(
     )
     then = " The program that asked has not said how it went." if handed_on else then
     then = f" {MIDWAY}" if midway else then
-    return f"{start}{cite(what).rstrip('.')}{failed}.{then}{_parts(people)}"
+    return (
+        f"{start}{sanitise_for_mrkdwn(what).rstrip('.')}{failed}.{then}"
+        f"{_describe_participants(people)}"
+    )
 
 
-def _parts(people: CallParticipants | None) -> str:
+def _describe_participants(people: CallParticipants | None) -> str:
     if people is None:
         return ""
-    if people.remembered:
-        by = _and([mention(person) for person, _ in people.approved])
-        return f" {_asked_by(people.requester)}, under an approval that {by} saved."
-    approvers = [_with_words(each, people.stand_ins) for each in people.approved]
-    own = people.editors and [*people.editors] == [person for person, _ in people.approved]
-    by = f", {'edited and ' if own else ''}approved by {_and(approvers)}" if approvers else ""
-    return f" {_asked_by(people.requester)}{by}."
+    if people.was_saved_approval:
+        by = _join_with_and([user_mention(person) for person, _ in people.approvers_with_words])
+        return f" {_asked_by_text(people.requester)}, under an approval that {by} saved."
+    approvers = [
+        _describe_approver_with_words(each, people.stand_ins)
+        for each in people.approvers_with_words
+    ]
+    own = people.editors and [*people.editors] == [
+        person for person, _ in people.approvers_with_words
+    ]
+    by = (
+        f", {'edited and ' if own else ''}approved by {_join_with_and(approvers)}"
+        if approvers
+        else ""
+    )
+    return f" {_asked_by_text(people.requester)}{by}."
 
 
-def _and(names: Sequence[str]) -> str:
+def _join_with_and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
+def decision_reminder_notice(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Return the reminder to approvers who have not decided yet; `who` is mrkdwn of their names."""
-    by = f" by {format_deadline(deadline)}" if deadline else ""
-    return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
+    by = f" by {format_time_with_countdown(deadline)}" if deadline else ""
+    return f"⏰ {who}: this still waits for a decision{by}: {join_effects(effects)}"
 
 
-def next_step(
+def next_stage_notice(
     effects: Sequence[str],
     who: str,
     deadline: datetime | None,
@@ -342,55 +377,61 @@ def next_step(
     "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR" `approved`: each
     approver, with their words.
     """
-    by = f", by {format_deadline(deadline)}" if deadline else ""
-    names = [_with_words(each, stand_ins or {}) for each in approved]
-    before = f"✅ {_and(names)} approved. " if names else ""
-    return f"{before}➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
+    by = f", by {format_time_with_countdown(deadline)}" if deadline else ""
+    names = [_describe_approver_with_words(each, stand_ins or {}) for each in approved]
+    before = f"✅ {_join_with_and(names)} approved. " if names else ""
+    return f"{before}➡️ {who}: your approval comes next{by}: {join_effects(effects)}"
 
 
-def _with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
+def _describe_approver_with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
     person, words = approver
-    return decider_mention(person, stand_ins) + (f" (“{cite(words)}”)" if words.strip() else "")
+    return decider_mention(person, stand_ins) + (
+        f" (“{sanitise_for_mrkdwn(words)}”)" if words.strip() else ""
+    )
 
 
 def escalation_line(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Return the notice to further people that they may decide too, because nobody has."""
-    by = f", by {format_deadline(deadline)}" if deadline else ""
-    what = effect_list(effects)
+    by = f", by {format_time_with_countdown(deadline)}" if deadline else ""
+    what = join_effects(effects)
     return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
     """Return the one-line notice that nobody decided in time."""
-    by = f" by {when(deadline)}" if deadline else " in time"
-    what = f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
-    return f"{what}. {_asked_by(requester)}."
+    by = f" by {format_local_time(deadline)}" if deadline else " in time"
+    what = f"⌛ Nobody answered{by}, so this will not happen: {join_effects(effects)}"
+    return f"{what}. {_asked_by_text(requester)}."
 
 
 def cancelled_line(person: str, client: str = "") -> str:
     """Return the one-line notice that a person, or a program of theirs, cancelled the request."""
-    who = f"{mention(person)}{through(client)}"
+    who = f"{user_mention(person)}{through_client_suffix(client)}"
     what = f"{who} cancelled the request" if person else "The request was cancelled"
     return f"⏹️ {what}. Nothing more will run."
 
 
-def requester_left(person: str) -> str:
+def requester_left_notice(person: str) -> str:
     """Return the notice that a request ends because its requester's account is not active."""
-    who = f"{mention(person)}, who asked for this, no longer has an active account here"
+    who = f"{user_mention(person)}, who asked for this, no longer has an active account here"
     return f"⏹️ {who}, so the request is cancelled. Nothing more of it will run."
 
 
-def gave_up(error: str) -> str:
+def run_failed_notice(error: str) -> str:
     """Return the notice that the run cannot go on; it is posted with a Retry button."""
     return (
-        f"I could not go on: {cite(error)}\nNothing is lost: Retry continues from here, and "
+        f"I could not go on: {sanitise_for_mrkdwn(error)}\nNothing is lost: Retry continues from "
+        "here, and "
         "nothing runs twice."
     )
 
 
-def not_asked(title: str, why: str) -> str:
+def nobody_asked_notice(title: str, why: str) -> str:
     """Return the notice that a call was refused before anybody was asked; `title` is its tool's."""
-    begins = f"I did not ask anybody about “{cite(title, 80)}”"
+    begins = f"I did not ask anybody about “{sanitise_for_mrkdwn(title, 80)}”"
     if why.startswith(POLICY):
-        return f"{begins}, for the policy says no: {cite(why.removeprefix(POLICY)).rstrip('.')}."
-    return f"{begins}: {cite(why).rstrip('.')}."
+        return (
+            f"{begins}, for the policy says no: "
+            f"{sanitise_for_mrkdwn(why.removeprefix(POLICY)).rstrip('.')}."
+        )
+    return f"{begins}: {sanitise_for_mrkdwn(why).rstrip('.')}."

@@ -16,57 +16,57 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from bot.cards import request_sentences
-from bot.cards.action_names import Action, Block, Dialog, Field
-from bot.cards.answers import notice_blocks, table_blocks, table_room
+from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
+from bot.cards.answers import count_rows_that_fit, render_notice, render_result_table
 from bot.cards.block_kit import (
     Json,
-    actions,
+    actions_block,
     button,
-    context,
-    line,
+    context_block,
     mrkdwn,
     plain_text,
-    preformatted,
-    rich,
-    section,
-    words,
+    rich_text_block,
+    rich_text_line,
+    rich_text_preformatted,
+    section_block,
+    text_leaf,
 )
 from bot.cards.button_codec import (
     DialogSubject,
+    FormContext,
     FormKind,
     FormTarget,
-    Setting,
-    encode,
-    encode_dialog,
-    note_thread,
+    add_thread_to_metadata,
+    encode_button_value,
+    encode_dialog_metadata,
 )
 from bot.cards.field_layout import (
     FieldErrors,
     FieldPlace,
-    entered,
-    hint_of,
+    apply_entries,
+    build_input_hint,
     lay_out_fields,
-    text_object,
-    validate_fields,
+    shortened_plain_text,
+    validate_entered_arguments,
 )
-from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
+from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
 from bot.cards.request_sentences import mode_note
-from bot.cards.review_dialog import entered_text, input_block, text_element
+from bot.cards.review_dialog import build_input_block, build_text_input, get_entered_text
 from bot.cards.slack_text import (
     channel_mention,
-    escape,
-    humanise_name,
-    isolate_leftward,
-    isolate_leftward_runs,
-    plain,
-    slack_length,
-    visible,
+    count_slack_characters,
+    escape_mrkdwn,
+    humanise_field_name,
+    isolate_right_to_left_runs,
+    isolate_right_to_left_text,
+    shorten_text,
+    show_hidden_characters,
 )
 from bot.tools import Tool
-from bot.tools.declared_secrets import dumped_name
+from bot.tools.declared_secrets import get_dump_key
 from bot.tools.person_question import ASK_PERSON
 from storage.masking import mask_secrets
-from storage.states import Mode
+from storage.states import ChannelMode
 
 # The dialog in which a person chooses what to ask for. Pure: plain data in, a view out.
 
@@ -75,25 +75,25 @@ from storage.states import Mode
 _LINK = re.compile(r"https?://[!-~]{1,500}")
 
 
-def root_message(
-    person: str, effect: str, link: str, mode: Mode = Mode.ASK, client: str = ""
+def render_request_root_message(
+    person: str, effect: str, link: str, mode: ChannelMode = ChannelMode.ASK, client: str = ""
 ) -> tuple[str, list[Json]]:
     """Return text and blocks of the message that begins a request made without the agent.
 
     `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
     asked; `client`: the program that asks for that person.
     """
-    text = request_sentences.asks(person, effect, client)
-    blocks = [*notice_blocks(text), *mode_line(mode)]
+    text = request_sentences.request_line(person, effect, client)
+    blocks = [*render_notice(text), *render_mode_note(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
-        blocks.append(rich("about", [line(words("💬 "), there)]))
+        blocks.append(rich_text_block("about", [rich_text_line(text_leaf("💬 "), there)]))
     return text, blocks
 
 
-def mode_line(mode: Mode) -> list[Json]:
+def render_mode_note(mode: ChannelMode) -> list[Json]:
     """Return the small print that names the mode in which a request is asked; nothing for ASK."""
-    return [] if mode is Mode.ASK else [context("mode", [mrkdwn(mode_note(mode))])]
+    return [] if mode is ChannelMode.ASK else [context_block("mode", [mrkdwn(mode_note(mode))])]
 
 
 MOST = 100  # options of one menu, in all its groups together
@@ -117,12 +117,12 @@ class FormChoice:
     does: str  # read | write | destructive, "" where nobody has said
 
     @property
-    def group(self) -> str:
+    def group_key(self) -> str:
         """The key of the heading under which the menu lists this choice."""
         return self.does if self.kind is FormKind.TOOL else str(self.kind)
 
 
-def picker_modal(choices: Sequence[FormChoice], setting: Setting) -> Json:
+def render_request_picker_dialog(choices: Sequence[FormChoice], setting: FormContext) -> Json:
     """Build the dialog in which a person chooses what to ask for.
 
     It says how many choices the menu has no room for; they can be asked for by name.
@@ -132,43 +132,46 @@ def picker_modal(choices: Sequence[FormChoice], setting: Setting) -> Json:
         "type": "static_select",
         "action_id": Action.PICK,
         "placeholder": plain_text("Choose, or type to search"),
-        "option_groups": _grouped(kept),
+        "option_groups": _group_options(kept),
     }
     lead = "Choose a request. Approvers see everything you enter."
-    blocks: list[Json] = [{**section(Block.PICKER, plain_text(lead)), "accessory": menu}]
+    blocks: list[Json] = [{**section_block(BlockKind.PICKER, plain_text(lead)), "accessory": menu}]
     if more := len(choices) - len(kept):
         left = f"There are {more} more: write their name behind /approvals request."
-        blocks.append(section(f"{Block.PICKER}:more", plain_text(left)))
+        blocks.append(section_block(f"{BlockKind.PICKER}:more", plain_text(left)))
     return {
         "type": "modal",
-        "callback_id": Dialog.PICK,
-        "private_metadata": encode_dialog(DialogSubject(Dialog.PICK, setting)),
+        "callback_id": DialogId.PICK,
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.PICK, setting)),
         "title": plain_text("New request"),
         "close": plain_text("Cancel"),
         "blocks": blocks,
     }
 
 
-def invitation(person: str, channel: str) -> tuple[str, list[Json]]:
+def render_form_invitation(person: str, channel: str) -> tuple[str, list[Json]]:
     """Return text and blocks that show a person how to ask with a form, in this `channel`."""
-    text, ask = request_sentences.no_model(person), button(Action.REQUEST, "Ask", Setting(channel))
-    return text, [*notice_blocks(text), actions(f"{Block.PICKER}:ask", [ask])]
+    text, ask = (
+        request_sentences.no_model_reply(person),
+        button(Action.REQUEST, "Ask", FormContext(channel)),
+    )
+    return text, [*render_notice(text), actions_block(f"{BlockKind.PICKER}:ask", [ask])]
 
 
-def _grouped(choices: Sequence[FormChoice]) -> list[Json]:
+def _group_options(choices: Sequence[FormChoice]) -> list[Json]:
     groups = [
-        (label, [_option(each) for each in choices if each.group == group])
+        (label, [_build_option(each) for each in choices if each.group_key == group])
         for group, label in _GROUPS.items()
     ]
     return [{"label": plain_text(label), "options": found} for label, found in groups if found]
 
 
-def _option(choice: FormChoice) -> Json:
-    title = " ".join(visible(choice.title).split()) or choice.name
-    shown = plain(title, LABEL) if slack_length(title) > LABEL else title
+def _build_option(choice: FormChoice) -> Json:
+    title = " ".join(show_hidden_characters(choice.title).split()) or choice.name
+    shown = shorten_text(title, LABEL) if count_slack_characters(title) > LABEL else title
     return {
         "text": plain_text(shown),
-        "value": encode(FormTarget(choice.kind, choice.name)),
+        "value": encode_button_value(FormTarget(choice.kind, choice.name)),
     }
 
 
@@ -182,7 +185,7 @@ class CompletedForm:
 
     values: dict[str, Any]  # JSON values as they were entered, with defaults
     arguments: BaseModel
-    why: str  # the requester's words, for the approver
+    reason: str  # the requester's words, for the approver
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,36 +194,40 @@ class RequestForm:
 
     tool: Tool[Any]
     title: str
-    initial: Mapping[str, Any]  # JSON values
-    fixed: frozenset[str] = frozenset()  # fields that a template has filled in for good
+    initial_values: Mapping[str, Any]  # JSON values
+    fixed_fields: frozenset[str] = frozenset()  # fields that a template has filled in for good
 
     @property
-    def fillable(self) -> Tool[Any]:
+    def tool_with_fillable_fields(self) -> Tool[Any]:
         """The tool with all of its fields editable but those that are fixed."""
-        fields = frozenset(self.tool.arguments.model_fields) - self.fixed
+        fields = frozenset(self.tool.arguments.model_fields) - self.fixed_fields
         return replace(self.tool, editable=fields)
 
 
-def blank_values(tool: Tool[Any]) -> dict[str, Any]:
+def build_default_values(tool: Tool[Any]) -> dict[str, Any]:
     """Return the values a new form begins with: the defaults of the tool's fields."""
     model, found = tool.arguments, dict[str, Any]()
-    nullable = {slot.names[0] for slot in slots(tool, {}) if slot.nullable}
+    nullable = {slot.names[0] for slot in build_slots(tool, {}) if slot.nullable}
     for name, field in model.model_fields.items():
         if name in tool.secret:
             continue
-        key = dumped_name(model, name)
+        key = get_dump_key(model, name)
         if field.default is not PydanticUndefined:
             found[key] = to_jsonable_python(field.default)
         elif field.is_required() and name in nullable:
             found[key] = None
-    for slot in slots(tool, found):  # a nested model is filled in field by field
-        if slot.kind is SlotKind.JSON and "properties" in slot.schema and _is_absent(slot, found):
+    for slot in build_slots(tool, found):  # a nested model is filled in field by field
+        if (
+            slot.kind is SlotKind.JSON
+            and "properties" in slot.schema
+            and _is_absent_at_top_level(slot, found)
+        ):
             found[slot.keys[0]] = {}
     return found
 
 
-def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
-    return len(slot.keys) == 1 and value_at(values, slot.keys) is SlotMark.ABSENT
+def _is_absent_at_top_level(slot: FieldSlot, values: Mapping[str, Any]) -> bool:
+    return len(slot.keys) == 1 and get_value_at_keys(values, slot.keys) is SlotMark.ABSENT
 
 
 def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
@@ -231,31 +238,33 @@ def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -
     """
     if tool.name == ASK_PERSON.name or tool.agent is not None:
         return False
-    initial = {**blank_values(tool), **(fixed or {})}
+    initial = {**build_default_values(tool), **(fixed or {})}
     places, left_out = lay_out_fields(replace(tool, editable=None), initial)
     shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
-    return not any(_is_needed(tool, slot) and _is_absent(slot, initial) for slot in shut)
+    return not any(
+        _is_required(tool, slot) and _is_absent_at_top_level(slot, initial) for slot in shut
+    )
 
 
-def _is_needed(tool: Tool[Any], slot: Slot) -> bool:
+def _is_required(tool: Tool[Any], slot: FieldSlot) -> bool:
     """Return whether the model requires this value, having no default for it."""
     model: Any = tool.arguments
     for name in slot.names[:-1]:
-        model = _inner(model, name)
+        model = _find_nested_model(model, name)
         if model is None:
             return False
     field = model.model_fields.get(slot.names[-1])
     return field is not None and field.is_required()
 
 
-def _inner(model: Any, name: str) -> Any:
+def _find_nested_model(model: Any, name: str) -> Any:
     """Return the model that is this field's type; None if its type is no model."""
     field = model.model_fields.get(name)
     kind = field.annotation if field else None
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def template_misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
+def list_template_value_problems(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the values that a template fixes, one sentence for each fault."""
     known = tool.arguments.model_fields
     found = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known]
@@ -274,7 +283,9 @@ def template_misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def prefill_message(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
+def prefill_with_message_text(
+    tool: Tool[Any], initial: Mapping[str, Any], text: str
+) -> dict[str, Any]:
     """Return the form's values with a message's text put in the field that seems meant for it.
 
     That is an empty free-text field with room for the text: a required one first, then the longest.
@@ -283,75 +294,84 @@ def prefill_message(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> d
         place
         for place in lay_out_fields(replace(tool, editable=None), initial)[0]
         if place.input is not None and place.slot.kind is SlotKind.TEXT
-        if _is_absent(place.slot, initial) and not place.slot.schema.get("pattern")
+        if _is_absent_at_top_level(place.slot, initial) and not place.slot.schema.get("pattern")
     ]
     room = [(int(each.slot.schema.get("maxLength", 3000)), each) for each in free]
     fitting = [(most, each) for most, each in room if most >= max(len(text), 80)]
     if not text.strip() or not fitting:
         return dict(initial)
-    slot = max(fitting, key=lambda each: (_is_needed(tool, each[1].slot), each[0]))[1].slot
+    slot = max(fitting, key=lambda each: (_is_required(tool, each[1].slot), each[0]))[1].slot
     return {**initial, slot.keys[0]: text}
 
 
-def about_message(quoted: str) -> str:
+def about_message_line(quoted: str) -> str:
     """Return the plain text with which a form and a request quote the message they are about."""
-    return f"About this message: “{' '.join(visible(quoted).split())}”"
+    return f"About this message: “{' '.join(show_hidden_characters(quoted).split())}”"
 
 
-def form_modal(form: RequestForm, target: FormTarget) -> Json:
+def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
     """Build the form's dialog; its metadata notes the tool or template and the quoted message."""
-    quoted = target.setting.quoted
-    places, left_out = lay_out_fields(form.fillable, form.initial)
-    blocks: list[Json] = [context(Block.PLACE, [mrkdwn(_where(target.setting.channel))])]
-    if _title(form.title) != form.title:
-        blocks.insert(0, section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000))))
+    quoted = target.form_context.quoted
+    places, left_out = lay_out_fields(form.tool_with_fillable_fields, form.initial_values)
+    blocks: list[Json] = [
+        context_block(
+            BlockKind.PLACE, [mrkdwn(_request_place_sentence(target.form_context.channel))]
+        )
+    ]
+    if _choose_dialog_title(form.title) != form.title:
+        blocks.insert(
+            0, section_block(f"{BlockKind.HEADLINE}:0", plain_text(shorten_text(form.title, 1000)))
+        )
     if quoted.strip():
-        about = plain_text(plain(about_message(quoted), 900))
-        blocks.append(context(f"{Block.REQUEST}:0", [about]))
+        about = plain_text(shorten_text(about_message_line(quoted), 900))
+        blocks.append(context_block(f"{BlockKind.REQUEST}:0", [about]))
     for place in places:
-        blocks += _drawn(form.tool, place)
+        blocks += _render_form_field(form.tool, place)
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
         kept = f"No room here for these; they stay as they are: {names}"
-        blocks.append(section(f"{Block.MISSING}:0", plain_text(plain(kept, 2900))))
-    why = text_element("For whoever decides about it")
-    blocks.append(input_block(Field.WHY, "Why?", why, optional=True))
+        blocks.append(section_block(f"{BlockKind.MISSING}:0", plain_text(shorten_text(kept, 2900))))
+    why = build_text_input("For whoever decides about it")
+    blocks.append(build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
     view = {
         "type": "modal",
-        "callback_id": Dialog.REQUEST,
-        "private_metadata": encode_dialog(DialogSubject(Dialog.REQUEST, target)),
-        "title": text_object(_title(form.title), 24),
+        "callback_id": DialogId.REQUEST,
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REQUEST, target)),
+        "title": shortened_plain_text(_choose_dialog_title(form.title), 24),
         "submit": plain_text("Ask"),
         "close": plain_text("Cancel"),
         "blocks": blocks,
     }
-    return note_thread(view, target.setting.channel, "")
+    return add_thread_to_metadata(view, target.form_context.channel, "")
 
 
-def _where(channel: str) -> str:
+def _request_place_sentence(channel: str) -> str:
     place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
     return f"📍 This begins a thread of its own, {place}."
 
 
-def _drawn(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
+def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
     """Return a value's blocks, with required ones marked; a secret has none."""
     if place.slot.secret:
         return []
     made = place.input
-    if made is None or made.optional is False:
+    if made is None or made.may_be_empty is False:
         return place.blocks
-    needed, hint = _is_needed(tool, place.slot) and not place.slot.nullable, hint_of(made, new=True)
+    needed, hint = (
+        _is_required(tool, place.slot) and not place.slot.nullable,
+        build_input_hint(made, new=True),
+    )
     [block] = place.blocks
     drawn = {**block, "optional": not needed}
     drawn.pop("hint", None)
-    return [{**drawn, "hint": text_object(hint, 1000)} if hint else drawn]
+    return [{**drawn, "hint": shortened_plain_text(hint, 1000)} if hint else drawn]
 
 
-def _title(title: str) -> str:
-    return title if 0 < slack_length(title.strip()) <= 24 else "New request"
+def _choose_dialog_title(title: str) -> str:
+    return title if 0 < count_slack_characters(title.strip()) <= 24 else "New request"
 
 
-def read_form(
+def parse_form_submission(
     form: RequestForm, state_values: Mapping[str, Mapping[str, Any]], names: object = None
 ) -> CompletedForm | FieldErrors:
     """Return what was entered in a submitted form, or the errors.
@@ -359,22 +379,26 @@ def read_form(
     Takes the form that was shown and `view.state.values`. `names` turns names that were entered
     into ids (`bot.tools.names.NameResolver`), and may look them up.
     """
-    tool = form.fillable
-    places = lay_out_fields(tool, form.initial)[0]
-    values = entered(places, form.initial, state_values)
+    tool = form.tool_with_fillable_fields
+    places = lay_out_fields(tool, form.initial_values)[0]
+    values = apply_entries(places, form.initial_values, state_values)
     if isinstance(values, FieldErrors):
         return values
-    args = validate_fields(tool, places, form.initial, values, names)
+    args = validate_entered_arguments(tool, places, form.initial_values, values, names)
     if isinstance(args, FieldErrors):  # where nothing can be entered, the words have the only place
-        return args if args.errors else FieldErrors({Field.WHY: "This form no longer fits."})
-    return CompletedForm(values, args, entered_text(state_values, Field.WHY)[:MOST_WHY])
+        return args if args.errors else FieldErrors({InputBlockId.WHY: "This form no longer fits."})
+    return CompletedForm(values, args, get_entered_text(state_values, InputBlockId.WHY)[:MOST_WHY])
 
 
-def error_at_first_input(form: RequestForm, why: str) -> FieldErrors:
+def build_error_at_first_input(form: RequestForm, why: str) -> FieldErrors:
     """Return an error about the whole form, placed at its first input."""
-    places = [place for place in lay_out_fields(form.fillable, form.initial)[0] if place.input]
-    block = places[0].slot.block_id if places else Field.WHY
-    return FieldErrors({block: plain(why, 150)})
+    places = [
+        place
+        for place in lay_out_fields(form.tool_with_fillable_fields, form.initial_values)[0]
+        if place.input
+    ]
+    block = places[0].slot.block_id if places else InputBlockId.WHY
+    return FieldErrors({block: shorten_text(why, 150)})
 
 
 # The result of a look-up for people: its fields, or its text as it is. Pure.
@@ -384,20 +408,30 @@ MOST_FIELDS = 30
 ROWS, COLUMNS = 20, 10  # of a table
 
 
-def result_blocks(effect: str, text: str) -> tuple[str, list[Json]]:
+def render_lookup_result(effect: str, text: str) -> tuple[str, list[Json]]:
     """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
-    head = plain(isolate_leftward_runs(visible(" ".join(mask_secrets(effect).split()))), 300)
-    title, found = line(words("🔎 "), words(head, bold=True)), _loaded(text)
-    rows = _rows(found)
-    lines = _fields(found) if isinstance(found, dict) else []
+    head = shorten_text(
+        isolate_right_to_left_runs(show_hidden_characters(" ".join(mask_secrets(effect).split()))),
+        300,
+    )
+    title, found = (
+        rich_text_line(text_leaf("🔎 "), text_leaf(head, bold=True)),
+        _parse_json_or_none(text),
+    )
+    rows = _render_result_rows(found)
+    lines = _render_result_fields(found) if isinstance(found, dict) else []
     if not lines and not rows:
         lines = [
-            preformatted(plain(visible(mask_secrets(text)).strip() or "(empty)", MOST_OF_RESULT))
+            rich_text_preformatted(
+                shorten_text(
+                    show_hidden_characters(mask_secrets(text)).strip() or "(empty)", MOST_OF_RESULT
+                )
+            )
         ]
-    return escape(f"🔎 {head}"), [rich("n", [title, *lines]), *rows]
+    return escape_mrkdwn(f"🔎 {head}"), [rich_text_block("n", [title, *lines]), *rows]
 
 
-def _loaded(text: str) -> Any:
+def _parse_json_or_none(text: str) -> Any:
     """Return the JSON value of a text; None if it is not JSON."""
     try:
         return json.loads(text)
@@ -405,27 +439,29 @@ def _loaded(text: str) -> Any:
         return None
 
 
-def _fields(found: dict[str, Any]) -> list[Json]:
+def _render_result_fields(found: dict[str, Any]) -> list[Json]:
     """Return a line for each field of a JSON object, without lists of objects.
 
     None for an object with too many fields.
     """
-    told = {name: value for name, value in found.items() if not _are_rows(value)}
+    told = {name: value for name, value in found.items() if not _is_list_of_flat_objects(value)}
     if not told or len(told) > MOST_FIELDS:
         return []
     most = max(MOST_OF_RESULT // len(told), 60)
     return [
-        line(
-            words(
-                f"{plain(isolate_leftward(visible(humanise_name(str(name)))), 80)}:  ", bold=True
-            ),
-            words(plain(isolate_leftward(visible(mask_secrets(_value(value)))), most)),
+        rich_text_line(
+            text_leaf(f"{_make_visible(humanise_field_name(str(name)), 80)}:  ", bold=True),
+            text_leaf(_make_visible(mask_secrets(_format_result_value(value)), most)),
         )
         for name, value in told.items()
     ]
 
 
-def _are_rows(value: Any) -> bool:
+def _make_visible(text: str, most: int) -> str:
+    return shorten_text(isolate_right_to_left_text(show_hidden_characters(text)), most)
+
+
+def _is_list_of_flat_objects(value: Any) -> bool:
     """Return whether a value is a list of flat objects, which reads best as a table."""
     return (
         isinstance(value, list)
@@ -435,21 +471,24 @@ def _are_rows(value: Any) -> bool:
     )
 
 
-def _rows(found: Any) -> list[Json]:
+def _render_result_rows(found: Any) -> list[Json]:
     """Return the first list of objects in a result as a table; nothing if there is none."""
     inside = found.items() if isinstance(found, dict) else [("rows", found)]
-    name, rows = next(((key, each) for key, each in inside if _are_rows(each)), ("", []))
+    name, rows = next(
+        ((key, each) for key, each in inside if _is_list_of_flat_objects(each)), ("", [])
+    )
     if not rows:
         return []
     columns = list(dict.fromkeys(key for each in rows for key in each))
-    titles = [humanise_name(str(each)) for each in columns[:COLUMNS]]
+    titles = [humanise_field_name(str(each)) for each in columns[:COLUMNS]]
     cells = [
-        [mask_secrets(_value(each.get(key))) for key in columns[:COLUMNS]] for each in rows[:ROWS]
+        [mask_secrets(_format_result_value(each.get(key))) for key in columns[:COLUMNS]]
+        for each in rows[:ROWS]
     ]
-    cells = cells[: table_room(titles, cells)]
-    return table_blocks(
+    cells = cells[: count_rows_that_fit(titles, cells)]
+    return render_result_table(
         {
-            "title": humanise_name(str(name)),
+            "title": humanise_field_name(str(name)),
             "columns": titles,
             "rows": cells,
             "total": len(rows),
@@ -460,11 +499,11 @@ def _rows(found: Any) -> list[Json]:
     )
 
 
-def _value(value: Any) -> str:
+def _format_result_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
-        return ", ".join(map(_value, value)) or "—"
+        return ", ".join(map(_format_result_value, value)) or "—"
     if isinstance(value, dict | list) and value:
         return json.dumps(value, ensure_ascii=False)
     return "—" if value in (None, "", {}) else str(value)

@@ -10,37 +10,43 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from bot.cards.action_names import Action, Block
+from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
-    actions,
+    actions_block,
     button,
-    context,
-    divider,
-    header,
-    line,
-    moment,
+    context_block,
+    count_text_characters,
+    divider_block,
+    header_block,
     mrkdwn,
-    person,
     plain_text,
-    rich,
-    section,
-    weight,
-    words,
+    rich_text_block,
+    rich_text_line,
+    section_block,
+    text_leaf,
+    time_leaf,
+    user_leaf,
 )
-from bot.cards.button_codec import NoTarget, RunTarget, Setting, Target, block_id
+from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_blocks import ICONS, WORDS
-from bot.cards.call_pieces import shown
-from bot.cards.sentence_words import past
-from bot.cards.slack_text import channel_mention, format_deadline, mention, plain, when
+from bot.cards.call_pieces import show_hidden_or_default
+from bot.cards.sentence_words import format_past_tense
+from bot.cards.slack_text import (
+    channel_mention,
+    format_local_time,
+    format_time_with_countdown,
+    shorten_text,
+    user_mention,
+)
 from storage.masking import mask_secrets
-from storage.states import CallStatus, RunStatus, Verb
+from storage.states import CallStatus, CallVerb, RunStatus
 
 # What `/approvals` shows a person, as plain data: made from rows, drawn beside this. Pure.
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerFile:
+class CommandAnswerFile:
     """A file sent along with an answer."""
 
     name: str
@@ -55,7 +61,7 @@ class CommandAnswer:
 
     text: str
     blocks: list[Json]
-    file: Callable[[], AnswerFile] | None = None  # made once the rest was given
+    build_file: Callable[[], CommandAnswerFile] | None = None  # made once the rest was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class ListedCall:
     requester: str  # Slack user id
     channel: str  # where it was asked
     deadline: datetime | None
-    at: datetime | None  # when it was decided
+    decided_at: datetime | None  # when it was decided
     deciders: tuple[str, ...] = ()  # as mentions and words: "<@U…>", "<@U…> for <@U…>"
     link: str = ""  # to its card, else to its request
 
@@ -79,13 +85,13 @@ class ListedRun:
 
     run: str
     words: str  # what was asked; "" where nobody wrote anything, or it has not been read yet
-    at: datetime
+    asked_at: datetime
     status: RunStatus
     # how each stands, its effect, whether it is a question to people, and was declined
     calls: tuple[tuple[CallStatus, str, bool, bool], ...]
-    more: int = 0  # calls that are not among these
+    more_calls: int = 0  # calls that are not among these
     link: str = ""
-    how: str = ""  # how it was asked, where nobody wrote anything; plain text
+    origin_text: str = ""  # how it was asked, where nobody wrote anything; plain text
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,8 @@ class PastRevision:
     """The arguments of a call at one moment."""
 
     number: int
-    by: str  # a Slack user id; "" for the agent
-    at: datetime
+    author: str  # a Slack user id; "" for the agent
+    made_at: datetime
     values: Mapping[str, str]  # by field; secrets masked
 
 
@@ -103,11 +109,11 @@ class PastVote:
     """One person's vote on one revision of a call."""
 
     person: str  # Slack user id
-    for_person: str  # whose right it was, where that is somebody else; else ""
-    verb: Verb
+    represented_person: str  # whose right it was, where that is somebody else; else ""
+    verb: CallVerb
     revision: int
     stage: int
-    at: datetime
+    voted_at: datetime
     words: str  # secrets masked
 
 
@@ -138,11 +144,11 @@ class RequestHistory:
     words: str
     requester: str
     channel: str
-    at: datetime
+    asked_at: datetime
     status: RunStatus
     calls: tuple[PastCall, ...]
     link: str
-    how: str = ""  # how it was asked, where nobody wrote anything; plain text
+    origin_text: str = ""  # how it was asked, where nobody wrote anything; plain text
 
 
 # Addresses of messages in Slack. Pure.
@@ -156,7 +162,7 @@ _LINK = re.compile(
 _ID = re.compile(r"[A-Za-z0-9_-]{22}|#[0-9a-f]{8,64}")
 
 
-def permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str:
+def format_permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str:
     """Return the address of a message, given its workspace's address; "" if a part is unknown."""
     if not (workspace and ts and channel[:1] in ("C", "G", "D")):
         return ""
@@ -165,7 +171,7 @@ def permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str
     return f"{link}?thread_ts={thread_ts}&cid={channel}" if in_thread else link
 
 
-def place_of(link: str) -> tuple[str, str, str] | None:
+def parse_permalink(link: str) -> tuple[str, str, str] | None:
     """Return channel, ts and thread of the message at an address; None if it is no such address."""
     found = _LINK.fullmatch(link)
     if found is None:
@@ -175,9 +181,9 @@ def place_of(link: str) -> tuple[str, str, str] | None:
     return channel, ts, thread or ts
 
 
-def is_reference(text: str) -> bool:
+def is_request_reference(text: str) -> bool:
     """Return whether a text is a message's address, an id of the record, or a fingerprint."""
-    return place_of(text) is not None or bool(_ID.fullmatch(text.strip("`")))
+    return parse_permalink(text) is not None or bool(_ID.fullmatch(text.strip("`")))
 
 
 MOST = 10  # entries of one list
@@ -196,7 +202,7 @@ STANDS = {
 MENU: Sequence[tuple[str, Action, Target]] = (
     ("What waits for me", Action.LOOK_WAITING, NoTarget()),
     ("My requests", Action.LOOK_REQUESTS, NoTarget()),
-    ("Ask for something…", Action.REQUEST, Setting()),
+    ("Ask for something…", Action.REQUEST, FormContext()),
     ("Recent decisions", Action.LOOK_HISTORY, NoTarget()),
     ("Remembered", Action.LOOK_GRANTS, NoTarget()),
     ("Delegate…", Action.DELEGATE, NoTarget()),
@@ -204,23 +210,29 @@ MENU: Sequence[tuple[str, Action, Target]] = (
 )
 
 
-def draw_overview_menu(text: str = "What would you like to see?") -> CommandAnswer:
+def render_overview_menu(text: str = "What would you like to see?") -> CommandAnswer:
     """Draw the menu below a text of the bot's own."""
-    return CommandAnswer(text, [section(_id("menu"), mrkdwn(text)), _buttons()])
+    return CommandAnswer(
+        text,
+        [section_block(_build_overview_block_id("menu"), mrkdwn(text)), _render_overview_buttons()],
+    )
 
 
 def add_overview_menu(said: CommandAnswer) -> CommandAnswer:
     """Return the answer with the menu's buttons below it, added if they are missing."""
-    if said.blocks[-1].get("block_id") == _id("looks"):
+    if said.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
         return said
-    return replace(said, blocks=[*said.blocks, _buttons()])
+    return replace(said, blocks=[*said.blocks, _render_overview_buttons()])
 
 
-def _buttons() -> Json:
-    return actions(_id("looks"), [button(action, label, about) for label, action, about in MENU])
+def _render_overview_buttons() -> Json:
+    return actions_block(
+        _build_overview_block_id("looks"),
+        [button(action, label, about) for label, action, about in MENU],
+    )
 
 
-def draw_waiting(
+def render_waiting_call_list(
     calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool, questions: int
 ) -> CommandAnswer:
     """Draw the calls that wait for a person's decision.
@@ -245,54 +257,71 @@ def draw_waiting(
         notes.append(
             "More calls are waiting in this workspace than I can list here. Their cards show them"
         )
-    return _list(title, [_call(number, each) for number, each in enumerate(calls)], notes)
+    return _render_list(
+        title, [_render_call_entry(number, each) for number, each in enumerate(calls)], notes
+    )
 
 
-def draw_requests(found: Sequence[ListedRun], *, more: bool) -> CommandAnswer:
+def render_request_list(found: Sequence[ListedRun], *, more: bool) -> CommandAnswer:
     """Draw a person's own requests, the newest first."""
     title = "Your requests" if found else "You have asked for nothing yet."
     notes = ["Older ones are not listed here; see their threads"] if more else []
-    return _list(title, [_run(number, each) for number, each in enumerate(found)], notes)
+    return _render_list(
+        title, [_render_run_entry(number, each) for number, each in enumerate(found)], notes
+    )
 
 
-def draw_decisions(found: Sequence[ListedCall], days: int, *, more: bool) -> CommandAnswer:
+def render_decision_list(found: Sequence[ListedCall], days: int, *, more: bool) -> CommandAnswer:
     """Draw what was decided in the last `days`, by this person or on their requests."""
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
     notes = ["Older ones are not listed here; see their threads"] if more else []
-    return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
+    return _render_list(
+        title, [_render_call_entry(number, each) for number, each in enumerate(found)], notes
+    )
 
 
-def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> CommandAnswer:
+def _render_list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> CommandAnswer:
     """Build a list below a title, with as many entries as fit, saying how many are left out."""
     parts = list(entries)
-    blocks = [section(_id("title"), mrkdwn(title))]
+    blocks = [section_block(_build_overview_block_id("title"), mrkdwn(title))]
     if parts:
-        blocks = [header(_id("title"), title)]
+        blocks = [header_block(_build_overview_block_id("title"), title)]
     kept = 0
-    while kept < len(parts) and weight([*blocks, *parts[kept]]) <= ROOM:
+    while kept < len(parts) and count_text_characters([*blocks, *parts[kept]]) <= ROOM:
         blocks += parts[kept]
         kept += 1
     left = [f"and {len(parts) - kept} more"] if kept < len(parts) else []
     if notes or left:
-        blocks.append(context(_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]))
+        blocks.append(
+            context_block(
+                _build_overview_block_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]
+            )
+        )
     return CommandAnswer(title, blocks)
 
 
-def _call(number: int, call: ListedCall) -> list[Json]:
+def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    text = f"{icon} {put_on_one_line(call.effect, EFFECT)}"
+    text = f"{icon} {format_on_one_line(call.effect, EFFECT)}"
     small = []
-    if call.at is not None:
-        small.append(f"{WORDS[call.status]}{decided_by(call)}, {when(call.at)}")
+    if call.decided_at is not None:
+        small.append(
+            f"{WORDS[call.status]}{deciders_text(call)}, {format_local_time(call.decided_at)}"
+        )
     asked = "asked" if small else "Asked"
-    small.append(f"{asked} by {mention(call.requester)} {describe_place(call.channel)}")
-    if call.at is None and call.deadline:
-        small.append(f"by {format_deadline(call.deadline)}")
-    return _entry(number, section(_id("entry", number), plain_text(text)), small, call)
+    small.append(f"{asked} by {user_mention(call.requester)} {describe_asking_place(call.channel)}")
+    if call.decided_at is None and call.deadline:
+        small.append(f"by {format_time_with_countdown(call.deadline)}")
+    return _render_entry(
+        number,
+        section_block(_build_overview_block_id("entry", number), plain_text(text)),
+        small,
+        call,
+    )
 
 
-def decided_by(call: ListedCall) -> str:
+def deciders_text(call: ListedCall) -> str:
     """Return the words that name who decided a call: ", approved by @ana"; "" if nobody did."""
     if not call.deciders:
         return ""
@@ -300,28 +329,35 @@ def decided_by(call: ListedCall) -> str:
     return f"{how} by {' and '.join(call.deciders)}"
 
 
-def describe_beginning(of: ListedRun | RequestHistory) -> str:
+def describe_request_beginning(of: ListedRun | RequestHistory) -> str:
     """Return a quotation of a request's first words, or how it began if there were none."""
     if of.words:
-        return f"“{put_on_one_line(of.words, WORDS_LIMIT)}”"
-    return put_on_one_line(of.how or "A new request", WORDS_LIMIT)
+        return f"“{format_on_one_line(of.words, WORDS_LIMIT)}”"
+    return format_on_one_line(of.origin_text or "A new request", WORDS_LIMIT)
 
 
-def _run(number: int, run: ListedRun) -> list[Json]:
-    said = describe_beginning(run)
+def _render_run_entry(number: int, run: ListedRun) -> list[Json]:
+    said = describe_request_beginning(run)
     lines = [said, *(f"{describe_call_status(*each)}" for each in run.calls)]
-    lines += [f"and {run.more} more"] if run.more else []
-    small = [f"{STANDS[run.status]}, asked {when(run.at)}"]
-    return _entry(number, section(_id("entry", number), plain_text("\n".join(lines))), small, run)
+    lines += [f"and {run.more_calls} more"] if run.more_calls else []
+    small = [f"{STANDS[run.status]}, asked {format_local_time(run.asked_at)}"]
+    return _render_entry(
+        number,
+        section_block(_build_overview_block_id("entry", number), plain_text("\n".join(lines))),
+        small,
+        run,
+    )
 
 
-def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun) -> list[Json]:
+def _render_entry(
+    number: int, top: Json, small: list[str], of: ListedCall | ListedRun
+) -> list[Json]:
     if of.link:
         small.append(f"<{of.link}|Open it>")
     details = button(Action.LOOK_SHOW, "Details", RunTarget(of.run))
     return [
         {**top, "accessory": details},
-        context(_id("small", number), [mrkdwn("  ·  ".join(small))]),
+        context_block(_build_overview_block_id("small", number), [mrkdwn("  ·  ".join(small))]),
     ]
 
 
@@ -335,55 +371,70 @@ def describe_call_status(
     waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
     ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
     word = waits if status is CallStatus.PENDING else ended
-    return f"{word}: {put_on_one_line(effect, WORDS_LIMIT)}"
+    return f"{word}: {format_on_one_line(effect, WORDS_LIMIT)}"
 
 
-def draw_request_history(of: RequestHistory) -> CommandAnswer:
+def render_request_history(of: RequestHistory) -> CommandAnswer:
     """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
-    said = describe_beginning(of)
-    small = [f"Asked by {mention(of.requester)} {describe_place(of.channel)}, {when(of.at)}"]
+    said = describe_request_beginning(of)
+    small = [
+        f"Asked by {user_mention(of.requester)} {describe_asking_place(of.channel)}, "
+        f"{format_local_time(of.asked_at)}"
+    ]
     small.append(STANDS[of.status])
     if of.link:
         small.append(f"<{of.link}|Open it>")
     blocks = [
-        section(_id("title"), plain_text(said)),
-        context(_id("small"), [mrkdwn("  ·  ".join(small))]),
+        section_block(_build_overview_block_id("title"), plain_text(said)),
+        context_block(_build_overview_block_id("small"), [mrkdwn("  ·  ".join(small))]),
     ]
     if not of.calls:
-        blocks.append(context(_id("none"), [mrkdwn("Nothing was proposed.")]))
+        blocks.append(
+            context_block(_build_overview_block_id("none"), [mrkdwn("Nothing was proposed.")])
+        )
     for number, call in enumerate(of.calls):
-        part = [divider(_id("divider", number)), rich(_id("call", number), _past_call(call))]
-        if weight([*blocks, *part]) > ROOM or number >= MOST:
+        part = [
+            divider_block(_build_overview_block_id("divider", number)),
+            rich_text_block(_build_overview_block_id("call", number), _render_past_call(call)),
+        ]
+        if count_text_characters([*blocks, *part]) > ROOM or number >= MOST:
             left = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
-            blocks.append(context(_id("notes"), [mrkdwn(left)]))
+            blocks.append(context_block(_build_overview_block_id("notes"), [mrkdwn(left)]))
             break
         blocks += part
     return CommandAnswer(said, blocks)
 
 
-def _past_call(call: PastCall) -> list[Json]:
+def _render_past_call(call: PastCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    lines = [line(words(f"{icon} {put_on_one_line(call.effect, EFFECT)}", bold=True))]
+    lines = [
+        rich_text_line(text_leaf(f"{icon} {format_on_one_line(call.effect, EFFECT)}", bold=True))
+    ]
     if call.reason.strip():
-        by_person = bool(call.revisions) and bool(call.revisions[0].by)
+        by_person = bool(call.revisions) and bool(call.revisions[0].author)
         whose = "Why" if by_person else "The agent’s reason"
-        lines.append(line(words(f"{whose}: “{put_on_one_line(call.reason, EFFECT)}”")))
+        lines.append(
+            rich_text_line(text_leaf(f"{whose}: “{format_on_one_line(call.reason, EFFECT)}”"))
+        )
     events: list[tuple[datetime, Json]] = []
     before: PastRevision | None = None
     for each in call.revisions:
-        events.append((each.at, _revision(each, before, call.agent)))
+        events.append((each.made_at, _render_revision(each, before, call.agent)))
         before = each
     last = call.revisions[-1].number if call.revisions else 0
-    events += [(each.at, _vote(each, last)) for each in call.votes]
+    events += [(each.voted_at, _render_vote(each, last)) for each in call.votes]
     events.sort(key=lambda each: each[0])
     lines += [each for _, each in events[-2 * REVISIONS :]]
-    lines += _end(call)
+    lines += _render_call_ending(call)
     print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
-    return [*lines, line(words(f"{print_}  ·  tool "), words(call.tool, code=True))]
+    return [
+        *lines,
+        rich_text_line(text_leaf(f"{print_}  ·  tool "), text_leaf(call.tool, code=True)),
+    ]
 
 
-def _revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
-    by = person(now.by) if now.by else words(agent)
+def _render_revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
+    by = user_leaf(now.author) if now.author else text_leaf(agent)
     if before is None:
         verb, values = "proposed by ", [f"{name}: {value}" for name, value in now.values.items()]
     elif now.values == before.values:
@@ -398,48 +449,56 @@ def _revision(now: PastRevision, before: PastRevision | None, agent: str) -> Jso
         ]
     more = len(values) - FIELDS
     told = "; ".join(values[:FIELDS]) + (f"; and {more} more" if more > 0 else "")
-    rest = [words(f": {plain(told, 1_500)}")] if told else []
-    return line(moment(now.at), words(f"  {verb}"), by, *rest)
+    rest = [text_leaf(f": {shorten_text(told, 1_500)}")] if told else []
+    return rich_text_line(time_leaf(now.made_at), text_leaf(f"  {verb}"), by, *rest)
 
 
-def _vote(vote: PastVote, newest: int) -> Json:
-    mark = "✅" if vote.verb is Verb.APPROVE else "🚫"
+def _render_vote(vote: PastVote, newest: int) -> Json:
+    mark = "✅" if vote.verb is CallVerb.APPROVE else "🚫"
     old = "" if vote.revision == newest else ", before it was changed"
-    said = f": “{put_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
-    proxy = [words(", for "), person(vote.for_person)] if vote.for_person else []
-    return line(
-        moment(vote.at),
-        words(f"  {mark} {past(vote.verb)} by "),
-        person(vote.person),
+    said = f": “{format_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
+    proxy = (
+        [text_leaf(", for "), user_leaf(vote.represented_person)] if vote.represented_person else []
+    )
+    return rich_text_line(
+        time_leaf(vote.voted_at),
+        text_leaf(f"  {mark} {format_past_tense(vote.verb)} by "),
+        user_leaf(vote.person),
         *proxy,
-        *([words(old + said)] if old or said else []),
+        *([text_leaf(old + said)] if old or said else []),
     )
 
 
-def _end(call: PastCall) -> list[Json]:
+def _render_call_ending(call: PastCall) -> list[Json]:
     """Build the lines of a call's deadline and of how it ended."""
     lines = []
     if call.deadline is not None:
         waits = call.status in (CallStatus.PENDING, CallStatus.UNKNOWN)
-        lines.append(line(words("Waits until " if waits else "Deadline "), moment(call.deadline)))
+        lines.append(
+            rich_text_line(
+                text_leaf("Waits until " if waits else "Deadline "), time_leaf(call.deadline)
+            )
+        )
     at = call.finished_at or call.decided_at
     if call.status is not CallStatus.PENDING:
-        when_ = [words(", "), moment(at)] if at else []
-        note = f": {put_on_one_line(call.note, EFFECT)}" if call.note.strip() else ""
+        when_ = [text_leaf(", "), time_leaf(at)] if at else []
+        note = f": {format_on_one_line(call.note, EFFECT)}" if call.note.strip() else ""
         ended = DECLINED if call.declined else WORDS[call.status]
-        lines.append(line(words(ended), *when_, words(note or ".")))
+        lines.append(rich_text_line(text_leaf(ended), *when_, text_leaf(note or ".")))
     return lines
 
 
-def _id(name: str, *numbers: int) -> str:
-    return block_id(Block.OVERVIEW, name, *numbers)
+def _build_overview_block_id(name: str, *numbers: int) -> str:
+    return build_block_id(BlockKind.OVERVIEW, name, *numbers)
 
 
-def describe_place(channel: str) -> str:
+def describe_asking_place(channel: str) -> str:
     """Return where something was asked, as mrkdwn: "in #channel" or "in a direct message"."""
     return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
 
 
-def put_on_one_line(text: str, limit: int) -> str:
+def format_on_one_line(text: str, limit: int) -> str:
     """Return the text on one line of at most `limit` characters, secrets masked."""
-    return plain(shown(" ".join(mask_secrets(text).split()), "(no words)"), limit)
+    return shorten_text(
+        show_hidden_or_default(" ".join(mask_secrets(text).split()), "(no words)"), limit
+    )

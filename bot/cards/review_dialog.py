@@ -10,85 +10,86 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.cards.action_names import Dialog, Entry, Field
+from bot.cards.action_names import DialogId, InputBlockId, InputElementId
 from bot.cards.block_kit import (
     Json,
-    context,
-    header,
-    line,
+    context_block,
+    header_block,
     mrkdwn,
     pack_rich_text,
     plain_text,
-    preformatted,
-    quote,
-    section,
-    words,
+    rich_text_line,
+    rich_text_preformatted,
+    rich_text_quote,
+    section_block,
+    text_leaf,
 )
-from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject, encode_dialog
+from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject, encode_dialog_metadata
 from bot.cards.call_pieces import (
     WHERE_ALL_ROWS,
     PieceKind,
-    effect_of,
-    finality,
-    fits_header,
-    headline,
-    join_names,
-    label_of,
-    pieces_of,
-    secrecy,
-    shown,
-    title_of,
-    who_says,
+    build_call_pieces,
+    get_card_headline,
+    get_effect_sentence,
+    get_tool_title,
+    get_value_label,
+    irreversibility_warning,
+    is_short_enough_for_header,
+    join_piece_names,
+    reason_label,
+    secrecy_note,
+    show_hidden_or_default,
 )
 from bot.cards.slack_text import (
-    format_deadline,
-    isolate_leftward,
-    isolate_leftward_runs,
-    mention,
-    plain,
-    slack_length,
-    visible,
+    count_slack_characters,
+    format_time_with_countdown,
+    isolate_right_to_left_runs,
+    isolate_right_to_left_text,
+    shorten_text,
+    show_hidden_characters,
+    user_mention,
 )
-from bot.cards.views import CallView, Value
+from bot.cards.views import ArgumentValue, CallView
 from storage.masking import mask_secrets
 
 # What everybody who sees a card may read of a call: secrets are masked that approvers may see.
 
 
-def mask_for_viewers(call: CallView, preview: str | None = None) -> CallView:
+def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallView:
     """Return the call as everybody may read it; `preview`: text to show instead of its preview."""
     return replace(
         call,
         effect=mask_secrets(call.effect),
-        values=tuple(map(_masked, call.values)),
+        values=tuple(map(_mask_value, call.values)),
         preview=mask_secrets(call.preview if preview is None else preview),
         agent_reason=mask_secrets(call.agent_reason),
     )
 
 
-def name_covered(whole: CallView, seen: CallView) -> tuple[str, ...]:
+def list_covered_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
     """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
     names = [PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
-    found = [*names, *(label_of(one) for one, other in pairs if one != other)]
+    found = [*names, *(get_value_label(one) for one, other in pairs if one != other)]
     found += [PieceKind.PREVIEW] if whole.preview != seen.preview else []
     found += [PieceKind.REASON] if whole.agent_reason != seen.agent_reason else []
     return tuple(found)
 
 
-def revealed_note(names: Sequence[str]) -> str:
-    """Return the note in a dialog that it shows more than the card; `names`: see `name_covered`."""
+def revealed_pieces_note(names: Sequence[str]) -> str:
+    """Return the note in a dialog that it shows more than the card, namely `names`."""
     return (
-        f"🔓 The card does not show all of {join_names(names)}. You can see it here because you "
+        f"🔓 The card does not show all of {join_piece_names(names)}. You can see it here because "
+        "you "
         "may decide or edit this. This access is logged."
     )
 
 
-def _masked(value: Value) -> Value:
-    before = None if value.before is None else mask_secrets(value.before)
+def _mask_value(value: ArgumentValue) -> ArgumentValue:
+    before = None if value.previous_text is None else mask_secrets(value.previous_text)
     text = mask_secrets(value.text)
-    is_whole = (text, before) == (value.text, value.before)
-    return value if is_whole else replace(value, text=text, before=before)
+    is_whole = (text, before) == (value.text, value.previous_text)
+    return value if is_whole else replace(value, text=text, previous_text=before)
 
 
 REASONS = {
@@ -101,8 +102,8 @@ REASONS = {
 MAX_WORDS = 500  # characters of what a person says in a dialog
 
 
-def input_block(
-    field: Field, label: str, element: Json, *, optional: bool = False, hint: str = ""
+def build_input_block(
+    field: InputBlockId, label: str, element: Json, *, optional: bool = False, hint: str = ""
 ) -> Json:
     """Build an input block of a dialog; `hint` stands below the input in small print."""
     block: Json = {
@@ -115,35 +116,41 @@ def input_block(
     return {**block, "hint": plain_text(hint)} if hint else block
 
 
-def text_element(placeholder: str = "") -> Json:
+def build_text_input(placeholder: str = "") -> Json:
     """Build a text element for a few lines of a person's own words."""
     element: Json = {
         "type": "plain_text_input",
-        "action_id": Entry.TEXT,
+        "action_id": InputElementId.TEXT,
         "multiline": True,
         "max_length": MAX_WORDS,
     }
     return {**element, "placeholder": plain_text(placeholder)} if placeholder else element
 
 
-def entered_text(state_values: Mapping[str, Any], field: Field) -> str:
+def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> str:
     """Return the text that was entered in this input, without blanks around it."""
-    return str(_state(state_values, field, Entry.TEXT).get("value") or "").strip()
+    return str(
+        _get_input_state(state_values, field, InputElementId.TEXT).get("value") or ""
+    ).strip()
 
 
-def chosen_value(state_values: Mapping[str, Any], field: Field, entry: Entry) -> str:
+def get_chosen_value(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
+) -> str:
     """Return the value of the option chosen in this input; "" for none."""
-    option = _state(state_values, field, entry).get("selected_option") or {}
+    option = _get_input_state(state_values, field, entry).get("selected_option") or {}
     return str(option.get("value", ""))
 
 
-def _state(state_values: Mapping[str, Any], field: Field, entry: Entry) -> Mapping[str, Any]:
+def _get_input_state(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
+) -> Mapping[str, Any]:
     block = state_values.get(field)
     element = block.get(entry) if isinstance(block, Mapping) else None
     return element if isinstance(element, Mapping) else {}
 
 
-def send_back_modal(target: CallTarget, *, title: str) -> Json:
+def render_send_back_dialog(target: CallTarget, *, title: str) -> Json:
     """Build the dialog for a remark on a plan.
 
     `target`: one call of the plan; `title`: the effects of its calls.
@@ -151,24 +158,24 @@ def send_back_modal(target: CallTarget, *, title: str) -> Json:
     label = "What should change?"
     return {
         "type": "modal",
-        "callback_id": Dialog.SEND_BACK,
+        "callback_id": DialogId.SEND_BACK,
         "title": plain_text("Send the plan back"),
         "submit": plain_text("Send back"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog(DialogSubject(Dialog.SEND_BACK, target)),
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.SEND_BACK, target)),
         "blocks": [
-            _top(shown(title, "This plan")),
-            input_block(Field.WORDS, label, text_element()),
+            _render_dialog_subject(show_hidden_or_default(title, "This plan")),
+            build_input_block(InputBlockId.WORDS, label, build_text_input()),
         ],
     }
 
 
-def read_feedback(state_values: Mapping[str, Any]) -> str:
+def parse_feedback(state_values: Mapping[str, Any]) -> str:
     """Return the words of a submitted Send-back dialog; "" for none."""
-    return entered_text(state_values, Field.WORDS)[:MAX_WORDS]
+    return get_entered_text(state_values, InputBlockId.WORDS)[:MAX_WORDS]
 
 
-def reject_modal(
+def render_reject_dialog(
     target: CallTarget | CardTarget,
     *,
     count: int,
@@ -181,44 +188,48 @@ def reject_modal(
     `needs_words`: choosing a reason is not enough; `by_agent`: an agent proposed them, and is told.
     """
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
-    preset = {"type": "radio_buttons", "action_id": Entry.PRESET, "options": options}
+    preset = {"type": "radio_buttons", "action_id": InputElementId.PRESET, "options": options}
     agent = ", and for the agent" if by_agent else ""
-    own_words = text_element(f"For the person who asked{agent}")
+    own_words = build_text_input(f"For the person who asked{agent}")
     return {
         "type": "modal",
-        "callback_id": Dialog.REJECT,
+        "callback_id": DialogId.REJECT,
         "title": plain_text("Reject" if count == 1 else f"Reject all {count}"),
         "submit": plain_text("Reject"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog(DialogSubject(Dialog.REJECT, target)),
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REJECT, target)),
         "blocks": [
-            _top(shown(title, "This action")),
-            input_block(Field.REASON, "Why?", preset),
-            input_block(Field.WORDS, "In your words", own_words, optional=not needs_words),
+            _render_dialog_subject(show_hidden_or_default(title, "This action")),
+            build_input_block(InputBlockId.REASON, "Why?", preset),
+            build_input_block(
+                InputBlockId.WORDS, "In your words", own_words, optional=not needs_words
+            ),
         ],
     }
 
 
-def _top(what: str) -> Json:
+def _render_dialog_subject(what: str) -> Json:
     """Build the block that says what the dialog is about: a header if the text is short enough."""
-    if fits_header(what):
-        return header("what", what)
-    return section("what", plain_text(plain(what, 1_000)))
+    if is_short_enough_for_header(what):
+        return header_block("what", what)
+    return section_block("what", plain_text(shorten_text(what, 1_000)))
 
 
-def read_rejection(state_values: Mapping[str, Any]) -> str | dict[str, str]:
+def parse_rejection(state_values: Mapping[str, Any]) -> str | dict[str, str]:
     """Return the reason from a submitted Reject dialog, or the errors by block id.
 
     "Not needed", "Not needed: paid twice", or for Other the person's own words alone.
     """
-    key = chosen_value(state_values, Field.REASON, Entry.PRESET)
-    text = entered_text(state_values, Field.WORDS)
+    key = get_chosen_value(state_values, InputBlockId.REASON, InputElementId.PRESET)
+    text = get_entered_text(state_values, InputBlockId.WORDS)
     if key not in REASONS:
-        return {Field.REASON: "Please choose one."}
+        return {InputBlockId.REASON: "Please choose one."}
     if len(text) > MAX_WORDS:
-        return {Field.WORDS: f"At most {MAX_WORDS} characters, please; these are {len(text)}."}
+        return {
+            InputBlockId.WORDS: f"At most {MAX_WORDS} characters, please; these are {len(text)}."
+        }
     if key == "other":
-        return text or {Field.WORDS: "Please say why, in a few words."}
+        return text or {InputBlockId.WORDS: "Please say why, in a few words."}
     return f"{REASONS[key]}: {text}" if text else REASONS[key]
 
 
@@ -227,45 +238,53 @@ MAX_BLOCKS = 100
 MAX_BYTES = 250_000
 
 
-def review_modal(call: CallView, *, bar: str = "") -> Json:
+def render_review_dialog(call: CallView, *, bar: str = "") -> Json:
     """Build the Review dialog with all of one call, as those who decide may see it.
 
     The dialog can be submitted, which approves, only if all of the call fits and there is no `bar`:
     a plain sentence on why this person may look and not approve.
     """
     may_approve = not bar
-    blocks = _review_blocks(call)
+    blocks = _render_review_blocks(call)
     if may_approve:
-        blocks += _choices(call)
+        blocks += _render_approval_inputs(call)
     else:
-        blocks.insert(1, section("bar", plain_text(bar)))
-    view = _view(call, blocks, may_approve)
+        blocks.insert(1, section_block("bar", plain_text(bar)))
+    view = _build_review_view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view
-    size = sum(piece.size for piece in pieces_of(call))
+    size = sum(piece.character_count for piece in build_call_pieces(call))
     sorry = (
         f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot "
         "be seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
     blocks = [
-        section("sorry", plain_text(f"⚠️ {sorry}")),
-        context("small", [plain_text(title_of(call))]),
+        section_block("sorry", plain_text(f"⚠️ {sorry}")),
+        context_block("small", [plain_text(get_tool_title(call))]),
     ]
-    return _view(call, blocks, False)
+    return _build_review_view(call, blocks, False)
 
 
-def shows_all(call: CallView) -> bool:
+def can_review_show_whole_call(call: CallView) -> bool:
     """Return whether the Review dialog has room for a whole call and contains all of its texts."""
-    view = review_modal(call)
+    view = render_review_dialog(call)
     if "submit" not in view:
         return False
-    there = set(_texts(view["blocks"]))
-    texts = [isolate_leftward_runs(visible(call.preview)), visible(call.agent_reason)]
-    texts += [isolate_leftward(shown(each.text, "(blank)")) for each in call.values]
-    return all(chunk in there for text in texts if text.strip() for chunk in chunks(text))
+    there = set(_iterate_block_texts(view["blocks"]))
+    texts = [
+        isolate_right_to_left_runs(show_hidden_characters(call.preview)),
+        show_hidden_characters(call.agent_reason),
+    ]
+    texts += [
+        isolate_right_to_left_text(show_hidden_or_default(each.text, "(blank)"))
+        for each in call.values
+    ]
+    return all(
+        chunk in there for text in texts if text.strip() for chunk in split_into_chunks(text)
+    )
 
 
-def _texts(drawn: list[Json]) -> Iterator[str]:
+def _iterate_block_texts(drawn: list[Json]) -> Iterator[str]:
     """Yield every text in these blocks, in no order."""
     left: list[Any] = [drawn]
     while left:
@@ -277,13 +296,13 @@ def _texts(drawn: list[Json]) -> Iterator[str]:
         left += [inner for inner in each if isinstance(inner, dict | list)]
 
 
-def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
+def _build_review_view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
     view: Json = {
         "type": "modal",
-        "callback_id": Dialog.REVIEW,
+        "callback_id": DialogId.REVIEW,
         "title": plain_text("Review"),
         "close": plain_text("Back" if may_approve else "Close"),
-        "private_metadata": encode_dialog(DialogSubject(Dialog.REVIEW, call.target)),
+        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REVIEW, call.target)),
         "blocks": blocks,
     }
     if may_approve:
@@ -291,99 +310,131 @@ def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
     return view
 
 
-def _review_blocks(call: CallView) -> list[Json]:
-    blocks = [header("head", headline(call))]
-    if call.covered:
-        blocks.append(context("revealed", [plain_text(revealed_note(call.covered))]))
-    if final := finality(call.does, call.stated):
-        blocks.append(section("final", mrkdwn(f"⚠️ *{final}*")))
-    blocks += [context(f"errand{n}", [plain_text(said)]) for n, said in enumerate(call.chain)]
-    blocks += [context("program", [plain_text(call.program)])] if call.program else []
-    if effect_of(call) != headline(call):
-        blocks += _rich(
-            "effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))]
+def _render_review_blocks(call: CallView) -> list[Json]:
+    blocks = [header_block("head", get_card_headline(call))]
+    if call.covered_pieces:
+        blocks.append(
+            context_block("revealed", [plain_text(revealed_pieces_note(call.covered_pieces))])
+        )
+    if final := irreversibility_warning(call.does, call.effect_source):
+        blocks.append(section_block("final", mrkdwn(f"⚠️ *{final}*")))
+    blocks += [
+        context_block(f"errand{n}", [plain_text(said)])
+        for n, said in enumerate(call.delegation_lines)
+    ]
+    blocks += (
+        [context_block("program", [plain_text(call.program_note)])] if call.program_note else []
+    )
+    if get_effect_sentence(call) != get_card_headline(call):
+        blocks += _pack_into_rich_text(
+            "effect",
+            [
+                rich_text_line(text_leaf(chunk, bold=True))
+                for chunk in split_into_chunks(get_effect_sentence(call))
+            ],
         )
     elements: list[Json] = []
     for value in call.values:
-        label = label_of(value) + secrecy(value)
-        if value.before is not None:
-            elements += _long(f"{label}, before", isolate_leftward(shown(value.before, "(blank)")))
+        label = get_value_label(value) + secrecy_note(value)
+        if value.previous_text is not None:
+            elements += _render_long_value(
+                f"{label}, before",
+                isolate_right_to_left_text(show_hidden_or_default(value.previous_text, "(blank)")),
+            )
             label = f"{label}, now"
-        elements += _long(label, isolate_leftward(shown(value.text, "(blank)")))
+        elements += _render_long_value(
+            label, isolate_right_to_left_text(show_hidden_or_default(value.text, "(blank)"))
+        )
     if call.preview.strip():
-        elements += _long("Preview", isolate_leftward_runs(visible(call.preview)))
-    if call.has_rows:
-        elements.append(line(words(WHERE_ALL_ROWS, italic=True)))
-    blocks += _rich("all", elements)
-    small = [plain_text(title_of(call)), plain_text(f"#{call.digest[:8]}")]
+        elements += _render_long_value(
+            "Preview", isolate_right_to_left_runs(show_hidden_characters(call.preview))
+        )
+    if call.has_more_rows:
+        elements.append(rich_text_line(text_leaf(WHERE_ALL_ROWS, italic=True)))
+    blocks += _pack_into_rich_text("all", elements)
+    small = [plain_text(get_tool_title(call)), plain_text(f"#{call.digest[:8]}")]
     if call.edited_by:
-        small.append(mrkdwn(f"Edited by {mention(call.edited_by)}"))
+        small.append(mrkdwn(f"Edited by {user_mention(call.edited_by)}"))
     if call.deadline:
-        small.append(mrkdwn(f"⏳ Decide by {format_deadline(call.deadline)}"))
-    blocks.append(context("small", small))
+        small.append(mrkdwn(f"⏳ Decide by {format_time_with_countdown(call.deadline)}"))
+    blocks.append(context_block("small", small))
     if call.agent_reason.strip():
-        said = [quote(chunk) for chunk in chunks(visible(call.agent_reason))]
-        blocks += _rich(
+        said = [
+            rich_text_quote(chunk)
+            for chunk in split_into_chunks(show_hidden_characters(call.agent_reason))
+        ]
+        blocks += _pack_into_rich_text(
             "reason",
-            [line(words(who_says(call), italic=True)), *said],
+            [rich_text_line(text_leaf(reason_label(call), italic=True)), *said],
         )
     return blocks
 
 
-def _choices(call: CallView) -> list[Json]:
+def _render_approval_inputs(call: CallView) -> list[Json]:
     """Build the inputs for a note and for how long to remember the approval."""
     blocks = [
-        input_block(
-            Field.NOTE,
+        build_input_block(
+            InputBlockId.NOTE,
             "Note",
-            text_element(),
-            optional=not call.needs_words,
+            build_text_input(),
+            optional=not call.needs_approval_reason,
             hint=f"For the thread{' and for the agent' if call.by_agent else ''}",
         )
     ]
-    if call.offers:
+    if call.grant_offers:
         options = [
-            {"text": plain_text(plain(text, 75)), "value": str(number)}
-            for number, text in enumerate(call.offers)
+            {"text": plain_text(shorten_text(text, 75)), "value": str(number)}
+            for number, text in enumerate(call.grant_offers)
         ]
-        choose: Json = {"type": "static_select", "action_id": Entry.OFFER, "options": options}
+        choose: Json = {
+            "type": "static_select",
+            "action_id": InputElementId.OFFER,
+            "options": options,
+        }
         choose["placeholder"] = plain_text("Only this once")
         label = "Remember this approval for"
-        blocks.append(input_block(Field.REMEMBER, label, choose, optional=True))
+        blocks.append(build_input_block(InputBlockId.REMEMBER, label, choose, optional=True))
     return blocks
 
 
-def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
+def parse_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
     """Return the note of a submitted dialog, and the index of the offer to remember, or None."""
-    chosen = chosen_value(state_values, Field.REMEMBER, Entry.OFFER)
+    chosen = get_chosen_value(state_values, InputBlockId.REMEMBER, InputElementId.OFFER)
     is_number = chosen.isascii() and chosen.isdigit() and len(chosen) < 3
-    note = entered_text(state_values, Field.NOTE)[:MAX_WORDS]
+    note = get_entered_text(state_values, InputBlockId.NOTE)[:MAX_WORDS]
     return note, int(chosen) if is_number else None
 
 
-def _long(label: str, text: str) -> list[Json]:
+def _render_long_value(label: str, text: str) -> list[Json]:
     """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
-    parts = chunks(text)
+    parts = split_into_chunks(text)
     if len(parts) == 1 and "\n" not in text:
-        return [line(words(f"{isolate_leftward(label)}:  ", bold=True), words(text))]
+        return [
+            rich_text_line(
+                text_leaf(f"{isolate_right_to_left_text(label)}:  ", bold=True), text_leaf(text)
+            )
+        ]
     elements: list[Json] = []
     for number, part in enumerate(parts, 1):
         of = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
-        elements += [line(words(f"{label}{of}:", bold=True)), preformatted(part)]
+        elements += [
+            rich_text_line(text_leaf(f"{label}{of}:", bold=True)),
+            rich_text_preformatted(part),
+        ]
     return elements
 
 
-def chunks(text: str, limit: int = CHUNK) -> list[str]:
+def split_into_chunks(text: str, limit: int = CHUNK) -> list[str]:
     """Split the text into pieces that Slack counts as at most `limit` characters each.
 
     Joined again the pieces are the text.
     """
-    if slack_length(text) <= limit:
+    if count_slack_characters(text) <= limit:
         return [text]
     pieces: list[str] = []
     start = used = 0
     for index, char in enumerate(text):
-        size = slack_length(char)
+        size = count_slack_characters(char)
         if used + size > limit:
             pieces.append(text[start:index])
             start, used = index, 0
@@ -391,6 +442,6 @@ def chunks(text: str, limit: int = CHUNK) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def _rich(name: str, elements: Sequence[Json]) -> list[Json]:
+def _pack_into_rich_text(name: str, elements: Sequence[Json]) -> list[Json]:
     """Put the elements into rich_text blocks of about one full text each."""
     return pack_rich_text(elements, CHUNK + 100, lambda number: f"{name}:{number}")

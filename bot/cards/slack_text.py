@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from bot.tools.invisible_characters import EMOJI, is_hidden, is_plain
+from bot.tools.invisible_characters import EMOJI, has_no_hidden_characters, is_hidden_character
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")
@@ -43,28 +43,28 @@ _LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
 _STYLED = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(?!\w)")
 
 
-def visible(text: str) -> str:
+def show_hidden_characters(text: str) -> str:
     """Return the text with each hidden character written out as ⟨U+202E⟩.
 
     All other characters stay as they are, and so do those that join an emoji's parts.
     """
-    if is_plain(text):
+    if has_no_hidden_characters(text):
         return text
     made: list[str] = []
     start = 0
     for emoji in EMOJI.finditer(text):
-        made += [_written_out(text[start : emoji.start()]), emoji[0]]
+        made += [_escape_hidden_characters(text[start : emoji.start()]), emoji[0]]
         start = emoji.end()
-    return "".join([*made, _written_out(text[start:])])
+    return "".join([*made, _escape_hidden_characters(text[start:])])
 
 
-def _written_out(text: str) -> str:
+def _escape_hidden_characters(text: str) -> str:
     return text.translate(
-        {ord(char): f"⟨U+{ord(char):04X}⟩" for char in set(text) if is_hidden(char)}
+        {ord(char): f"⟨U+{ord(char):04X}⟩" for char in set(text) if is_hidden_character(char)}
     )
 
 
-def isolate_leftward(text: str) -> str:
+def isolate_right_to_left_text(text: str) -> str:
     """Return a value in Unicode isolate marks if a part of it is written from right to left.
 
     So it does not change the order of the text beside it. In JSON, and in text of several lines,
@@ -73,11 +73,11 @@ def isolate_leftward(text: str) -> str:
     if text.isascii() or not _LEFTWARD.search(text):
         return text
     if "\n" in text or text[:1] in "[{":
-        text = _QUOTED.sub(lambda found: isolate_leftward(found[0]), text)
+        text = _QUOTED.sub(lambda found: isolate_right_to_left_text(found[0]), text)
     return text if "\n" in text else f"{_ISOLATE}{text}{_END}"
 
 
-def isolate_leftward_runs(text: str) -> str:
+def isolate_right_to_left_runs(text: str) -> str:
     """Return a text with isolate marks around each run of right-to-left words.
 
     So numbers beside a run stay in order. For sentences and previews, in which others have put
@@ -86,23 +86,23 @@ def isolate_leftward_runs(text: str) -> str:
     return text if text.isascii() else _LEFTWARD.sub(rf"{_ISOLATE}\g<0>{_END}", text)
 
 
-def escape(text: str) -> str:
+def escape_mrkdwn(text: str) -> str:
     """Escape the three characters that mrkdwn gives a meaning (it has no back-slash escapes)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def unescape(text: str) -> str:
+def unescape_mrkdwn(text: str) -> str:
     """Return the text that `escape` was given."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def slack_length(text: str) -> int:
+def count_slack_characters(text: str) -> int:
     """Return the length as Slack counts: escaped, characters beyond the BMP as two (to be safe)."""
     counted = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
     return counted + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
 
 
-def mention(user: str) -> str:
+def user_mention(user: str) -> str:
     """Return the mention of a person for mrkdwn (`<@U…>`); "someone" if `user` is no user id."""
     return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
 
@@ -113,7 +113,7 @@ def decider_mention(user: str, stand_ins: Mapping[str, str]) -> str:
     "<@UCLEO>, for <@UANA>"; `stand_ins`: the delegates, by the person they decided for.
     """
     stand_in = stand_ins.get(user)
-    return f"{mention(stand_in)}, for {mention(user)}" if stand_in else mention(user)
+    return f"{user_mention(stand_in)}, for {user_mention(user)}" if stand_in else user_mention(user)
 
 
 def group_mention(group: str) -> str:
@@ -134,7 +134,7 @@ def spell_number(count: int) -> str:
     return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
 
 
-def in_utc(moment: datetime) -> str:
+def format_in_utc(moment: datetime) -> str:
     """Return a time in UTC for places where Slack cannot localise times: "21 Nov 2026, 14:02 UTC".
 
     Takes an aware datetime.
@@ -143,46 +143,46 @@ def in_utc(moment: datetime) -> str:
     return f"{utc.day} {utc:%b %Y, %H:%M} UTC"
 
 
-def when(moment: datetime) -> str:
+def format_local_time(moment: datetime) -> str:
     """Return a time as mrkdwn that Slack shows in the reader's own zone.
 
     Takes an aware datetime.
     """
-    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{in_utc(moment)}>"
+    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{format_in_utc(moment)}>"
 
 
-def format_deadline(moment: datetime) -> str:
+def format_time_with_countdown(moment: datetime) -> str:
     """Return a time as mrkdwn with the time left, which Slack updates: "… at 14:02 (in 3 hours)".
 
     Takes an aware datetime.
     """
-    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT} ({{ago}})|{in_utc(moment)}>"
+    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT} ({{ago}})|{format_in_utc(moment)}>"
 
 
-def plain(text: str, limit: int, lines: int | None = None) -> str:
+def shorten_text(text: str, limit: int, lines: int | None = None) -> str:
     """Shorten the text to what Slack counts as `limit` (>= 40) characters, saying how much is cut.
 
     For places where the whole text can be read elsewhere. `lines`: the most lines as well.
     """
     kept = len(text) if lines is None else len("\n".join(text.split("\n", lines)[:lines]))
-    if slack_length(text) <= limit and kept == len(text):
+    if count_slack_characters(text) <= limit and kept == len(text):
         return text
     low, high = 0, min(kept, limit)
     while low < high:
         middle = (low + high + 1) // 2
-        if slack_length(text[:middle] + _missing(text, middle)) <= limit:
+        if count_slack_characters(text[:middle] + _more_characters_note(text, middle)) <= limit:
             low = middle
         else:
             high = middle - 1
-    return text[:low] + _missing(text, low)
+    return text[:low] + _more_characters_note(text, low)
 
 
-def _missing(text: str, kept: int) -> str:
+def _more_characters_note(text: str, kept: int) -> str:
     opened = text.count(_ISOLATE, 0, kept) > text.count(_END, 0, kept)
     return f"{_END if opened else ''}… ({len(text) - kept:,} more characters)"
 
 
-def neutral_markdown(text: str) -> str:
+def replace_notifying_mentions(text: str) -> str:
     """Return the model's Markdown with every mention that notifies people turned into text.
 
     `<!here>` becomes "@here", `<@U1|ana>` "@ana".
@@ -199,7 +199,7 @@ def neutral_markdown(text: str) -> str:
     return _OPENING.sub("‹", _CONTROL.sub(name, text))
 
 
-def without_markdown(text: str) -> str:
+def strip_markdown(text: str) -> str:
     """Return Markdown without its marks, for a notification: `**Done**` becomes "Done"."""
     text = _LINK.sub(r"\1", _BEFORE_LINE.sub("", text))
     for _ in range(2):  # bold in italics
@@ -214,15 +214,15 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
     fence is closed and opened again. Nothing but blank lines at the borders is lost.
     """
     parts: list[str] = []
-    lines = _short_lines(text, limit // 2)
+    lines = _split_long_lines(text, limit // 2)
     fence = ""
     while lines:
-        taken, fence_after = _take(lines, fence, limit)
+        taken, fence_after = _choose_lines_for_part(lines, fence, limit)
         body = "".join(lines[:taken])
         lines = lines[taken:]
         opened = f"{fence}\n" if fence else ""
         closed = (
-            f"{'' if body.endswith(chr(10)) else chr(10)}{_marks(fence_after)}"
+            f"{'' if body.endswith(chr(10)) else chr(10)}{_get_fence_marks(fence_after)}"
             if fence_after and lines
             else ""
         )
@@ -233,18 +233,18 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
     return parts
 
 
-def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
+def _choose_lines_for_part(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
     """Return how many lines go into the next part (at least one), and the fence left open, or "".
 
     The fence is named by its opening line.
     """
-    room = limit - (slack_length(fence) + 1 if fence else 0)
-    best, best_fence, paragraph = 1, _after(fence, lines[0]), 0
+    room = limit - (count_slack_characters(fence) + 1 if fence else 0)
+    best, best_fence, paragraph = 1, _get_fence_open_after(fence, lines[0]), 0
     used, open_fence = 0, fence
     for index, line in enumerate(lines):
-        open_fence = _after(open_fence, line)
-        used += slack_length(line)
-        if index and used + (len(_marks(open_fence)) + 1 if open_fence else 0) > room:
+        open_fence = _get_fence_open_after(open_fence, line)
+        used += count_slack_characters(line)
+        if index and used + (len(_get_fence_marks(open_fence)) + 1 if open_fence else 0) > room:
             if paragraph > 1:
                 return paragraph, ""
             return best, best_fence
@@ -254,31 +254,31 @@ def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
     return best, best_fence
 
 
-def _after(fence: str, line: str) -> str:
+def _get_fence_open_after(fence: str, line: str) -> str:
     """Return the opening line of the fence that is open after this line; "" for none."""
     match = _FENCE.fullmatch(line.rstrip("\n"))
     if not match:
         return fence
     if not fence:
         return line.strip() if len(line.strip()) <= 40 else match.group(1)
-    closes = line.strip() == match.group(1) and match.group(1).startswith(_marks(fence))
+    closes = line.strip() == match.group(1) and match.group(1).startswith(_get_fence_marks(fence))
     return "" if closes else fence
 
 
-def _marks(fence: str) -> str:
+def _get_fence_marks(fence: str) -> str:
     match = _FENCE.fullmatch(fence)
     return match.group(1) if match else ""
 
 
-def _short_lines(text: str, limit: int) -> list[str]:
+def _split_long_lines(text: str, limit: int) -> list[str]:
     """Return the lines of the text with their ends.
 
     One longer than the limit is divided, at a space if there is one.
     """
     lines: list[str] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
-        while slack_length(line) > limit:
-            cut = _longest(line, limit)
+        while count_slack_characters(line) > limit:
+            cut = _count_fitting_characters(line, limit)
             space = line.rfind(" ", 1, cut)
             cut = space + 1 if space > cut // 2 else cut
             lines.append(line[:cut])
@@ -287,11 +287,11 @@ def _short_lines(text: str, limit: int) -> list[str]:
     return lines
 
 
-def _longest(text: str, limit: int) -> int:
+def _count_fitting_characters(text: str, limit: int) -> int:
     """Return how many leading characters Slack counts as at most `limit` (at least one)."""
     used = 0
     for index, char in enumerate(text[: limit + 1]):
-        used += slack_length(char)
+        used += count_slack_characters(char)
         if used > limit:
             return max(index, 1)
     return len(text)
@@ -319,33 +319,33 @@ _LIKE = dict(
 )
 
 
-def humanise_name(name: str) -> str:
+def humanise_field_name(name: str) -> str:
     """Return a field's name as a label: "order_id" -> "Order id"."""
     words = " ".join(name.replace("_", " ").split())
     return words[:1].upper() + words[1:] or name
 
 
-def label_for_key(key: str) -> str:
+def build_label_for_key(key: str) -> str:
     """Return a label for a key that no schema describes; no two keys have the same label.
 
     A key of small letters, as programs write one, becomes words; any other key is added in full
     behind its words.
     """
-    label = humanise_name(key)
+    label = humanise_field_name(key)
     words = key.split("_")
-    is_plain = all(word.isalnum() and word == _lowered(word) for word in words)
-    if is_plain and (key.isascii() or not any(map(_is_disguised, words))):
+    is_plain = all(word.isalnum() and word == _normalise_lowercase(word) for word in words)
+    if is_plain and (key.isascii() or not any(map(_is_disguised_as_latin, words))):
         return label
-    return f"{label} ({raw_keys([key])})".strip()
+    return f"{label} ({format_raw_keys([key])})".strip()
 
 
-def _lowered(word: str) -> str:
+def _normalise_lowercase(word: str) -> str:
     return unicodedata.normalize("NFKC", word).lower()
 
 
-def _is_disguised(word: str) -> bool:
+def _is_disguised_as_latin(word: str) -> bool:
     """Return whether a word of another script looks like one in Latin letters."""
-    return not word.isascii() and look_of(word).isascii()
+    return not word.isascii() and fold_lookalike_characters(word).isascii()
 
 
 def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[str]:
@@ -354,30 +354,31 @@ def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -
     They are also added to a label that mixes scripts in a word, or has no letters. Keys are written
     in ASCII, so that no two of them look the same.
     """
-    looks = [look_of(label) for label in labels]
+    looks = [fold_lookalike_characters(label) for label in labels]
     alike = {look for look, count in Counter(looks).items() if count > 1}
     return [
-        f"{label} ({raw_keys(way)})".strip()
-        if look in alike or (_is_mixed(label) and not label.endswith(f"({raw_keys(way[-1:])})"))
+        f"{label} ({format_raw_keys(way)})".strip()
+        if look in alike
+        or (_is_misleading_label(label) and not label.endswith(f"({format_raw_keys(way[-1:])})"))
         else label
         for label, look, way in zip(labels, looks, keys, strict=True)
     ]
 
 
-def raw_keys(keys: Sequence[str]) -> str:
+def format_raw_keys(keys: Sequence[str]) -> str:
     """Return keys as they are in JSON, in ASCII: `"options" › "a.b"`."""
     return WITHIN.join(json.dumps(key) for key in keys)
 
 
 @lru_cache(4096)
-def look_of(label: str) -> str:
+def fold_lookalike_characters(label: str) -> str:
     """Return a text that is equal for labels that a reader could mistake for one another."""
     folded = unicodedata.normalize("NFKD", label).casefold()
     return "".join(_LIKE.get(char, char) for char in folded if char.isalnum()) or label
 
 
 @lru_cache(4096)
-def _is_mixed(label: str) -> bool:
+def _is_misleading_label(label: str) -> bool:
     """Return whether a label may mislead by its characters.
 
     A word mixes scripts, a character cannot be seen, or there is no letter or digit.
@@ -387,12 +388,12 @@ def _is_mixed(label: str) -> bool:
     if label.isascii():
         return False
     return not label.isprintable() or any(
-        len({_script(char) for char in word if char.isalpha()}) > 1
+        len({_get_script_name(char) for char in word if char.isalpha()}) > 1
         for word in "".join(char if char.isalnum() else " " for char in label).split()
     )
 
 
-def _script(char: str) -> str:
+def _get_script_name(char: str) -> str:
     name = unicodedata.name(char, "").split(" ")[0]
     # words of Japanese and of Korean are written with several
     return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name

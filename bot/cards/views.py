@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards.button_codec import CallTarget, CardTarget
-from bot.cards.slack_text import plain, visible
+from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.tools.effect_source import EffectSource
-from bot.tools.invisible_characters import is_hidden, is_plain
+from bot.tools.invisible_characters import has_no_hidden_characters, is_hidden_character
 from storage.states import CallStatus
 
 # What a person wrote to the bot, as text for the model, and its workspace. Pure.
@@ -37,7 +37,7 @@ _CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
 _LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
 
 
-def message_text(event: dict[str, Any], bot_user: str) -> str:
+def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
     """Return a message event's words: without the bot's mention, links as typed, files named.
 
     "" if nothing in it can be seen.
@@ -49,12 +49,15 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
         text = _LINK.sub(lambda m: m[1] or m[2], text)
     # half a surrogate pair cannot be sent on
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
-    files = [f"[attached file, called {file_name(file)}]" for file in event.get("files") or []]
+    files = [
+        f"[attached file, called {format_quoted_file_name(file)}]"
+        for file in event.get("files") or []
+    ]
     found = "\n".join([text, *files]).strip()
-    return found if strip_invisible(found).strip() else ""
+    return found if strip_invisible_characters(found).strip() else ""
 
 
-def file_name(file: Mapping[str, Any]) -> str:
+def format_quoted_file_name(file: Mapping[str, Any]) -> str:
     """Return a file's name in quotation marks: on one line, shortened, hidden characters shown.
 
     Quotation marks and brackets in it are replaced: whoever named a file does not speak for the
@@ -64,16 +67,22 @@ def file_name(file: Mapping[str, Any]) -> str:
     for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
         name = name.replace(mark, instead)
     return (
-        f"“{plain(visible(name), MOST_OF_NAME)}”" if strip_invisible(name).strip() else "“unnamed”"
+        f"“{shorten_text(show_hidden_characters(name), MOST_OF_NAME)}”"
+        if strip_invisible_characters(name).strip()
+        else "“unnamed”"
     )
 
 
-def strip_invisible(text: str) -> str:
+def strip_invisible_characters(text: str) -> str:
     """Return the text without the characters that nobody can see."""
-    return text if is_plain(text) else "".join(each for each in text if not is_hidden(each))
+    return (
+        text
+        if has_no_hidden_characters(text)
+        else "".join(each for each in text if not is_hidden_character(each))
+    )
 
 
-def may_be_for_us(event: dict[str, Any]) -> bool:
+def may_be_for_bot(event: dict[str, Any]) -> bool:
     """Return whether a message could be for the bot, judged by its event alone.
 
     A bot's message never is, nor is a channel's message that begins a thread and mentions nobody.
@@ -85,7 +94,7 @@ def may_be_for_us(event: dict[str, Any]) -> bool:
     return not (begins and in_channel and "<@" not in (event.get("text") or ""))
 
 
-def installation_of(body: dict[str, Any]) -> str:
+def get_receiving_workspace_id(body: dict[str, Any]) -> str:
     """Return the id of the workspace that an event is delivered to; "" if none is named.
 
     In a channel shared between companies `team_id` may be the other company's.
@@ -95,20 +104,22 @@ def installation_of(body: dict[str, Any]) -> str:
     return next((team for team in teams if team), "")
 
 
-def team_of(body: dict[str, Any]) -> str:
+def get_sender_workspace_id(body: dict[str, Any]) -> str:
     """Return the id of the workspace that a click or dialog comes from; "" if none is named."""
     return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""
 
 
-def gives_thanks(text: str) -> bool:
+def is_only_thanks(text: str) -> bool:
     """Return whether the text is nothing but polite thanks."""
-    words = re.findall(r"[^\W_]+", strip_invisible(text).lower())
+    words = re.findall(r"[^\W_]+", strip_invisible_characters(text).lower())
     return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
 
 
-def takes_back(text: str) -> bool:
+def is_only_cancellation(text: str) -> bool:
     """Return whether the text only cancels a request, like "stop it" or "never mind"."""
-    words = " ".join(strip_invisible(text).lower().strip(" .!").removeprefix("please ").split())
+    words = " ".join(
+        strip_invisible_characters(text).lower().strip(" .!").removeprefix("please ").split()
+    )
     return words.removesuffix(" please").rstrip(" ,") in CANCEL
 
 
@@ -116,21 +127,21 @@ UNSET = "—"  # a text of just this is put in quotes
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ArgumentValue:
     """One argument as a person reads it."""
 
     label: str  # the field's title
     text: str  # "—" for unset, "(empty)" for an empty string, a mask for what is declared secret
-    before: str | None = None  # what it was before the latest edit, where that differs
-    secret: bool = False  # its tool's author declared it secret: it is masked for everybody
-    partly: bool = False  # something within it is secret, and masked
+    previous_text: str | None = None  # what it was before the latest edit, where that differs
+    is_secret: bool = False  # its tool's author declared it secret: it is masked for everybody
+    is_partly_secret: bool = False  # something within it is secret, and masked
     # the keys in the arguments at which what it shows stands
     path: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def says_something(self) -> bool:
+    def is_or_was_set(self) -> bool:
         """Whether the argument is set, or was set until the latest edit."""
-        return self.text != UNSET or self.before is not None
+        return self.text != UNSET or self.previous_text is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +155,15 @@ class MissingVotes:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class VoteProgress:
     """The votes so far on a call that takes more than one approval or rejection."""
 
     approved: tuple[str, ...]  # Slack user ids, in order
     rejected: tuple[str, ...]
-    needed: int  # more people in the open stage
+    approvals_needed: int  # more people in the open stage
     stage: int = 1  # the one that is open, from 1
     stages: int = 1
-    veto: int = 1  # so many rejections end it
+    rejections_to_end: int = 1  # so many rejections end it
     missing: tuple[MissingVotes, ...] = ()  # of whom, where the steps have no order
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
 
@@ -170,38 +181,43 @@ class CallView:
     effect: str  # "Refund 40.00 EUR of order 1042"
     does: str  # read | write | destructive
     status: CallStatus
-    values: tuple[Value, ...]
+    values: tuple[ArgumentValue, ...]
     digest: str  # hex; the card shows the first 8
     deadline: datetime | None = None
     preview: str = ""  # plain text from the tool
     # names of what everybody who sees the card is shown less of than those who decide
-    covered: tuple[str, ...] = ()
-    has_rows: bool = False  # the preview shows a part of its rows; all may be sent
+    covered_pieces: tuple[str, ...] = ()
+    has_more_rows: bool = False  # the preview shows a part of its rows; all may be sent
     agent_reason: str = ""  # the words of whoever proposed it
     by_agent: bool = True  # the agent proposed it, and would make another plan
     agent: str = "The agent"  # whoever that is: a sub-agent, a program; "" for who asked
-    chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
-    program: str = ""  # plain words about the program that asks and does it itself; "" for none
-    handed_on: bool = False  # that program has it, has not said how it went, and nobody is asked
-    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
+    delegation_lines: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
+    program_note: str = (
+        ""  # plain words about the program that asks and does it itself; "" for none
+    )
+    # that program has it, has not said how it went, and nobody is asked
+    was_handed_over: bool = False
+    effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
-    good_until: datetime | None = None  # where it starts later than that, it is asked again
+    # where it starts later than that, it is asked again
+    approval_expires_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
-    midway: bool = False  # it failed once it had begun
-    quoted: bool = False  # what it came to, or what went wrong, is not in a tool's own sentence
+    failed_midway: bool = False  # it failed once it had begun
+    # what it came to, or what went wrong, is not in a tool's own sentence
+    needs_quotation: bool = False
     result: str = ""  # the first line of the text that it returned
     outcome: str = ""  # what it came to, as its tool says it to people
     # who approved with words of their own, and the words
     remarks: tuple[tuple[str, str], ...] = ()
     editable: bool = True
-    progress: Progress | None = None  # where it waits, and one yes is not enough
-    needs_words: bool = False  # who approves has to say why
-    no_needs_words: bool = False  # who rejects has to
+    progress: VoteProgress | None = None  # where it waits, and one yes is not enough
+    needs_approval_reason: bool = False  # who approves has to say why
+    needs_rejection_reason: bool = False  # who rejects has to
     # what an approver may have remembered, in words, in the gate's order
-    offers: tuple[str, ...] = ()
+    grant_offers: tuple[str, ...] = ()
 
     @property
     def target(self) -> CallTarget:
@@ -233,15 +249,16 @@ class CardView:
     self_approval: bool = False
     notes: tuple[str, ...] = ()  # what else matters to who decides; mrkdwn of our own words
     # the requester's words: what began the request, and what they wrote last
-    asked: tuple[str, ...] = ()
+    requester_messages: tuple[str, ...] = ()
     # what messages of the request read now that were edited after the agent had read them
-    reworded: tuple[str, ...] = ()
-    errands: tuple[
+    edited_messages: tuple[str, ...] = ()
+    delegated_tasks: tuple[
         DelegatedTask, ...
     ] = ()  # the sub-agents between the requester's agent and the calls
     origin: str = ""  # permalink of the request when the card is shown elsewhere
-    undecided: bool = False  # whether one that is approved waits for others of the plan
-    questions: int = 0  # of the plan that wait for their answers, in messages of their own
+    has_undecided_calls: bool = False  # whether one that is approved waits for others of the plan
+    # of the plan that wait for their answers, in messages of their own
+    open_question_count: int = 0
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
     parts: int = 1

@@ -8,7 +8,7 @@ from enum import StrEnum
 PATIENCE = 15.0  # seconds any one check may take
 
 
-class Level(StrEnum):
+class CheckLevel(StrEnum):
     """How good or bad the result of a check is."""
 
     OK = "ok"  # nothing is to be done
@@ -17,30 +17,30 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The result of one check; the remedy is empty if nothing is to be done."""
 
-    level: Level
-    about: str
+    level: CheckLevel
+    subject: str
     text: str
     remedy: str = ""
 
     def __str__(self) -> str:
         """Return the result as one line, or more if its text has more."""
-        line = f"{self.level:<4}  {self.about}: {self.text}"
+        line = f"{self.level:<4}  {self.subject}: {self.text}"
         return f"{line}. {self.remedy}" if self.remedy else line
 
 
-def ok(about: str, text: str) -> Check:
+def build_ok_result(about: str, text: str) -> CheckResult:
     """Return a result that says all is well."""
-    return Check(Level.OK, about, text)
+    return CheckResult(CheckLevel.OK, about, text)
 
 
-def warn(about: str, text: str, remedy: str = "") -> Check:
+def build_warning_result(about: str, text: str, remedy: str = "") -> CheckResult:
     """Return a result that somebody should look at, though the bot works."""
-    return Check(Level.WARN, about, text, remedy)
+    return CheckResult(CheckLevel.WARN, about, text, remedy)
 
 
-def fail(about: str, text: str, remedy: str = "") -> Check:
+def build_failure_result(about: str, text: str, remedy: str = "") -> CheckResult:
     """Return a result with which Countersign would not work."""
-    return Check(Level.FAIL, about, text, remedy)
+    return CheckResult(CheckLevel.FAIL, about, text, remedy)

@@ -18,17 +18,28 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk import WebClient
 
-from bot.checks.check import Check, Level, fail, ok, warn
+from bot.checks.check import (
+    CheckLevel,
+    CheckResult,
+    build_failure_result,
+    build_ok_result,
+    build_warning_result,
+)
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.explain.explanation import days_off_in_words
-from bot.policy.condition_values import Facts, Id
+from bot.explain.explanation import describe_days_off
+from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
-from bot.policy.rules import Rule, condition, unfit_promises, unmatched_patterns
+from bot.policy.rules import (
+    Rule,
+    list_tool_mismatches,
+    list_unmatched_patterns,
+    parse_cached_condition,
+)
 from bot.signals import Signals
-from bot.slack.client import reading_client
-from bot.toml_file import nearest_name
+from bot.slack.client import build_reading_client
+from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.store import Store
 
@@ -41,7 +52,7 @@ if TYPE_CHECKING:
 DEEPEST = 5  # levels of a made-up value
 SUMS = (Decimal(0), Decimal(1), Decimal(7))  # made up: several, for some conditions divide by them
 CURRENCY = "currency"  # what a field is called that amounts mean nothing without
-Tools = dict[str, Tool[Any]]
+ToolsByName = dict[str, Tool[Any]]
 _MOMENTS: dict[str, Any] = {
     "date": date(2026, 1, 5),
     "date-time": datetime(2026, 1, 5, tzinfo=UTC),
@@ -49,7 +60,7 @@ _MOMENTS: dict[str, Any] = {
 }
 
 
-def check_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[Check]:
+def check_policy_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[CheckResult]:
     """Yield checks that each rule fits a tool, and that its condition fits that tool's fields.
 
     Then those of rules by which something is changed with nobody asked.
@@ -58,15 +69,15 @@ def check_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[Che
     found = [
         each
         for rule, lines in zip(policy.rules, policy.lines, strict=True)
-        for each in _rule(rule, tools, lines)
+        for each in _check_rule(rule, tools, lines)
     ]
     yield from found
     if not found:
-        yield ok("rules", f"each fits a tool; there are {len(tools)} tools")
-    yield from _unasked(policy, tools)
+        yield build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
+    yield from _check_unasked_changes(policy, tools)
 
 
-def _unasked(policy: Policy, tools: Tools) -> Iterator[Check]:
+def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[CheckResult]:
     """Yield a check of each rule by which tools that change something run with nobody asked.
 
     It is a warning if one of these tools is not named in the rule.
@@ -78,18 +89,21 @@ def _unasked(policy: Policy, tools: Tools) -> Iterator[Check]:
             name
             for name, each in tools.items()
             if each.does is not Effect.READ
-            and rule.is_about(name, each.does, each.risk)
-            and not any(_settles(policy, at, index, each) for at in range(len(policy.rules)))
+            and rule.can_match(name, each.does, each.risk)
+            and not any(
+                _is_unasked_run_prevented(policy, at, index, each)
+                for at in range(len(policy.rules))
+            )
         )
         about, text = f"rule {rule.name!r}", "what changes something runs with nobody asked"
         if any(name not in rule.tools for name in names):
             remedy = 'Name the tools that are meant, or say effect = "read"'
-            yield warn(about, f"{text}: {', '.join(names)}", remedy)
+            yield build_warning_result(about, f"{text}: {', '.join(names)}", remedy)
         elif names:
-            yield ok(about, f"{text}, as it says by name: {', '.join(names)}")
+            yield build_ok_result(about, f"{text}, as it says by name: {', '.join(names)}")
 
 
-def _settles(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
+def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
     """Return whether rule `at` keeps rule `index` from letting this tool run unasked.
 
     It does if it comes first and takes every call, or if it denies, or adds people to ask.
@@ -101,66 +115,74 @@ def _settles(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
         isinstance(rule.gate, Addition) and rule.gate.ask is not None
     )
     first = at < index and not isinstance(rule.gate, Addition)
-    return (first or stricter) and rule.is_about(tool.name, tool.does, tool.risk)
+    return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
-def check_hours(policy: Policy, now: datetime) -> Iterator[Check]:
+def check_business_hours(policy: Policy, now: datetime) -> Iterator[CheckResult]:
     """Yield the check that business hours, if set, leave out some holiday within a year."""
     hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
     if hours is None:
         return
-    if off := days_off_in_words(hours, now):
-        yield ok("business hours", f"the next days off are {off}")
+    if off := describe_days_off(hours, now):
+        yield build_ok_result("business hours", f"the next days off are {off}")
     else:
         remedy = 'List them under [hours], or name whose they are, as in calendar = "DE-BY"'
-        yield warn("business hours", "no holiday within a year is left out", remedy)
+        yield build_warning_result("business hours", "no holiday within a year is left out", remedy)
 
 
-def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]:
+def _check_rule(rule: Rule, tools: ToolsByName, lines: Mapping[str, int]) -> Iterator[CheckResult]:
     about = f"rule {rule.name!r}"
     refused = list(
-        unfit_promises(
+        list_tool_mismatches(
             rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()}
         )
     )
     for key, wrong, remedy in refused:  # the bot does not start with these
-        yield fail(about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:])
+        yield build_failure_result(
+            about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:]
+        )
     named = [
         each
         for each in tools.values()
         if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
     ]
-    for pattern in unmatched_patterns(rule, tools) if named else ():
-        remedy = "Correct the pattern, or remove it" + nearest_name([pattern], tools)
-        yield warn(about, f"its pattern {pattern} fits no tool there is", remedy)
-    matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
+    for pattern in list_unmatched_patterns(rule, tools) if named else ():
+        remedy = "Correct the pattern, or remove it" + nearest_name_hint([pattern], tools)
+        yield build_warning_result(about, f"its pattern {pattern} fits no tool there is", remedy)
+    matching = [each for each in named if rule.can_match(each.name, each.does, each.risk)]
     if not named and any(key == "tool" for key, *_ in refused):
         return
     if not named:
-        remedy = "Correct the name, or remove the rule" + nearest_name(rule.tools, tools)
-        yield warn(about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
+        remedy = "Correct the name, or remove the rule" + nearest_name_hint(rule.tools, tools)
+        yield build_warning_result(
+            about, f"fits no tool there is ({', '.join(rule.tools)})", remedy
+        )
     elif not matching:
         text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
-        yield warn(about, text, "Correct effect or risk, or remove the rule")
+        yield build_warning_result(about, text, "Correct effect or risk, or remove the rule")
     else:
-        yield from _fields(rule, matching)
-        yield from _condition(rule, matching, tools)
+        yield from _check_named_fields(rule, matching)
+        yield from _check_rule_condition(rule, matching, tools)
 
 
-def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[Check]:
+def _check_rule_condition(
+    rule: Rule, matching: list[Tool[Any]], tools: ToolsByName
+) -> Iterator[CheckResult]:
     if not rule.when:
         return
-    about, told = f"rule {rule.name!r}", condition(rule.when)
+    about, told = f"rule {rule.name!r}", parse_cached_condition(rule.when)
     lacking = {
         each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching
     }
     blind = sorted({field for fields in lacking.values() for field in fields})
     if all(lacking.values()):
-        near = nearest_name(
+        near = nearest_name_hint(
             blind, {field for each in matching for field in each.arguments.model_fields}
         )
         text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
-        yield fail(about, text, "What cannot be told is never allowed: correct the field" + near)
+        yield build_failure_result(
+            about, text, "What cannot be told is never allowed: correct the field" + near
+        )
     else:
         unasked = {
             name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()
@@ -168,56 +190,60 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
         some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
         if some:
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
-            yield warn(
+            yield build_warning_result(
                 about,
                 f"its condition cannot be told of some tools: {'; '.join(some)}",
                 remedy,
             )
         else:
-            yield from _tried(rule, matching)
-    yield from _mixed(rule, tools)
+            yield from _check_condition_with_samples(rule, matching)
+    yield from _check_mixed_currencies(rule, tools)
 
 
-def _mixed(rule: Rule, tools: Tools) -> Iterator[Check]:
+def _check_mixed_currencies(rule: Rule, tools: ToolsByName) -> Iterator[CheckResult]:
     """Yield a warning for each sum of a rule that adds up amounts in different currencies."""
-    for each in sorted(condition(rule.when).spent):
+    for each in sorted(parse_cached_condition(rule.when).spent):
         tool = tools.get(each.tool)
         there = tool.arguments.model_fields if tool else {}
         if each.field and CURRENCY in there and CURRENCY not in each.same:
             text = f"it adds up {each.field} of {each.tool} in whatever currency"
-            yield warn(f"rule {rule.name!r}", text, f'Add "same {CURRENCY}" after the window')
+            yield build_warning_result(
+                f"rule {rule.name!r}", text, f'Add "same {CURRENCY}" after the window'
+            )
 
 
-def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+def _check_condition_with_samples(rule: Rule, matching: list[Tool[Any]]) -> Iterator[CheckResult]:
     """Yield a warning if the rule's condition fails with made-up values for every tool.
 
     Such a condition compares values of different kinds.
     """
-    told, problems = condition(rule.when), []
+    told, problems = parse_cached_condition(rule.when), []
     for each in matching:
         for spent in SUMS:
             try:
-                told.holds(_made_up(rule, each, spent))
+                told.is_true_for(_build_sample_facts(rule, each, spent))
             except ValueError as error:
                 problems.append(str(error))
             else:
                 return
     text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
-    yield warn(f"rule {rule.name!r}", text, "See whether it compares things of one kind")
+    yield build_warning_result(
+        f"rule {rule.name!r}", text, "See whether it compares things of one kind"
+    )
 
 
-def _made_up(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
+def _build_sample_facts(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
     """Return made-up facts of a call of this tool; whatever the rule looks up is among them."""
-    told = condition(rule.when)
+    told = parse_cached_condition(rule.when)
     schema = tool.arguments.model_json_schema(by_alias=False)
     return Facts(
         tool=tool.name,
         effect=tool.does,
         risk=tool.risk,
-        requester=Id("U0"),
-        channel=Id("C0"),
+        requester=SlackId("U0"),
+        channel=SlackId("C0"),
         now=_MOMENTS["date-time"],
-        args=_sample(schema, schema),
+        args=_build_sample_value(schema, schema),
         groups=dict.fromkeys(told.groups, frozenset[str]()),
         channels=dict.fromkeys((f"#{each}" for each in told.channels), "C0"),
         people=dict.fromkeys(told.people, "U0"),
@@ -225,14 +251,14 @@ def _made_up(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
     )
 
 
-def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
+def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
     """Return a value that the JSON schema `field` describes; of the first kind that is not null.
 
     What is nested more than DEEPEST levels deep is None, as a schema may contain itself.
     """
     if depth > DEEPEST:
         return None
-    make = partial(_sample, schema=schema, depth=depth + 1)
+    make = partial(_build_sample_value, schema=schema, depth=depth + 1)
     if "$ref" in field:
         return make(schema["$defs"][field["$ref"].rpartition("/")[2]])
     for options in ("anyOf", "oneOf", "allOf"):
@@ -253,7 +279,7 @@ def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> An
     return _MOMENTS.get(field.get("format", ""), "TEXT")
 
 
-def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+def _check_named_fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[CheckResult]:
     """Yield a warning for each editable or remembered field that no tool of the rule has."""
     if not isinstance(rule.gate, Ask | Addition):
         return
@@ -262,7 +288,9 @@ def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
     offered = (field for offer in offers for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
-        yield warn(f"rule {rule.name!r}", text, "Correct it" + nearest_name([field], there))
+        yield build_warning_result(
+            f"rule {rule.name!r}", text, "Correct it" + nearest_name_hint([field], there)
+        )
 
 
 log = logging.getLogger("countersign.setup")
@@ -270,7 +298,7 @@ SOON = 1.0  # seconds after the start, which has other things to do
 AGAIN = 600.0  # seconds until it is looked again, where something was wrong
 
 
-class Inspection:
+class SetupInspector:
     """The thread that checks the setup of a running bot; one per process."""
 
     def __init__(
@@ -287,44 +315,46 @@ class Inspection:
         self._store, self._clock, self._signals = store, clock, signals
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._client = reading_client(
+        self._client = build_reading_client(
             settings.slack_bot_token.get_secret_value(), settings.slack_api_url, signals.tracer
         )
 
     def start(self) -> None:
         """Begin to check soon, on a thread of its own."""
-        self._thread = threading.Thread(target=self._run, name="inspection", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_until_stopped, name="inspection", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
         """Make no more checks; a check under way is not waited for."""
         self._ended.set()
-        self._signals.policy.give()
+        self._signals.policy.set()
         self._client.close()
 
-    def _run(self) -> None:
+    def _run_until_stopped(self) -> None:
         known: frozenset[str] = frozenset()
         self._ended.wait(SOON)
         while not self._ended.is_set():
             changed = self._signals.policy
             changed.clear()
             try:
-                found = self.look()
+                found = self.list_problems()
             except Exception:
                 log.exception("the setup could not be looked at")
                 found = []
             if self._ended.is_set():
                 return
-            known = self._tell(found, known)
+            known = self._log_new_findings(found, known)
             changed.wait(AGAIN if found else None)
-            if changed.is_given():
+            if changed.is_set():
                 known = frozenset()  # of another policy all is said
 
-    def look(self) -> list[Check]:
+    def list_problems(self) -> list[CheckResult]:
         """Make all checks, and return those that found something wrong or odd."""
-        return [each for each in self._checks() if each.level is not Level.OK]
+        return [each for each in self._run_all_checks() if each.level is not CheckLevel.OK]
 
-    def _tell(self, found: list[Check], known: frozenset[str]) -> frozenset[str]:
+    def _log_new_findings(self, found: list[CheckResult], known: frozenset[str]) -> frozenset[str]:
         """Log the findings that are not in `known`, and count all; return all as lines."""
         lines = [" ".join(str(each).split()) for each in found]
         for line in lines:
@@ -333,33 +363,39 @@ class Inspection:
         if not lines:
             log.info("the setup: all is well")
         levels = [each.level for each in found]
-        counts: Mapping[str, int] = {each: levels.count(each) for each in (Level.FAIL, Level.WARN)}
-        self._signals.tracer.inspected(counts)
+        counts: Mapping[str, int] = {
+            each: levels.count(each) for each in (CheckLevel.FAIL, CheckLevel.WARN)
+        }
+        self._signals.tracer.report_setup_problems(counts)
         return frozenset(lines)
 
-    def _checks(self) -> Iterator[Check]:
+    def _run_all_checks(self) -> Iterator[CheckResult]:
         # only now: a start waits for none of what they import
 
         policy = self._policy.policy
-        yield from self._at_slack(self._client)
-        yield from check_rules(self._tools, policy)
-        yield from check_hours(policy, self._clock.now())
+        yield from self._run_slack_checks(self._client)
+        yield from check_policy_rules(self._tools, policy)
+        yield from check_business_hours(policy, self._clock.now())
 
-    def _at_slack(self, client: WebClient) -> Iterator[Check]:
+    def _run_slack_checks(self, client: WebClient) -> Iterator[CheckResult]:
         """Yield the checks for which Slack has to be asked."""
-        from bot.checks.people_checks import check_operator, check_people, usual_of
-        from bot.checks.slack import check_places, check_sign_in, sign_in
+        from bot.checks.people_checks import (
+            check_operator,
+            check_policy_people,
+            count_requests_by_rule,
+        )
+        from bot.checks.slack import check_posting_channels, check_token_and_clock, sign_in_to_slack
 
         settings, policy = self._settings, self._policy.policy
-        found = sign_in(client, self._clock)
-        if isinstance(found, Check):
+        found = sign_in_to_slack(client, self._clock)
+        if isinstance(found, CheckResult):
             yield found
             return
         try:
-            yield from check_sign_in(found, settings)
-            yield from check_places(policy, found.workspace)
-            usual = usual_of(self._store, self._clock.now())
-            yield from check_people(policy, found.workspace, usual)
+            yield from check_token_and_clock(found, settings)
+            yield from check_posting_channels(policy, found.workspace)
+            usual = count_requests_by_rule(self._store, self._clock.now())
+            yield from check_policy_people(policy, found.workspace, usual)
             yield from check_operator(settings, policy, found.workspace)
         finally:
             found.workspace.directory.close()

@@ -11,13 +11,18 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
-from bot.checks.check import Check, fail, ok, warn
+from bot.checks.check import (
+    CheckResult,
+    build_failure_result,
+    build_ok_result,
+    build_warning_result,
+)
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.gates import Approvers, load_gate
-from bot.policy.rules import needs_of
+from bot.policy.rules import collect_needed_lookups
 from storage import call_history
 from storage.backend import LONGEST_SOCKET_PATH, socket_path
-from storage.store import ReadOnly, Store
+from storage.store import ReadOnlyStore, Store
 
 if TYPE_CHECKING:
     from bot.checks.slack import Workspace
@@ -32,164 +37,174 @@ if TYPE_CHECKING:
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read
-Usual = dict[str, Counter[str]]  # rule -> who asked how often
+RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
 FIRST = "Correct what is wrong above first"
 
 
-def usual_requesters(settings: Settings, now: datetime) -> Usual:
+def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
     """Return, by rule, who asked how often under it in the last DAYS days.
 
     Empty if the record cannot be read.
     """
-    store = ReadOnly(settings.database_url)
-    return {} if store.trouble() else usual_of(store, now)
+    store = ReadOnlyStore(settings.database_url)
+    return {} if store.describe_read_problem() else count_requests_by_rule(store, now)
 
 
-def usual_of(store: Store, now: datetime) -> Usual:
+def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
     """Return, by rule, who asked how often, from an open record; empty if it cannot be read."""
-    found: Usual = {}
+    found: RequestCounts = {}
     try:
         with store.read() as tx:
-            for gate, requester, count in call_history.gates_since(tx, now - timedelta(days=DAYS)):
+            for gate, requester, count in call_history.count_calls_by_gate(
+                tx, now - timedelta(days=DAYS)
+            ):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count
     except (SQLAlchemyError, ValueError):
         return {}
     return found
 
 
-def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator[Check]:
+def check_policy_people(
+    policy: Policy, workspace: Workspace, usual: RequestCounts
+) -> Iterator[CheckResult]:
     """Yield checks of the people, groups and channels that the policy names, then of each rule.
 
     `usual`: who asked how often under which rule.
     """
     client, directory = workspace.client, workspace.directory
-    asks, people = policy.asks(), _People(directory, workspace.team)
-    named = [who for ask in asks for who in _all(ask)]
-    named += _beside(policy)
+    asks, people = policy.asks(), _ApproverChecks(directory, workspace.team)
+    named = [who for ask in asks for who in _list_gate_approvers(ask)]
+    named += _list_people_outside_rules(policy)
     for user in dict.fromkeys(user for each in named for user in each.users):
-        yield people.user(user)
+        yield people.check_approver(user)
     handles = dict.fromkeys(handle for each in named for handle in each.groups)
     for handle in handles:
-        yield people.group(handle)
-    needs = needs_of(policy.rules)
+        yield people.check_approver_group(handle)
+    needs = collect_needed_lookups(policy.rules)
     for handle in sorted(needs.groups - set(handles)):
-        yield from _condition_group(handle, directory)
-    for name in sorted(needs.channels | _places(policy)):
-        yield from _rule_channel(name, directory)
+        yield from _check_condition_group(handle, directory)
+    for name in sorted(needs.channels | _list_named_channels(policy)):
+        yield from _check_channel_exists(name, directory)
     for handle in sorted(needs.people):
-        yield from _condition_person(handle, directory)
-    for user in sorted(_requesters(policy) - {user for each in named for user in each.users}):
-        yield from _rule_person(user, directory)
+        yield from _check_handle_is_unique(handle, directory)
+    for user in sorted(
+        _list_requester_ids(policy) - {user for each in named for user in each.users}
+    ):
+        yield from _check_requester_exists(user, directory)
     rules = {rule.name: rule for rule in policy.rules}
     for ask in asks:
-        yield from people.rule(ask, usual.get(ask.rule, Counter()))
-        if any(each.channel for each in _all(ask)):
-            yield from _joinable(ask, rules.get(ask.rule), client, directory)
+        yield from people.check_rule_approvers(ask, usual.get(ask.rule, Counter()))
+        if any(each.channel for each in _list_gate_approvers(ask)):
+            yield from _check_public_channel_approvers(ask, rules.get(ask.rule), client, directory)
 
 
-def _all(ask: Ask) -> Iterator[Approvers]:
+def _list_gate_approvers(ask: Ask) -> Iterator[Approvers]:
     """Yield the approvers of a gate and of its escalation steps."""
     yield ask.approvers
     yield from (step.approvers for step in ask.escalation)
 
 
-def _beside(policy: Policy) -> Iterator[Approvers]:
+def _list_people_outside_rules(policy: Policy) -> Iterator[Approvers]:
     """Yield whom the policy names outside rules: to loosen modes, read records, use templates."""
     found = (policy.loosen, policy.readers, *(each.who for each in policy.templates))
     yield from (each for each in found if each is not None)
 
 
-def _places(policy: Policy) -> set[str]:
+def _list_named_channels(policy: Policy) -> set[str]:
     """Return the channels that the policy names, by id or name, except those to post to."""
     return {*policy.shared_channels, *(name for rule in policy.rules for name in rule.channels)}
 
 
-def _requesters(policy: Policy) -> set[str]:
+def _list_requester_ids(policy: Policy) -> set[str]:
     """Return the ids of the people whom rules name as requesters."""
     named = {each for rule in policy.rules for each in rule.requesters}
     return {each for each in named if not each.startswith("@")}
 
 
-def _rule_person(user: str, directory: SlackDirectory) -> Iterator[Check]:
+def _check_requester_exists(user: str, directory: SlackDirectory) -> Iterator[CheckResult]:
     """Yield a failure if a person whom rules name as requester only does not exist."""
     about = f"requester {user}"
     try:
-        found = directory.person(user)
+        found = directory.find_person(user)
     except LookupFailedError as error:
-        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if found is None:
         text = "there is no such person, so the rules that name them are about nobody"
-        yield fail(about, text, "Correct the id in the policy")
+        yield build_failure_result(about, text, "Correct the id in the policy")
 
 
-def _condition_person(handle: str, directory: SlackDirectory) -> Iterator[Check]:
+def _check_handle_is_unique(handle: str, directory: SlackDirectory) -> Iterator[CheckResult]:
     """Yield a failure unless exactly one person has the handle that a condition names.
 
     Names that people give themselves do not count.
     """
     about = f"person @{handle}"
     try:
-        found = [user for user, known in directory.named(handle).items() if known == handle]
+        found = [
+            user for user, known in directory.find_people_by_name(handle).items() if known == handle
+        ]
     except LookupFailedError as error:
-        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if len(found) != 1:
         text = "nobody has that handle, so the rules that name it can never be told"
-        yield fail(about, text, "Correct the handle in the policy")
+        yield build_failure_result(about, text, "Correct the handle in the policy")
 
 
-def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
+def _check_condition_group(handle: str, directory: SlackDirectory) -> Iterator[CheckResult]:
     """Yield a check that a group exists and has members; for groups that do not approve."""
     about = f"group @{handle}"
     try:
-        group = directory.group(handle)
+        group = directory.find_group(handle)
     except LookupFailedError as error:
-        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if group is None:
         text = "there is no such user group, so the rules that name it can never be told"
-        yield fail(about, text, "Correct the handle in the policy")
+        yield build_failure_result(about, text, "Correct the handle in the policy")
     elif not group.members:
-        yield warn(about, "is empty", "Put people into it, or take it out of the policy")
+        yield build_warning_result(
+            about, "is empty", "Put people into it, or take it out of the policy"
+        )
     else:
-        yield ok(about, f"{len(group.members)} members")
+        yield build_ok_result(about, f"{len(group.members)} members")
 
 
-def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
+def _check_channel_exists(name: str, directory: SlackDirectory) -> Iterator[CheckResult]:
     """Yield a failure if a channel of a rule does not exist, or is private without the bot."""
     about = f"channel {name}"
     try:
-        found = directory.channel(name)
+        found = directory.find_channel_id(name)
     except LookupFailedError as error:
-        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if found is None:
         text = (
             "does not exist, or is private without the bot,"
             " so what the policy says of it never holds"
         )
-        yield fail(about, text, "Invite the bot, or correct the name in the policy")
+        yield build_failure_result(about, text, "Invite the bot, or correct the name in the policy")
 
 
-def _joinable(
+def _check_public_channel_approvers(
     ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Yield a warning if people can make themselves approvers by joining a public channel."""
     where = "the channel where it is asked may decide, and anybody can join a public channel"
     if rule and rule.channels:
-        public = [name for name in rule.channels if _is_public(name, client, directory)]
+        public = [name for name in rule.channels if _is_public_channel(name, client, directory)]
         if not public:
             return
         where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
     remedy = "Name people or a group, or limit the rule to private channels"
-    yield warn(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
+    yield build_warning_result(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
 
 
-def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
+def _is_public_channel(name: str, client: WebClient, directory: SlackDirectory) -> bool:
     """Return whether the channel is known to be a public one."""
     try:
-        found = directory.channel(name)
+        found = directory.find_channel_id(name)
         channel = (
             client.conversations_info(channel=found)["channel"] if found else {"is_private": True}
         )
@@ -198,7 +213,7 @@ def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
     return not (channel.get("is_private") or channel.get("is_im") or channel.get("is_mpim"))
 
 
-class _People:
+class _ApproverChecks:
     """The checks of the people who could decide, with their look-ups."""
 
     def __init__(self, directory: SlackDirectory, team: str) -> None:
@@ -206,47 +221,59 @@ class _People:
         self._team = team
         self._authority = Authority(directory, team)
 
-    def user(self, user: str) -> Check:
+    def check_approver(self, user: str) -> CheckResult:
         """Return the check of one approver by Slack user id."""
         about = f"approver {user}"
         try:
-            person = self._directory.person(user)
+            person = self._directory.find_person(user)
         except LookupFailedError as error:
-            return fail(about, f"Slack cannot be asked ({error})", FIRST)
+            return build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         if person is None or not is_colleague(person, self._team):
-            return fail(about, unfit(person, self._team), "Name somebody else in the policy")
-        return ok(about, f"{person.name} may decide")
+            return build_failure_result(
+                about,
+                describe_why_cannot_decide(person, self._team),
+                "Name somebody else in the policy",
+            )
+        return build_ok_result(about, f"{person.name} may decide")
 
-    def group(self, handle: str) -> Check:
+    def check_approver_group(self, handle: str) -> CheckResult:
         """Return the check of one user group by handle."""
         about = f"approvers @{handle}"
         try:
-            group = self._directory.group(handle)
+            group = self._directory.find_group(handle)
             members = group.members if group else frozenset[str]()
-            able = self._authority.first(members, len(members))
+            able = self._authority.list_first_colleagues(members, len(members))
         except LookupFailedError as error:
-            return fail(about, f"Slack cannot be asked ({error})", FIRST)
+            return build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         if group is None:
-            return fail(about, "there is no such user group", "Correct the handle in the policy")
+            return build_failure_result(
+                about, "there is no such user group", "Correct the handle in the policy"
+            )
         if not able:
             text = "none of its members may decide" if members else "is empty"
-            return fail(about, text, "Put active, full members of this workspace into it")
-        return ok(about, f"{len(able)} of {len(members)} members may decide")
+            return build_failure_result(
+                about, text, "Put active, full members of this workspace into it"
+            )
+        return build_ok_result(about, f"{len(able)} of {len(members)} members may decide")
 
-    def rule(self, ask: Ask, asked: Counter[str]) -> Iterator[Check]:
+    def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[CheckResult]:
         """Yield checks of all approvers of a rule together: whether they are too few or too many.
 
         `asked`: how often each person asked under it.
         """
         about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
-        if any(each.channel or each.requester for each in _all(ask)):
+        if any(each.channel or each.requester for each in _list_gate_approvers(ask)):
             return  # hangs on where it is asked, and by whom
         try:
-            meant = self._authority.named(ask.approvers, requester="", channel="")
-            missing = self._authority.shortage(ask, requester="", channel="")
-            able = {each for who in _all(ask) for each in self._able(ask, who)}
+            meant = self._authority.list_named_people(ask.approvers, requester="", channel="")
+            missing = self._authority.count_missing_approvers(ask, requester="", channel="")
+            able = {
+                each
+                for who in _list_gate_approvers(ask)
+                for each in self._list_able_approvers(ask, who)
+            }
             stuck = (
-                [each for each in sorted(able) if self._short_without(ask, each)]
+                [each for each in sorted(able) if self._is_short_of_approvers_without(ask, each)]
                 if missing <= 0
                 else []
             )
@@ -254,25 +281,35 @@ class _People:
             return  # said for whom it concerns
         if missing > 0:
             steps = f"{len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
-            can = f"only {ask.people - missing}" if missing < ask.people else "nobody"
-            text = f"takes {ask.people} to approve in {steps}, and {can} can"
+            can = (
+                f"only {ask.required_approvers - missing}"
+                if missing < ask.required_approvers
+                else "nobody"
+            )
+            text = f"takes {ask.required_approvers} to approve in {steps}, and {can} can"
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
-            yield fail(about, text, remedy)
+            yield build_failure_result(about, text, remedy)
         if stuck:
-            yield warn(about, _stuck(stuck, able, asked), "Name another approver")
+            yield build_warning_result(
+                about,
+                _describe_unapprovable_requesters(stuck, able, asked),
+                "Name another approver",
+            )
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
-            yield warn(about, text, 'Set post_to to a channel, or to "thread"')
+            yield build_warning_result(about, text, 'Set post_to to a channel, or to "thread"')
 
-    def _able(self, ask: Ask, who: Approvers) -> frozenset[str]:
-        return self._authority.able(ask, who, requester="", channel="")
+    def _list_able_approvers(self, ask: Ask, who: Approvers) -> frozenset[str]:
+        return self._authority.list_able_approvers(ask, who, requester="", channel="")
 
-    def _short_without(self, ask: Ask, person: str) -> bool:
+    def _is_short_of_approvers_without(self, ask: Ask, person: str) -> bool:
         """Return whether too few people are left to approve what this person asks for."""
-        return self._authority.shortage(ask, requester=person, channel="") > 0
+        return self._authority.count_missing_approvers(ask, requester=person, channel="") > 0
 
 
-def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
+def _describe_unapprovable_requesters(
+    stuck: list[str], able: Iterable[str], asked: Counter[str]
+) -> str:
     """Return a text on people whose own requests nobody could approve, and how often they asked."""
     often = [each for each in stuck if asked[each] * 2 > asked.total()]
     if often:
@@ -285,7 +322,7 @@ def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
     return f"what {', '.join(stuck)} ask for finds too few others to approve it"
 
 
-def unfit(person: Person | None, team: str) -> str:
+def describe_why_cannot_decide(person: Person | None, team: str) -> str:
     """Return the reason why a person cannot decide; `person` is None for an unknown one."""
     if person is None:
         return "there is no such person"
@@ -304,33 +341,35 @@ ABOUT = "operator"
 REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 
-def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> list[Check]:
+def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> list[CheckResult]:
     """Return the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
         return []
-    found = _person(settings.operator, policy, workspace)
+    found = _check_operator_person(settings.operator, policy, workspace)
     path = socket_path(settings.database_path).absolute()
     if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
         return [found]
     text = f"{path} is too long for a socket, so no command reaches the bot"
-    return [found, fail(ABOUT, text, "Keep the database under a shorter path")]
+    return [found, build_failure_result(ABOUT, text, "Keep the database under a shorter path")]
 
 
-def _person(operator: str, policy: Policy, workspace: Workspace) -> Check:
+def _check_operator_person(operator: str, policy: Policy, workspace: Workspace) -> CheckResult:
     directory, team = workspace.directory, workspace.team
     try:
-        person = directory.person(operator)
+        person = directory.find_person(operator)
         if person is None or not is_colleague(person, team):
-            return fail(ABOUT, unfit(person, team), REMEDY)
-        may = _may_decide(operator, policy, Authority(directory, team))
+            return build_failure_result(ABOUT, describe_why_cannot_decide(person, team), REMEDY)
+        may = _may_operator_decide(operator, policy, Authority(directory, team))
     except LookupFailedError as error:
-        return fail(ABOUT, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
+        return build_failure_result(
+            ABOUT, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
+        )
     if not may:
-        return warn(ABOUT, f"{person.name} is an approver under no rule", REMEDY)
-    return ok(ABOUT, f"{person.name} decides at the terminal, too")
+        return build_warning_result(ABOUT, f"{person.name} is an approver under no rule", REMEDY)
+    return build_ok_result(ABOUT, f"{person.name} decides at the terminal, too")
 
 
-def _may_decide(operator: str, policy: Policy, authority: Authority) -> bool:
+def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:
     """Return whether some rule lets the operator decide.
 
     A rule that asks a channel's members or the requester counts: who that is depends on the call.
@@ -339,6 +378,6 @@ def _may_decide(operator: str, policy: Policy, authority: Authority) -> bool:
         for who in (ask.approvers, *(step.approvers for step in ask.escalation)):
             if who.channel or who.requester:
                 return True
-            if operator in authority.able(ask, who, requester="", channel=""):
+            if operator in authority.list_able_approvers(ask, who, requester="", channel=""):
                 return True
     return False

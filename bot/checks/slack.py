@@ -17,9 +17,14 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.checks.check import Check, fail, ok, warn
+from bot.checks.check import (
+    CheckResult,
+    build_failure_result,
+    build_ok_result,
+    build_warning_result,
+)
 from bot.clock import Clock
-from bot.config.connection_settings import FilesGiven
+from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.slack.directory import SlackDirectory
@@ -35,7 +40,7 @@ PATIENCE = 15  # seconds for one look-up
 UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
-def make_client(settings: Settings) -> WebClient:
+def build_retrying_client(settings: Settings) -> WebClient:
     """Return a Slack client for reading, which waits and retries when Slack limits requests."""
     token = settings.slack_bot_token.get_secret_value()
     client = WebClient(token, base_url=settings.slack_api_url, timeout=PATIENCE)
@@ -43,7 +48,7 @@ def make_client(settings: Settings) -> WebClient:
     return client
 
 
-def reason(error: Exception) -> str:
+def describe_slack_failure(error: Exception) -> str:
     """Return Slack's error code, or the kind of a network error; never a URL or a token."""
     if isinstance(error, SlackApiError):
         return f"Slack answers {error.response.get('error') or 'with an error'}"
@@ -65,16 +70,16 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class SignIn:
+class SignInAnswer:
     """What Slack answered to the bot token."""
 
     workspace: Workspace
     name: str  # the bot's, and where it is
     headers: Mapping[str, str]
-    at: float  # when Slack was asked by our clock, Unix seconds
+    asked_at: float  # when Slack was asked by our clock, Unix seconds
 
 
-def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
+def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | CheckResult:
     """Ask Slack whose token it is; return the answer, or a failed check if there is none."""
     before = clock.now()
     try:
@@ -84,9 +89,9 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
             "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions),"
             " or see to the network and SLACK_API_URL"
         )
-        return fail("bot token", reason(error), remedy)
+        return build_failure_result("bot token", describe_slack_failure(error), remedy)
     between = before + (clock.now() - before) / 2
-    return SignIn(
+    return SignInAnswer(
         Workspace(
             client,
             SlackDirectory(client, clock),
@@ -99,37 +104,39 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
     )
 
 
-def check_sign_in(found: SignIn, settings: Settings) -> Iterator[Check]:
+def check_token_and_clock(found: SignInAnswer, settings: Settings) -> Iterator[CheckResult]:
     """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
-    yield ok("bot token", found.name)
-    yield _scopes(found.headers, unused_by(settings))
-    yield _clock(found.headers, found.at)
+    yield build_ok_result("bot token", found.name)
+    yield _check_scopes(found.headers, list_unneeded_scopes(settings))
+    yield _check_clock(found.headers, found.asked_at)
 
 
-def unused_by(settings: Settings) -> set[str]:
+def list_unneeded_scopes(settings: Settings) -> set[str]:
     """Return the scopes in the manifest that the bot does not need with these settings."""
-    return {"files:read"} if settings.attached_files is FilesGiven.OFF else set()
+    return {"files:read"} if settings.attached_files is AttachedFilesMode.OFF else set()
 
 
-def _scopes(headers: Mapping[str, str], unused: set[str]) -> Check:
+def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> CheckResult:
     """Return the check of the token's scopes, from a header of Slack's, against the manifest's.
 
     The token may lack those in `unused`.
     """
     if "x-oauth-scopes" not in headers:
-        return warn("scopes", "not compared: Slack named none")
+        return build_warning_result("scopes", "not compared: Slack named none")
     given = set(filter(None, (each.strip() for each in headers["x-oauth-scopes"].split(","))))
     wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
     if missing := wanted - given - unused:
         remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
-        return fail("scopes", f"missing: {', '.join(sorted(missing))}", remedy)
+        return build_failure_result("scopes", f"missing: {', '.join(sorted(missing))}", remedy)
     if more := given - wanted:
         remedy = "Take them away: Countersign does not use them"
-        return warn("scopes", f"more than needed: {', '.join(sorted(more))}", remedy)
-    return ok("scopes", "exactly those of manifest.yml")
+        return build_warning_result(
+            "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
+        )
+    return build_ok_result("scopes", "exactly those of manifest.yml")
 
 
-def _clock(headers: Mapping[str, str], now: float) -> Check:
+def _check_clock(headers: Mapping[str, str], now: float) -> CheckResult:
     """Return the check of our clock (`now`, Unix seconds) against the Date of Slack's answer.
 
     That counts whole seconds.
@@ -137,45 +144,53 @@ def _clock(headers: Mapping[str, str], now: float) -> Check:
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return warn("clock", "not compared: Slack's answer carried no date")
+        return build_warning_result("clock", "not compared: Slack's answer carried no date")
     if abs(drift) >= DRIFT:
         remedy = "Set the clock (NTP): deadlines and expiry hang on it"
-        return fail(
+        return build_failure_result(
             "clock",
             f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
             remedy,
         )
-    return ok("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
+    return build_ok_result("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
-def check_places(policy: Policy, workspace: Workspace) -> Iterator[Check]:
+def check_posting_channels(policy: Policy, workspace: Workspace) -> Iterator[CheckResult]:
     """Yield checks that cards can be posted to the channels that the policy names for them."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):
-        yield _place(place, workspace.client, workspace.directory)
+        yield _check_posting_channel(place, workspace.client, workspace.directory)
 
 
-def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
+def _check_posting_channel(place: str, client: WebClient, directory: SlackDirectory) -> CheckResult:
     """Return the check that cards can be posted to a channel that a rule names."""
     about = f"channel {place}"
     try:
-        found = directory.channel(place)
+        found = directory.find_channel_id(place)
         channel: dict[str, Any] = (
             client.conversations_info(channel=found)["channel"] if found else {}
         )
     except LookupFailedError as error:
-        return fail(about, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
+        return build_failure_result(
+            about, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
+        )
     except (SlackApiError, *UNREACHABLE) as error:
-        return fail(about, reason(error), "Correct what is wrong above first")
+        return build_failure_result(
+            about, describe_slack_failure(error), "Correct what is wrong above first"
+        )
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
-        return fail(about, text, "Invite the bot, or name another channel in the policy")
+        return build_failure_result(
+            about, text, "Invite the bot, or name another channel in the policy"
+        )
     if not channel.get("is_member"):
-        return fail(about, "the bot is not in it", f"Write /invite @countersign in {place}")
+        return build_failure_result(
+            about, "the bot is not in it", f"Write /invite @countersign in {place}"
+        )
     if channel.get("is_ext_shared"):
-        return warn(
+        return build_warning_result(
             about,
             "is shared with another company, which would see the cards",
             "Name another channel",
         )
-    return ok(about, "the bot is in it")
+    return build_ok_result(about, "the bot is in it")

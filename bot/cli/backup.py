@@ -19,24 +19,30 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import open_store
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, complain, say
+from countersign.cli.console import DOTENV, print_error, print_line
 from storage import backups
-from storage.backend import is_shared
+from storage.backend import is_postgres_url
 from storage.backups import (
     Backup,
     BackupError,
-    OpenedBackup,
-    RecordMove,
+    BackupWorkingCopy,
+    RecordMoveResult,
     error_sentence,
     move_record,
 )
-from storage.chain import key_id, key_ids
-from storage.digest import KeyFileError, keep_key, key_path, load_key, read_key
-from storage.examination import Examination
+from storage.chain import compute_key_id, list_key_ids
+from storage.digest import (
+    KeyFileError,
+    key_file_path,
+    load_or_create_key,
+    read_key_file,
+    write_key_if_absent,
+)
+from storage.examination import ExaminationResult
 from storage.migrations import SchemaError
-from storage.record_copies import LostRowsError
-from storage.sqlite import lock
-from storage.store import ReadOnly, Store
+from storage.record_copies import UnreadableRowsError
+from storage.sqlite import lock_database
+from storage.store import ReadOnlyStore, Store
 
 # What the backup commands share: the key in use, and how much a record holds.
 
@@ -47,30 +53,30 @@ _TOLD = (  # of which tables, and what a row of each is called
 )
 
 
-def key_in_use(settings: Settings) -> bytes:
+def get_signing_key(settings: Settings) -> bytes:
     """Return the key that the bot works with; raises OSError or ValueError if there is none."""
     if settings.signing_key is not None:
         return settings.signing_key
     if settings.is_shared:
         raise KeyFileError("COUNTERSIGN_KEY must be set")
-    return read_key(key_path(settings.database_path))
+    return read_key_file(key_file_path(settings.database_path))
 
 
-def amount(counts: Mapping[str, int]) -> str:
+def format_row_counts(counts: Mapping[str, int]) -> str:
     """Return how much a record holds: "2 requests, 1 call, 12 rows of the audit", for example."""
     return ", ".join(
         f"{counts[name]} {one if counts[name] == 1 else many}" for name, one, many in _TOLD
     )
 
 
-def say_found(found: Examination, key: str) -> None:
+def print_examination(found: ExaminationResult, key: str) -> None:
     """Print what an examination of the whole record found, under the key with this id."""
     for each in found.remarks:
-        say(f"Note: {each}.")
+        print_line(f"Note: {each}.")
     for each in found.problems:
-        complain(f"NOT SOUND, as it was when it was written: {each}.")
+        print_error(f"NOT SOUND, as it was when it was written: {each}.")
     if not found.problems:
-        say(f"Sound: {found.head.seq} rows under the key {key}.")
+        print_line(f"Sound: {found.head.seq} rows under the key {key}.")
 
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,32 +95,32 @@ def run_backup(arguments: argparse.Namespace) -> int:
     Returns the exit code, 1 if no backup was made or it is not sound.
     """
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
-    with closing(ReadOnly(settings.database_url)) as store:
-        if trouble := store.trouble():
-            return complain(f"Nothing was backed up: {trouble}.")
+    with closing(ReadOnlyStore(settings.database_url)) as store:
+        if trouble := store.describe_read_problem():
+            return print_error(f"Nothing was backed up: {trouble}.")
         try:
-            key = key_in_use(settings)
+            key = get_signing_key(settings)
         except (OSError, ValueError) as error:
             sentence = f"it is sealed with the key. {backups.error_sentence(error)}"
-            return complain(f"Nothing was backed up: {sentence}.")
+            return print_error(f"Nothing was backed up: {sentence}.")
         try:
             now, with_key = SystemClock().now(), arguments.with_key
             made = backups.make_backup(
                 store, path, key, at=now, version=__version__, with_key=with_key
             )
         except backups.BackupError as error:
-            return complain(f"Nothing was backed up: {error}.")
-    say(f"Backed up to {path}: {amount(made.counts)}; {made.size:,} bytes.")
-    say_found(made.found, key_id(key))
+            return print_error(f"Nothing was backed up: {error}.")
+    print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
+    print_examination(made.examination, compute_key_id(key))
     if arguments.with_key:
-        say("The key is in it: whoever reads this file can forge the record.")
+        print_line("The key is in it: whoever reads this file can forge the record.")
     else:
-        where = "COUNTERSIGN_KEY" if settings.key else key_path(settings.database_path)
-        say(
+        where = "COUNTERSIGN_KEY" if settings.key else key_file_path(settings.database_path)
+        print_line(
             f"The key is NOT in it. Keep {where} elsewhere: without it nobody can check this"
             " backup, and nothing that waits in it can ever run."
         )
-    return 1 if made.found.problems else 0
+    return 1 if made.examination.problems else 0
 
 
 BACKUP = CommandFunctions(add_backup_arguments, run_backup)
@@ -137,89 +143,90 @@ def run_restore(arguments: argparse.Namespace) -> int:
     path: Path = settings.database_path
     try:
         if settings.is_shared:
-            return _put_on_a_server(settings, arguments.file)
+            return _restore_into_server(settings, arguments.file)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
-            return complain(f"Nothing was put back: {path} is the record itself.")
-        with closing(lock(path)):
-            return _put_back(settings, arguments.file, path)
-    except (BackupError, SchemaError, LostRowsError) as error:
-        return complain(f"Nothing was put back: {error}.")
+            return print_error(f"Nothing was put back: {path} is the record itself.")
+        with closing(lock_database(path)):
+            return _restore_into_file(settings, arguments.file, path)
+    except (BackupError, SchemaError, UnreadableRowsError) as error:
+        return print_error(f"Nothing was put back: {error}.")
     except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
-        return complain(f"Nothing was put back: {backups.error_sentence(error)}.")
+        return print_error(f"Nothing was put back: {backups.error_sentence(error)}.")
 
 
-def _put_back(settings: Settings, file: Path, path: Path) -> int:
+def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
     """Put the backup in place of the database at `path`, which no other process uses."""
     now, real = SystemClock().now(), path.resolve()
-    backups.clear_working_folder(real)
-    with backups.taken(file, real) as taken:
-        key, lost = _key(settings, taken)
-        made = taken.ready(key, now, lost=lost)
+    backups.delete_leftover_folders(real)
+    with backups.open_backup(file, real) as taken:
+        key, lost = _choose_restore_key(settings, taken)
+        made = taken.check_and_upgrade(key, now, lost=lost)
         if settings.key is None:
-            keep_key(key_path(path), key)
-        aside = backups.put_back(taken, real, now)
-    _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
+            write_key_if_absent(key_file_path(path), key)
+        aside = backups.replace_database_with_backup(taken, real, now)
+    _print_restore_result(made, taken.sealing_key_id if lost else "", compute_key_id(key), aside)
     return 0
 
 
-def _put_on_a_server(settings: Settings, file: Path) -> int:
+def _restore_into_server(settings: Settings, file: Path) -> int:
     """Put the backup in place of the record on a database server, which no bot uses."""
     now = SystemClock().now()
-    with backups.taken(file, Path(tempfile.gettempdir()) / file.name) as taken:
-        key, lost = _key(settings, taken)
-        made = taken.ready(key, now, lost=lost)
+    with backups.open_backup(file, Path(tempfile.gettempdir()) / file.name) as taken:
+        key, lost = _choose_restore_key(settings, taken)
+        made = taken.check_and_upgrade(key, now, lost=lost)
         with (
-            closing(backups.open_store_in(taken.folder, key)) as source,
+            closing(backups.build_store_in_folder(taken.folder, key)) as source,
             closing(Store(settings.database_url, key=key).open()) as target,
         ):
             moved = backups.replace_record(
-                source, target, None if lost else made.found.problems, now
+                source, target, None if lost else made.examination.problems, now
             )
-    aside = moved.aside and f"the schema {moved.aside} of the database"
-    _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
+    aside = moved.kept_schema and f"the schema {moved.kept_schema} of the database"
+    _print_restore_result(made, taken.sealing_key_id if lost else "", compute_key_id(key), aside)
     return 0
 
 
-def _tell(made: Backup, lost: str, key: str, aside: object) -> None:
+def _print_restore_result(made: Backup, lost: str, key: str, aside: object) -> None:
     """Print what was restored, under which key (ids), and where the earlier record is kept."""
-    say(f"Put back from {made.path}: {amount(made.counts)}.")
+    print_line(f"Put back from {made.path}: {format_row_counts(made.row_counts)}.")
     if lost:
-        say(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
+        print_line(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
     else:
-        say_found(made.found, key)
+        print_examination(made.examination, key)
     if aside:
-        say(f"What was there before is kept as {aside}.")
-    say("Start the bot: what waited or ran is asked again, under new buttons.")
+        print_line(f"What was there before is kept as {aside}.")
+    print_line("Start the bot: what waited or ran is asked again, under new buttons.")
 
 
-def _key(settings: Settings, taken: OpenedBackup) -> tuple[bytes, bool]:
+def _choose_restore_key(settings: Settings, taken: BackupWorkingCopy) -> tuple[bytes, bool]:
     """Return the key to restore under, and whether the key that sealed the backup is lost.
 
     Raises BackupError if that key is neither here nor said to be lost.
     """
-    needed, kept = taken.sealed_by, key_path(settings.database_path)
+    needed, kept = taken.sealing_key_id, key_file_path(settings.database_path)
     lost = bool(needed) and settings.lost_key == needed
     if settings.key is not None or settings.is_shared or kept.exists():
-        mine = key_in_use(settings)
-    elif taken.signing_key and needed in key_ids(taken.signing_key):
+        mine = get_signing_key(settings)
+    elif taken.signing_key and needed in list_key_ids(taken.signing_key):
         mine = taken.signing_key
     elif lost or not needed:
-        mine = load_key(kept)
+        mine = load_or_create_key(kept)
     else:
         raise BackupError(
             f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
-            f" or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
+            f" or set COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
         )
-    if needed not in {"", *key_ids(mine)} and not lost:
+    if needed not in {"", *list_key_ids(mine)} and not lost:
         raise BackupError(
-            f"it is sealed with the key {needed}, and the key here is {key_id(mine)}; put that"
-            f" key into {kept} or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
+            f"it is sealed with the key {needed}, and the key here is {compute_key_id(mine)}; put "
+            "that"
+            f" key into {kept} or set COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
         )
-    return mine, lost and needed not in key_ids(mine)
+    return mine, lost and needed not in list_key_ids(mine)
 
 
-def _unchecked(needed: str) -> str:
+def _lost_key_hint(needed: str) -> str:
     return (
         f"COUNTERSIGN_LOST_KEY={needed} puts the backup back unchecked, and closes undone what"
         " waits in it"
@@ -249,42 +256,50 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
     """
     settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
     if settings.is_shared:
-        return complain(
+        return print_error(
             "Nothing was moved: the record is on a server already. `countersign backup` there and"
             " `countersign restore` with another DATABASE_URL move it anywhere."
         )
     if not settings.database_path.is_file():
-        return complain(f"Nothing was moved: there is no database at {settings.database_path}.")
-    if not is_shared(arguments.url):
-        return complain("Nothing was moved: the address is not one of PostgreSQL, postgresql://….")
+        return print_error(f"Nothing was moved: there is no database at {settings.database_path}.")
+    if not is_postgres_url(arguments.url):
+        return print_error(
+            "Nothing was moved: the address is not one of PostgreSQL, postgresql://…."
+        )
     source = open_store(settings, clock.now(), lambda: "")
     try:
-        target = Store(arguments.url, key=source.key).open()
+        target = Store(arguments.url, key=source.signing_key).open()
         try:
             moved = move_record(source, target, clock.now())
         finally:
             target.close()
-    except (BackupError, SchemaError, LostRowsError, ValueError) as error:
-        return complain(f"Nothing was moved: {error}.")
+    except (BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
+        return print_error(f"Nothing was moved: {error}.")
     except (OSError, DBAPIError, sqlite3.Error) as error:
-        return complain(f"Nothing was moved: {error_sentence(error)}.")
+        return print_error(f"Nothing was moved: {error_sentence(error)}.")
     finally:
         source.close()
-    _tell_moved(settings, moved, target.database.name, key_id(source.key))
+    _print_move_result(
+        settings, moved, target.database.display_name, compute_key_id(source.signing_key)
+    )
     return 0
 
 
-def _tell_moved(settings: Settings, moved: RecordMove, name: str, key: str) -> None:
+def _print_move_result(settings: Settings, moved: RecordMoveResult, name: str, key: str) -> None:
     """Print what the new database holds, and how to go on there or to go back."""
-    what = "It was there already" if moved.before else "All of the record is there"
-    say(f"{what}, in {name}: {amount(moved.counts)}.")
-    if not moved.before:
-        say_found(moved.found, key)
+    what = "It was there already" if moved.was_already_there else "All of the record is there"
+    print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
+    if not moved.was_already_there:
+        print_examination(moved.examination, key)
     kept = (
-        "what it is now" if settings.key else f"what stands in {key_path(settings.database_path)}"
+        "what it is now"
+        if settings.key
+        else f"what stands in {key_file_path(settings.database_path)}"
     )
-    say(f"Set DATABASE_URL to that address and COUNTERSIGN_KEY to {kept} (its id is {key}); start.")
-    say(
+    print_line(
+        f"Set DATABASE_URL to that address and COUNTERSIGN_KEY to {kept} (its id is {key}); start."
+    )
+    print_line(
         f"The way back: `countersign backup` there, then `countersign restore` here. Whoever starts"
         f" on {settings.database_path} as it is has all that was open asked again, since nobody"
         " knows here what was done there."

@@ -15,8 +15,13 @@ from typing import Any
 from urllib.parse import quote
 
 from bot.config.settings import Settings
-from bot.terminal.terminal_messages import Answering, Asking, GarbledError, read_answering
-from countersign.cli.console import DOTENV, complain, harmless, say
+from bot.terminal.terminal_messages import (
+    CommandResult,
+    MalformedMessageError,
+    OperatorCommand,
+    parse_command_result,
+)
+from countersign.cli.console import DOTENV, escape_control_characters, print_error, print_line
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
 
@@ -26,7 +31,7 @@ SILENT = "The bot does not answer; `countersign show` tells what becomes of it."
 CUT_OFF = "The bot closed the line without an answer; its log says why."
 
 
-class NoBotError(Exception):
+class BotUnreachableError(Exception):
     """Raised when the bot cannot be reached; the message says what to do."""
 
 
@@ -34,51 +39,54 @@ class BotRefusedError(ValueError):
     """Raised when the bot refuses to do something; the message says why."""
 
 
-def ask(asking: Asking) -> int:
+def send_command_and_print(asking: OperatorCommand) -> int:
     """Send a message to the bot and print the answer; returns the exit code, 1 if it had no effect.
 
     Raises SettingsError.
     """
     try:
-        answer = send(place(), asking)
-    except NoBotError as error:
-        return complain(error)
+        answer = send_command(get_bot_socket_path(), asking)
+    except BotUnreachableError as error:
+        return print_error(error)
     if not answer.counted:
-        return complain(harmless(answer.sentence))
-    say(harmless(answer.sentence))
+        return print_error(escape_control_characters(answer.sentence))
+    print_line(escape_control_characters(answer.sentence))
     return 0
 
 
-def place() -> Path:
+def get_bot_socket_path() -> Path:
     """Return the path of the bot's socket.
 
     Raises NoBotError if there is no operator, and SettingsError.
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     if settings.operator is None:
-        raise NoBotError(
+        raise BotUnreachableError(
             "There is no operator: set COUNTERSIGN_OPERATOR to your Slack user id, U…, and start"
             " the bot anew."
         )
     return socket_path(settings.database_path)
 
 
-def send(path: Path, asking: Asking) -> Answering:
+def send_command(path: Path, asking: OperatorCommand) -> CommandResult:
     """Send a message to the bot at this socket, and return the answer; raises NoBotError."""
     try:
-        return read_answering(post(path, "/v1/terminal", asdict(asking)))
+        return parse_command_result(post_to_bot(path, "/v1/terminal", asdict(asking)))
     except BotRefusedError as error:
-        raise NoBotError(str(error)) from None
-    except GarbledError:
-        raise NoBotError(CUT_OFF) from None
+        raise BotUnreachableError(str(error)) from None
+    except MalformedMessageError:
+        raise BotUnreachableError(CUT_OFF) from None
 
 
-def follow(path: Path, run_id: str) -> socket.socket:
+def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
     """Return a socket on which the bot reports what happens in a request's chat.
 
     Each event is a line of JSON. Raises NoBotError.
     """
-    with _reaching(path), closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as bot:
+    with (
+        _translate_connection_errors(path),
+        closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as bot,
+    ):
         bot.settimeout(PATIENCE)
         bot.connect(str(path.absolute()))
         # in this older version an answer ends with the connection, and its lines are not chunked
@@ -90,38 +98,38 @@ def follow(path: Path, run_id: str) -> socket.socket:
         if answer.status == HTTPStatus.OK:
             bot.settimeout(None)
             return bot.dup()
-        raise NoBotError(_sentence(answer.read()))
+        raise BotUnreachableError(_parse_problem_detail(answer.read()))
 
 
-def post(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
+def post_to_bot(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
     """Send JSON to the bot at this socket and return the answer; `patience`: seconds to wait.
 
     Raises NoBotError, and BotRefusedError if the answer is an HTTP error.
     """
     bot = UnixConnection(str(path.absolute()), timeout=patience)
-    with _reaching(path), closing(bot):
+    with _translate_connection_errors(path), closing(bot):
         bot.request("POST", route, json.dumps(said), {"Content-Type": "application/json"})
         answer = bot.getresponse()
         found = answer.read()
     if answer.status >= HTTPStatus.BAD_REQUEST:
-        raise BotRefusedError(_sentence(found))
+        raise BotRefusedError(_parse_problem_detail(found))
     return json.loads(found)
 
 
 @contextmanager
-def _reaching(path: Path) -> Iterator[None]:
+def _translate_connection_errors(path: Path) -> Iterator[None]:
     """Raise NoBotError for every connection error in this block."""
     try:
         yield
     except TimeoutError:
-        raise NoBotError(SILENT) from None
+        raise BotUnreachableError(SILENT) from None
     except HTTPException:
-        raise NoBotError(CUT_OFF) from None
+        raise BotUnreachableError(CUT_OFF) from None
     except OSError as error:
-        raise NoBotError(AWAY.format(path=path, why=error.strerror or error)) from None
+        raise BotUnreachableError(AWAY.format(path=path, why=error.strerror or error)) from None
 
 
-def _sentence(problem: bytes) -> str:
+def _parse_problem_detail(problem: bytes) -> str:
     """Return the sentence in a problem answer; a general one if it cannot be read."""
     try:
         return str(json.loads(problem)["detail"])

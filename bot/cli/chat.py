@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bot.cli.bot_connection import NoBotError, place
+from bot.cli.bot_connection import BotUnreachableError, get_bot_socket_path
 from bot.cli.chat_conversation import Conversation
 from bot.cli.chat_painter import Painter, PlainPainter
-from countersign.cli.console import complain, say
+from countersign.cli.console import print_error, print_line
 
 WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
 
@@ -22,13 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the chat until Ctrl-D or /quit; returns the exit code."""
     try:
-        conversation = Conversation(place(), painter(plain=arguments.plain), arguments.go_on)
-        return conversation.hold()
-    except NoBotError as error:
-        return complain(error)
+        conversation = Conversation(
+            get_bot_socket_path(), build_painter(plain=arguments.plain), arguments.go_on
+        )
+        return conversation.run_chat()
+    except BotUnreachableError as error:
+        return print_error(error)
 
 
-def painter(*, plain: bool) -> Painter:
+def build_painter(*, plain: bool) -> Painter:
     """Return the painter for a chat: plain lines without a terminal or without Rich."""
     if plain or not sys.stdout.isatty():
         return PlainPainter()
@@ -38,6 +40,6 @@ def painter(*, plain: bool) -> Painter:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("rich"):
             raise
-        say(WITHOUT_RICH)
+        print_line(WITHOUT_RICH)
         return PlainPainter()
     return RichPainter()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bot.cards.call_pieces import FINAL, Confirmation, confirmation_of, confirmation_of_all
+from bot.cards.call_pieces import (
+    FINAL,
+    Confirmation,
+    build_approval_confirmation,
+    build_joint_approval_confirmation,
+)
 from bot.cli.chat_painter import (
     HELP,
     IN_SLACK,
@@ -15,12 +20,12 @@ from bot.cli.chat_painter import (
     Painter,
 )
 from bot.terminal.terminal_messages import (
-    Answering,
-    Asking,
-    CallShown,
-    FieldShown,
-    May,
-    Wish,
+    AllowedAction,
+    CommandKind,
+    CommandResult,
+    OperatorCommand,
+    TerminalCall,
+    TerminalField,
 )
 
 # A form at the prompt: one field after the other, with its current value.
@@ -30,20 +35,20 @@ OFF = "/"  # typed to break it off
 HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
-def fill_in(
-    fields: Sequence[FieldShown], ask: Callable[[str], str | None], painter: Painter
+def ask_for_fields(
+    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off.
 
     `ask` shows a question and returns the line that is typed, None at the end of input.
     """
     if not fields:
-        painter.say("There is nothing to fill in here.")
+        painter.draw_sentence("There is nothing to fill in here.")
         return None
-    painter.say(HOW)
+    painter.draw_sentence(HOW)
     found: dict[str, str] = {}
     for field in fields:
-        typed = ask(question(field))
+        typed = ask(format_field_prompt(field))
         if typed is None or typed == OFF:
             return None
         if typed == EMPTY:
@@ -53,7 +58,7 @@ def fill_in(
     return found
 
 
-def question(field: FieldShown) -> str:
+def format_field_prompt(field: TerminalField) -> str:
     """Return the prompt for a field: its label, its choices and its current value."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
@@ -61,143 +66,158 @@ def question(field: FieldShown) -> str:
     return f"{field.label}{one_of}{several}{there}: "
 
 
-Ask = Callable[[Asking, bool], Answering]  # says it to the bot; True: what came of it is drawn
-Line = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
+SendCommand = Callable[
+    [OperatorCommand, bool], CommandResult
+]  # says it to the bot; True: what came of it is drawn
+AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
 
 
-class Numbers:
+class CallNumbers:
     """The numbers of one chat's calls at its prompt: 1, 2 and so on, in order of arrival."""
 
     def __init__(self) -> None:
         """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
-        self.shown: dict[str, CallShown] = {}
+        self.latest_calls: dict[str, TerminalCall] = {}
 
-    def of(self, call: CallShown) -> int:
+    def assign_number(self, call: TerminalCall) -> int:
         """Remember a call as it is shown, and return its number."""
         name = call.id.rpartition(":")[0]
         if name not in self._names:
             self._names.append(name)
-        self.shown[name] = call
+        self.latest_calls[name] = call
         return self._names.index(name) + 1
 
-    def named(self, number: str) -> CallShown | None:
+    def find_call(self, number: str) -> TerminalCall | None:
         """Return the call with this number; for "" the only one that can be acted on; else None."""
         if number.isdecimal() and 0 < int(number) <= len(self._names):
-            return self.shown[self._names[int(number) - 1]]
-        open_ = [each for each in self.shown.values() if each.may]
+            return self.latest_calls[self._names[int(number) - 1]]
+        open_ = [each for each in self.latest_calls.values() if each.may]
         return open_[0] if not number and len(open_) == 1 else None
 
 
-class TypedActs:
+class ChatCommands:
     """The "/" commands of one chat, by name."""
 
-    def __init__(self, painter: Painter, numbers: Numbers, ask: Ask, line: Line) -> None:
+    def __init__(
+        self, painter: Painter, numbers: CallNumbers, ask: SendCommand, line: AskForLine
+    ) -> None:
         """`ask` sends a message to the bot; `line` asks the person for a line."""
         self._painter, self._numbers, self._ask, self._line = painter, numbers, ask, line
         self._acts: Mapping[str, Callable[[str], None]] = {
-            "/help": lambda _: painter.say(HELP),
-            "/pending": lambda _: self._pending(),
-            "/approve": self._approve,
-            "/reject": lambda rest: self._about("/reject", Wish.REJECT, rest, needs="why not"),
-            "/send-back": lambda rest: self._about(
-                "/send-back", Wish.SEND_BACK, rest, needs="what the new plan should do otherwise"
+            "/help": lambda _: painter.draw_sentence(HELP),
+            "/pending": lambda _: self._list_pending_calls(),
+            "/approve": self._approve_call,
+            "/reject": lambda rest: self._send_about_call(
+                "/reject", CommandKind.REJECT, rest, needs="why not"
             ),
-            "/answer": self._answer,
-            "/decline": lambda rest: self._about("/decline", Wish.DECLINE, rest),
-            "/done": lambda rest: self._about("/done", Wish.DONE, rest),
-            "/not-done": lambda rest: self._about("/not-done", Wish.NOT_DONE, rest),
-            "/again": lambda rest: self._about("/again", Wish.AGAIN, rest),
-            "/all": self._all,
-            "/edit": self._edit,
-            "/show": self._show,
+            "/send-back": lambda rest: self._send_about_call(
+                "/send-back",
+                CommandKind.SEND_BACK,
+                rest,
+                needs="what the new plan should do otherwise",
+            ),
+            "/answer": self._answer_question,
+            "/decline": lambda rest: self._send_about_call("/decline", CommandKind.DECLINE, rest),
+            "/done": lambda rest: self._send_about_call("/done", CommandKind.DONE, rest),
+            "/not-done": lambda rest: self._send_about_call(
+                "/not-done", CommandKind.NOT_DONE, rest
+            ),
+            "/again": lambda rest: self._send_about_call("/again", CommandKind.AGAIN, rest),
+            "/all": self._approve_plan,
+            "/edit": self._edit_call,
+            "/show": self._show_call,
         }
 
-    def take(self, word: str, rest: str) -> None:
+    def run_command(self, word: str, rest: str) -> None:
         """Run the command `word` with the text typed behind it."""
         name = SHORT.get(word, word)
         if act := self._acts.get(name):
             act(rest.strip())
         else:
-            self._painter.say(
+            self._painter.draw_sentence(
                 IN_SLACK.get(name) or f"There is no {word}; /help tells what there is."
             )
 
-    def _pending(self) -> None:
-        answer = self._ask(Asking(Wish.PENDING), False)
+    def _list_pending_calls(self) -> None:
+        answer = self._ask(OperatorCommand(CommandKind.PENDING), False)
         for each in answer.calls:
-            self._painter.call(self._numbers.of(each), each)
+            self._painter.draw_call(self._numbers.assign_number(each), each)
         if answer.counted and not answer.calls:
-            self._painter.say("Nothing waits for you.")
+            self._painter.draw_sentence("Nothing waits for you.")
 
-    def _show(self, rest: str) -> None:
-        if (call := self._named(rest, "/show 1")) is None:
+    def _show_call(self, rest: str) -> None:
+        if (call := self._find_call(rest, "/show 1")) is None:
             return
-        for each in self._ask(Asking(Wish.LOOK, call.id), False).calls:
-            self._painter.call(self._numbers.of(each), each)
+        for each in self._ask(OperatorCommand(CommandKind.LOOK, call.id), False).calls:
+            self._painter.draw_call(self._numbers.assign_number(each), each)
 
-    def _about(self, name: str, wish: Wish, rest: str, needs: str = "") -> None:
+    def _send_about_call(self, name: str, wish: CommandKind, rest: str, needs: str = "") -> None:
         """Send the bot a wish about the call with the typed number, and the words behind that."""
         number, _, words = rest.partition(" ")
-        if (call := self._named(number, f"{name} 1")) is None:
+        if (call := self._find_call(number, f"{name} 1")) is None:
             return
         if needs and not words.strip():
-            self._painter.say(f"Say {needs}: {name} {number or 1} …")
+            self._painter.draw_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(Asking(wish, call.id, words.strip()), True)
+        self._ask(OperatorCommand(wish, call.id, words.strip()), True)
 
-    def _approve(self, rest: str) -> None:
-        call = self._named(rest.partition(" ")[0], "/approve 1")
+    def _approve_call(self, rest: str) -> None:
+        call = self._find_call(rest.partition(" ")[0], "/approve 1")
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and May.APPROVE in call.may
-        if asks and not self._sure(confirmation_of(call.effect, call.final or FINAL)):
+        asks = call.is_final and AllowedAction.APPROVE in call.may
+        if asks and not self._confirm(
+            build_approval_confirmation(call.effect, call.final or FINAL)
+        ):
             return
-        self._about("/approve", Wish.APPROVE, rest)
+        self._send_about_call("/approve", CommandKind.APPROVE, rest)
 
-    def _all(self, rest: str) -> None:
-        if (call := self._named(rest, "/all 1")) is None:
+    def _approve_plan(self, rest: str) -> None:
+        if (call := self._find_call(rest, "/all 1")) is None:
             return
         if not call.plan:
-            self._painter.say("Nothing else of its plan waits.")
+            self._painter.draw_sentence("Nothing else of its plan waits.")
             return
-        plan = [each for each in self._numbers.shown.values() if each.plan == call.plan]
+        plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
         final = [each.effect for each in plan if each.is_final and each.final in ("", FINAL)]
         unsure = [each.effect for each in plan if each.is_final and each.final not in ("", FINAL)]
         asks = bool(final or unsure)
-        if not asks or self._sure(confirmation_of_all(final, len(plan), unsure=unsure)):
-            self._ask(Asking(Wish.APPROVE_PLAN, call.plan), True)
+        if not asks or self._confirm(
+            build_joint_approval_confirmation(final, len(plan), unsure=unsure)
+        ):
+            self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
 
-    def _sure(self, sure: Confirmation) -> bool:
+    def _confirm(self, sure: Confirmation) -> bool:
         """Ask the person to confirm; return whether the answer was yes."""
-        self._painter.say(f"{sure.title}\n{sure.text}")
+        self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES
         if not is_sure:
-            self._painter.say(NOT_SURE)
+            self._painter.draw_sentence(NOT_SURE)
         return is_sure
 
-    def _edit(self, rest: str) -> None:
-        if (call := self._named(rest, "/edit 1")) is None:
+    def _edit_call(self, rest: str) -> None:
+        if (call := self._find_call(rest, "/edit 1")) is None:
             return
-        values = fill_in(call.fields, self._line, self._painter)
+        values = ask_for_fields(call.fields, self._line, self._painter)
         if values:
-            self._ask(Asking(Wish.EDIT, call.id, values=values), True)
+            self._ask(OperatorCommand(CommandKind.EDIT, call.id, values=values), True)
         elif values is not None:
-            self._painter.say("Nothing is changed.")
+            self._painter.draw_sentence("Nothing is changed.")
 
-    def _answer(self, rest: str) -> None:
+    def _answer_question(self, rest: str) -> None:
         number, _, words = rest.partition(" ")
-        if (call := self._named(number, "/answer 1 words")) is None:
+        if (call := self._find_call(number, "/answer 1 words")) is None:
             return
         if words.strip() and len(call.fields) == 1:
-            self._ask(Asking(Wish.ANSWER, call.id, words.strip()), True)
-        elif values := fill_in(call.fields, self._line, self._painter):
-            self._ask(Asking(Wish.ANSWER, call.id, values=values), True)
+            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, words.strip()), True)
+        elif values := ask_for_fields(call.fields, self._line, self._painter):
+            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, values=values), True)
 
-    def _named(self, number: str, example: str) -> CallShown | None:
-        found = self._numbers.named(number)
+    def _find_call(self, number: str, example: str) -> TerminalCall | None:
+        found = self._numbers.find_call(number)
         if found is None:
-            self._painter.say(LIKE_THIS.format(example=example))
+            self._painter.draw_sentence(LIKE_THIS.format(example=example))
         return found

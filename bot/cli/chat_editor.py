@@ -30,11 +30,11 @@ class _Readline(Protocol):
     def set_startup_hook(self, hook: Callable[[], object] | None = None, /) -> None: ...
 
 
-class _NewsError(Exception):
+class _LineInterruptedError(Exception):
     """Raised when the bot sends something while a line is typed."""
 
 
-class Editor:
+class LineEditor:
     """The line editor; one for each process, on its main thread."""
 
     def __init__(self, readline: _Readline) -> None:
@@ -42,9 +42,9 @@ class Editor:
         self._readline = readline
         self._typed = ""  # so far, before the bot said something
         self._asks = False
-        signal.signal(signal.SIGIO, self._interrupt)
+        signal.signal(signal.SIGIO, self._handle_sigio)
 
-    def ask(
+    def read_line(
         self, prompt: str, style: str = "", *, news: int | None = None, kept: bool = False
     ) -> str | None:
         """Return the line that is typed; None if something arrived at the descriptor `news` first.
@@ -57,21 +57,21 @@ class Editor:
         # between these marks stands what takes no room
         asked = f"\x01{style}\x02{prompt}\x01{RESET}\x02" if style else prompt
         try:
-            with self._interrupted_by(news):
+            with self._interrupt_on_input(news):
                 if news is not None and select.select([news], [], [], 0)[0]:
                     return None
-                line = self._read(asked, self._typed if kept else "")
-        except _NewsError:
+                line = self._read_prefilled_line(asked, self._typed if kept else "")
+        except _LineInterruptedError:
             now = self._readline.get_current_history_length()
             if now == before:
-                self._erase(prompt)
+                self._erase_prompt(prompt)
                 return None
             line = self._readline.get_history_item(now) or ""  # it was typed to its end by then
         if kept:
             self._typed = ""
         return line
 
-    def _read(self, asked: str, typed: str) -> str:
+    def _read_prefilled_line(self, asked: str, typed: str) -> str:
         """Read a line that already begins with the text `typed`."""
         self._readline.set_startup_hook(lambda: self._readline.insert_text(typed))
         try:
@@ -82,7 +82,7 @@ class Editor:
             self._readline.set_startup_hook(None)
 
     @contextmanager
-    def _interrupted_by(self, news: int | None) -> Iterator[None]:
+    def _interrupt_on_input(self, news: int | None) -> Iterator[None]:
         """Have input at the descriptor `news` interrupt the line that is typed in this block."""
         if news is None:
             yield
@@ -95,12 +95,12 @@ class Editor:
         finally:
             fcntl.fcntl(news, fcntl.F_SETFL, flags)
 
-    def _interrupt(self, *_: object) -> None:
+    def _handle_sigio(self, *_: object) -> None:
         if self._asks:
             self._typed = self._readline.get_line_buffer()
-            raise _NewsError
+            raise _LineInterruptedError
 
-    def _erase(self, prompt: str) -> None:
+    def _erase_prompt(self, prompt: str) -> None:
         """Clear the terminal lines with the prompt and the text typed so far."""
         rows = len(prompt + self._typed) // max(1, shutil.get_terminal_size().columns)
         up = f"\x1b[{rows}A" if rows else ""
@@ -108,12 +108,12 @@ class Editor:
         sys.stdout.flush()
 
 
-def editor() -> Editor | None:
+def build_line_editor() -> LineEditor | None:
     """Return a line editor; None without a terminal, or if Python has no readline."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         return None
     with suppress(ImportError):  # Python may have been built without it
         import readline
 
-        return Editor(readline)
+        return LineEditor(readline)
     return None

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from bot.cards.call_pieces import FINAL
-from bot.terminal.terminal_messages import CallShown, May
-from countersign.cli.console import harmless, say
+from bot.terminal.terminal_messages import AllowedAction, TerminalCall
+from countersign.cli.console import escape_control_characters, print_line
 from storage.states import CallStatus
 
 # The chat's own texts, and which calls it draws. Pure.
@@ -56,7 +56,7 @@ IN_SLACK = {
 SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending"}
 
 
-def is_told(call: CallShown) -> bool:
+def should_draw_call(call: TerminalCall) -> bool:
     """Return whether the chat draws this call.
 
     If people decide about a call, the thread's lines say how it ended, and steps say that it runs.
@@ -69,7 +69,7 @@ def is_told(call: CallShown) -> bool:
 _KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the like
 
 
-class Lines:
+class LineReader:
     """Whole lines from one file descriptor, as bytes without line ends."""
 
     def __init__(self, source: int) -> None:
@@ -79,7 +79,7 @@ class Lines:
         self._rest = b""
         self._ready: deque[bytes] = deque()
 
-    def take(self) -> bytes | None:
+    def pop_line(self) -> bytes | None:
         """Return the next whole line; None if there is none yet."""
         return self._ready.popleft() if self._ready else None
 
@@ -88,7 +88,7 @@ class Lines:
         """Whether a whole line is there."""
         return bool(self._ready)
 
-    def read(self) -> None:
+    def read_available(self) -> None:
         """Read what has arrived; block until something has."""
         try:
             part = os.read(self.source, 65_536)
@@ -104,14 +104,14 @@ class Lines:
         self._ready += whole
 
 
-def as_typed(line: bytes) -> str:
+def clean_typed_text(line: bytes) -> str:
     """Return typed text, without escape sequences, control characters and outer blanks."""
     text = _KEYS.sub("", line.decode("utf-8", "replace"))
     kept = (each for each in text if each == "\t" or unicodedata.category(each) != "Cc")
     return "".join(kept).strip()
 
 
-def wait(sides: list[Lines], seconds: float | None = None) -> None:
+def wait_for_lines(sides: list[LineReader], seconds: float | None = None) -> None:
     """Wait until one of these has a line or is over, or until nothing has come for `seconds`."""
     while not any(each.has_line or each.is_over for each in sides):
         readable, _, _ = select.select([each.source for each in sides], [], [], seconds)
@@ -119,15 +119,15 @@ def wait(sides: list[Lines], seconds: float | None = None) -> None:
             return
         for each in sides:
             if each.source in readable:
-                each.read()
+                each.read_available()
 
 
 KEYS = {
-    May.APPROVE: "/approve {n}",
-    May.EDIT: "/edit {n}",
-    May.REJECT: "/reject {n} why",
-    May.ANSWER: "/answer {n} words, /decline {n}",
-    May.RESOLVE: "/done {n}, /not-done {n}, /again {n}",
+    AllowedAction.APPROVE: "/approve {n}",
+    AllowedAction.EDIT: "/edit {n}",
+    AllowedAction.REJECT: "/reject {n} why",
+    AllowedAction.ANSWER: "/answer {n} words, /decline {n}",
+    AllowedAction.RESOLVE: "/done {n}, /not-done {n}, /again {n}",
 }
 DECLINED = "declined: they cannot say"
 STANDS = {
@@ -147,35 +147,35 @@ class Painter(Protocol):
     Text of others is passed as it came, and never drawn as markup.
     """
 
-    def say(self, sentence: str) -> None:
+    def draw_sentence(self, sentence: str) -> None:
         """Draw a sentence of the chat itself."""
         ...
 
-    def step(self, doing: str) -> None:
+    def draw_step(self, doing: str) -> None:
         """Draw what the agent is doing."""
         ...
 
-    def words(self, text: str) -> None:
+    def draw_partial_answer(self, text: str) -> None:
         """Draw more of an answer while it grows."""
         ...
 
-    def void(self) -> None:
+    def discard_partial_answer(self) -> None:
         """Discard the answer that was growing."""
         ...
 
-    def answer(self, markdown: str) -> None:
+    def draw_answer(self, markdown: str) -> None:
         """Draw a whole answer."""
         ...
 
-    def notice(self, line: str) -> None:
+    def draw_notice(self, line: str) -> None:
         """Draw a line of the thread."""
         ...
 
-    def call(self, number: int, call: CallShown) -> None:
+    def draw_call(self, number: int, call: TerminalCall) -> None:
         """Draw a call with its current status; `number`: the call's number in this chat."""
         ...
 
-    def prompt(self, text: str) -> None:
+    def draw_prompt(self, text: str) -> None:
         """Draw a prompt for a line."""
         ...
 
@@ -184,17 +184,17 @@ class Painter(Protocol):
         """The escape sequence for a prompt that is drawn elsewhere; "" for none."""
         ...
 
-    def still(self) -> None:
+    def freeze_partial_answer(self) -> None:
         """Stop redrawing an answer that grows, until something happens."""
         ...
 
 
-def stands(call: CallShown) -> str:
+def describe_chat_call_status(call: TerminalCall) -> str:
     """Return the status of a call in words."""
     return DECLINED if call.declined else STANDS.get(call.status, str(call.status))
 
 
-def details(call: CallShown) -> Iterator[tuple[str, str]]:
+def list_call_details(call: TerminalCall) -> Iterator[tuple[str, str]]:
     """Yield what people should know of a waiting call, as label and text."""
     for label, text, before in call.values:
         yield label, f"{before} → {text}" if before else text
@@ -210,10 +210,10 @@ def details(call: CallShown) -> Iterator[tuple[str, str]]:
         yield "In Slack only", ", ".join(call.covered)
 
 
-def keys(number: int, call: CallShown) -> str:
+def format_call_commands(number: int, call: TerminalCall) -> str:
     """Return the commands that can be typed about a call; "" for none."""
     found = [KEYS[each].format(n=number) for each in call.may]
-    if call.plan and May.APPROVE in call.may:
+    if call.plan and AllowedAction.APPROVE in call.may:
         found.append(f"/all {number}")
     return "   ".join(found)
 
@@ -221,48 +221,51 @@ def keys(number: int, call: CallShown) -> str:
 class PlainPainter:
     """Prints a chat as plain lines: for pipes, logs and screen readers."""
 
-    def say(self, sentence: str) -> None:
+    def draw_sentence(self, sentence: str) -> None:
         """Print a sentence of the chat itself."""
-        say(harmless(sentence))
+        print_line(escape_control_characters(sentence))
 
-    def step(self, doing: str) -> None:
+    def draw_step(self, doing: str) -> None:
         """Print what the agent is doing."""
-        say(f"… {harmless(doing)}")
+        print_line(f"… {escape_control_characters(doing)}")
 
-    def words(self, text: str) -> None:
+    def draw_partial_answer(self, text: str) -> None:
         """Print nothing: the whole answer follows soon."""
 
-    def void(self) -> None:
+    def discard_partial_answer(self) -> None:
         """Do nothing: no part of the answer was printed."""
 
-    def answer(self, markdown: str) -> None:
+    def draw_answer(self, markdown: str) -> None:
         """Print the answer as it was written."""
-        say(harmless(markdown))
+        print_line(escape_control_characters(markdown))
 
-    def notice(self, line: str) -> None:
+    def draw_notice(self, line: str) -> None:
         """Print a line of the thread."""
-        say(harmless(line))
+        print_line(escape_control_characters(line))
 
-    def call(self, number: int, call: CallShown) -> None:
+    def draw_call(self, number: int, call: TerminalCall) -> None:
         """Print the call's status, its details while it waits, and what can be typed about it."""
-        note = f" ({harmless(call.note)})" if call.note else ""
-        say(f"[{number}] {harmless(call.effect)}: {stands(call)}{note}")
+        note = f" ({escape_control_characters(call.note)})" if call.note else ""
+        print_line(
+            f"[{number}] {escape_control_characters(call.effect)}: "
+            f"{describe_chat_call_status(call)}{note}"
+        )
         if call.status is CallStatus.PENDING:
-            self._details(call)
-        if found := keys(number, call):
-            say(f"    {found}")
+            self._print_details(call)
+        if found := format_call_commands(number, call):
+            print_line(f"    {found}")
 
-    def _details(self, call: CallShown) -> None:
+    def _print_details(self, call: TerminalCall) -> None:
         if call.is_final:
-            say(f"    {call.final or FINAL}")
-        for label, text in details(call):
-            for line in harmless(text).splitlines():
-                say(f"    {harmless(label)}: {line}")
+            print_line(f"    {call.final or FINAL}")
+        for label, text in list_call_details(call):
+            for line in escape_control_characters(text).splitlines():
+                print_line(f"    {escape_control_characters(label)}: {line}")
 
-    def prompt(self, text: str) -> None:
+    def draw_prompt(self, text: str) -> None:
         """Print a prompt if somebody types at a terminal."""
         if sys.stdin.isatty():
-            sys.stdout.write(harmless(text))
+            sys.stdout.write(escape_control_characters(text))
             sys.stdout.flush()
 
     @property
@@ -270,5 +273,5 @@ class PlainPainter:
         """Always "", since a screen reader would read the escape sequence out."""
         return ""
 
-    def still(self) -> None:
+    def freeze_partial_answer(self) -> None:
         """Do nothing: no line is ever redrawn."""

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cards.call_pieces import FINAL
-from bot.cli.chat_painter import details, keys, stands
-from bot.terminal.terminal_messages import CallShown
-from countersign.cli.console import harmless
+from bot.cli.chat_painter import describe_chat_call_status, format_call_commands, list_call_details
+from bot.terminal.terminal_messages import TerminalCall
+from countersign.cli.console import escape_control_characters
 from storage.states import CallStatus
 
 WIDEST = 100  # columns: longer lines are hard to read
@@ -43,15 +43,15 @@ class RichPainter:
         self._live: Live | None = None
         self._said = ""
 
-    def say(self, sentence: str) -> None:
+    def draw_sentence(self, sentence: str) -> None:
         """Draw a sentence of the chat itself."""
-        self._put(Text(harmless(sentence), style="bold"))
+        self._print_block(Text(escape_control_characters(sentence), style="bold"))
 
-    def step(self, doing: str) -> None:
+    def draw_step(self, doing: str) -> None:
         """Draw what the agent is doing."""
-        self._put(Text(f"… {harmless(doing)}", style="dim italic"))
+        self._print_block(Text(f"… {escape_control_characters(doing)}", style="dim italic"))
 
-    def words(self, text: str) -> None:
+    def draw_partial_answer(self, text: str) -> None:
         """Draw more of an answer while it grows."""
         self._said += text
         if self._live is None:
@@ -62,35 +62,39 @@ class RichPainter:
                 vertical_overflow="ellipsis",
             )
             self._live.start()
-        self._live.update(self._markdown(self._said), refresh=True)
+        self._live.update(self._build_markdown(self._said), refresh=True)
 
-    def void(self) -> None:
+    def discard_partial_answer(self) -> None:
         """Remove the answer that was growing."""
         if self._live is not None:
             self._live.stop()
         self._live, self._said = None, ""
 
-    def answer(self, markdown: str) -> None:
+    def draw_answer(self, markdown: str) -> None:
         """Draw a whole answer in place of the growing one."""
-        self.void()
-        self._put(self._markdown(markdown))
+        self.discard_partial_answer()
+        self._print_block(self._build_markdown(markdown))
 
-    def notice(self, line: str) -> None:
+    def draw_notice(self, line: str) -> None:
         """Draw a line of the thread."""
-        self._put(Text(harmless(line), style="dim"))
+        self._print_block(Text(escape_control_characters(line), style="dim"))
 
-    def call(self, number: int, call: CallShown) -> None:
+    def draw_call(self, number: int, call: TerminalCall) -> None:
         """Draw a call: in a frame while something can be done or decided, else as a line."""
-        colour, found = COLOURS.get(call.status, "white"), keys(number, call)
-        effect = Text(harmless(call.effect), style=f"bold {colour}")
+        colour, found = COLOURS.get(call.status, "white"), format_call_commands(number, call)
+        effect = Text(escape_control_characters(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
         if call.status is not CallStatus.PENDING and not found:
-            head.append_text(effect).append(f"  {stands(call)}", style=colour)
-            self._put(head.append(f"  {harmless(call.note)}" if call.note else "", style="dim"))
+            head.append_text(effect).append(f"  {describe_chat_call_status(call)}", style=colour)
+            self._print_block(
+                head.append(
+                    f"  {escape_control_characters(call.note)}" if call.note else "", style="dim"
+                )
+            )
             return
-        parts: list[RenderableType] = [self._table(call)]
+        parts: list[RenderableType] = [self._build_details_table(call)]
         if call.status is not CallStatus.PENDING:
-            parts.insert(0, Text(stands(call), style=colour))
+            parts.insert(0, Text(describe_chat_call_status(call), style=colour))
         elif call.is_final:
             parts.insert(0, Text(call.final or FINAL, style="bold red"))
         if effect.cell_len + MARGIN > self._width:  # a title is one line
@@ -99,37 +103,39 @@ class RichPainter:
             head.append_text(effect)
         parts += [Text(found, style="bold")] if found else []
         frame = "red" if call.is_final else colour
-        self._put(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
+        self._print_block(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
 
-    def prompt(self, text: str) -> None:
+    def draw_prompt(self, text: str) -> None:
         """Draw a prompt."""
-        self.still()
-        self._console.print(Text(harmless(text), style="bold cyan"), end="")
+        self.freeze_partial_answer()
+        self._console.print(Text(escape_control_characters(text), style="bold cyan"), end="")
 
     @property
     def prompt_style(self) -> str:
         """The escape sequence of a prompt; "" without colours."""
         return "\x1b[1;36m" if self._console.color_system else ""
 
-    def _table(self, call: CallShown) -> Table:
+    def _build_details_table(self, call: TerminalCall) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="dim", max_width=24)
         table.add_column(overflow="fold")
-        for label, text in details(call):
+        for label, text in list_call_details(call):
             if text:
-                table.add_row(Text(harmless(label)), Text(harmless(text)))
+                table.add_row(
+                    Text(escape_control_characters(label)), Text(escape_control_characters(text))
+                )
         return table
 
-    def _markdown(self, text: str) -> Markdown:
-        return Markdown(harmless(text), hyperlinks=False, code_theme="ansi_dark")
+    def _build_markdown(self, text: str) -> Markdown:
+        return Markdown(escape_control_characters(text), hyperlinks=False, code_theme="ansi_dark")
 
-    def still(self) -> None:
+    def freeze_partial_answer(self) -> None:
         """Leave a growing answer as it is, before anything else is drawn."""
         if self._live is not None:
             self._live.transient = False
             self._live.stop()
             self._live, self._said = None, ""
 
-    def _put(self, what: RenderableType) -> None:
-        self.still()
+    def _print_block(self, what: RenderableType) -> None:
+        self.freeze_partial_answer()
         self._console.print(what, width=self._width)

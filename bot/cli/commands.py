@@ -9,10 +9,12 @@ from countersign.cli.commands import CommandEntry
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "run": CommandEntry(
-        "bot.cli.service:RUN", "the bot, with settings from the environment and .env", serves=True
+        "bot.cli.service:RUN",
+        "the bot, with settings from the environment and .env",
+        is_server=True,
     ),
     "serve": CommandEntry(
-        "bot.cli.service:SERVE", "the same, where Slack sends signed HTTP requests", serves=True
+        "bot.cli.service:SERVE", "the same, where Slack sends signed HTTP requests", is_server=True
     ),
     "key": CommandEntry(
         "bot.cli.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
@@ -20,12 +22,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "demo": CommandEntry(
         "bot.cli.demo:DEMO",
         "a local Slack, a local planner and the bot, in one process",
-        serves=True,
+        is_server=True,
     ),
     "sandbox": CommandEntry(
         "bot.cli.demo:SANDBOX",
         "the local Slack alone, for any app that honours SLACK_API_URL",
-        serves=True,
+        is_server=True,
     ),
     "doctor": CommandEntry("bot.cli.doctor.doctor", "look at everything a start depends on"),
     "audit": CommandEntry(
@@ -81,13 +83,13 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
-def complaint(error: Exception) -> str | None:
+def describe_error(error: Exception) -> str | None:
     """Return a sentence for an error that ended a command; None if the error is a bug."""
     from bot.cli import complaints  # it knows the errors of every part, and imports them
 
-    return complaints.complaint(error)
+    return complaints.describe_command_error(error)
 
 
-def described() -> str:
+def describe_version() -> str:
     """Return the version with its commit."""
     return version.describe_version()

@@ -9,23 +9,23 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
-from bot.runs.surfaces import SurfacesError
+from bot.runs.surfaces import SurfaceError
 from bot.toolbox import ToolsError
 from storage.sqlite import AlreadyRunningError
-from storage.store import SchemaError, driver_message
+from storage.store import SchemaError, driver_error_text
 
 
-def complaint(error: Exception) -> str | None:
+def describe_command_error(error: Exception) -> str | None:
     """Return a sentence for an error that ended a command; None if the error is a bug."""
     match error:
         case StartupError() | SettingsError() | SchemaError():
             return str(error)
-        case ToolsError() | SurfacesError():
+        case ToolsError() | SurfaceError():
             return f"Countersign cannot start: {error}"
         case AlreadyRunningError():
             return f"{error}."
         case DBAPIError() | sqlite3.Error():
-            why = driver_message(error)
+            why = driver_error_text(error)
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."
         case SlackApiError():
             code = error.response.get("error")

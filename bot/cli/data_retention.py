@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 
-from bot.checks.slack import make_client
-from bot.cli.bot_connection import BotRefusedError, NoBotError, post
-from bot.cli.read_only_core import duration
+from bot.checks.slack import build_retrying_client
+from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
+from bot.cli.read_only_core import parse_duration_option
 from bot.clock import SystemClock
 from bot.config.settings import LEAST, Settings
 from bot.policy.authority import LookupFailedError
-from bot.replicas.membership import advance_clock, settings_and_clock
+from bot.replicas.membership import adapt_settings_and_clock, advance_clock_past_record
 from bot.signing_key import open_store
 from bot.slack.directory import SlackDirectory
 from bot.tools.names import NamedKind, NameResolver
-from bot.upkeep import purge_all
+from bot.upkeep import purge_old_requests
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, UsageError, complain, say
+from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import personal_data
 from storage.backend import socket_path
-from storage.personal_data import ErasureResult, PersonalData
+from storage.personal_data import ErasureResult, RequestsOfPerson
 from storage.sqlite import AlreadyRunningError
-from storage.store import ReadOnly, Store
+from storage.store import ReadOnlyStore, Store
 
 # `countersign export`: all that the record holds of one person, as JSON.
 
@@ -38,7 +38,7 @@ from storage.store import ReadOnly, Store
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
-def person_of(settings: Settings, named: str) -> str:
+def resolve_person_id(settings: Settings, named: str) -> str:
     """Return the Slack user id of a @handle, a full name or an id.
 
     An id is returned unchecked, even if Slack no longer knows that person. Raises ValueError with a
@@ -50,9 +50,9 @@ def person_of(settings: Settings, named: str) -> str:
         raise ValueError(
             f"Slack is not configured, so nobody knows who {named} is: give the id, U…"
         )
-    directory = SlackDirectory(make_client(settings), SystemClock())
+    directory = SlackDirectory(build_retrying_client(settings), SystemClock())
     try:
-        return NameResolver(directory, None).id_of(NamedKind.PERSON, named)
+        return NameResolver(directory, None).resolve_id(NamedKind.PERSON, named)
     except LookupFailedError as error:
         raise ValueError(f"{error}: give the id, U…") from None
 
@@ -69,16 +69,16 @@ def run_export(arguments: argparse.Namespace) -> int:
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
-        person = person_of(settings, arguments.person)
+        person = resolve_person_id(settings, arguments.person)
     except ValueError as error:
-        return complain(f"Nothing was exported: {error}")
-    with closing(ReadOnly(settings.database_url)) as store:
-        if trouble := store.trouble():
-            return complain(f"The record cannot be read: {trouble}.")
+        return print_error(f"Nothing was exported: {error}")
+    with closing(ReadOnlyStore(settings.database_url)) as store:
+        if trouble := store.describe_read_problem():
+            return print_error(f"The record cannot be read: {trouble}.")
         with store.read() as tx:
-            found = personal_data.held_data(tx, person)
+            found = personal_data.export_personal_data(tx, person)
     about = {"person": person, "at": SystemClock().now().isoformat()}
-    say(json.dumps(about | found, ensure_ascii=False, indent=2))
+    print_line(json.dumps(about | found, ensure_ascii=False, indent=2))
     return 0
 
 
@@ -100,65 +100,73 @@ def run_forget(arguments: argparse.Namespace) -> int:
     """List what would be erased, or erase it; returns the exit code, 1 if something is left."""
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
-        person = person_of(settings, arguments.person)
+        person = resolve_person_id(settings, arguments.person)
     except ValueError as error:
-        return complain(f"Nothing was done: {error}")
-    with closing(ReadOnly(settings.database_url)) as store:
-        if trouble := store.trouble():
-            return complain(f"The record cannot be read: {trouble}.")
+        return print_error(f"Nothing was done: {error}")
+    with closing(ReadOnlyStore(settings.database_url)) as store:
+        if trouble := store.describe_read_problem():
+            return print_error(f"The record cannot be read: {trouble}.")
         with store.read() as tx:
-            found = personal_data.find_held(tx, person)
+            found = personal_data.find_requests_of_person(tx, person)
     if not arguments.yes:
-        for line in _listed(person, found):
-            say(line)
+        for line in _format_erasure_preview(person, found):
+            print_line(line)
         return 0
     try:
-        done = _done(settings, person)
-    except (NoBotError, BotRefusedError) as error:
-        return complain(f"Not all was done; do it again. {error}")
-    for line in _told(person, done):
-        say(line)
-    return 1 if done.open else 0
+        done = _erase_person(settings, person)
+    except (BotUnreachableError, BotRefusedError) as error:
+        return print_error(f"Not all was done; do it again. {error}")
+    for line in _format_erasure_result(person, done):
+        print_line(line)
+    return 1 if done.open_requests else 0
 
 
-def _done(settings: Settings, person: str) -> ErasureResult:
+def _erase_person(settings: Settings, person: str) -> ErasureResult:
     """Erase the person's data here, or have the running bot do so if it holds the record."""
     clock = SystemClock()
     actor = settings.operator or "system"
     try:
         store = open_store(settings, clock.now(), lambda: "", exclusive=not settings.is_shared)
     except AlreadyRunningError:
-        told = post(socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE)
+        told = post_to_bot(
+            socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE
+        )
         return ErasureResult(**{**told, "open": tuple(told["open"])})
     with closing(store):
-        if store.astray:
+        if store.mismatch_reason:
             raise BotRefusedError(
-                f"The record is not the one of its last life ({store.astray}); start the bot on it."
+                f"The record is not the one of its last life ({store.mismatch_reason}); start the "
+                "bot on it."
             )
-        done = personal_data.forget(store, person, at=clock.now(), actor=actor)
-        store.rewrite()
+        done = personal_data.erase_personal_data(store, person, at=clock.now(), actor=actor)
+        store.vacuum_database()
     return done
 
 
-def _listed(person: str, found: PersonalData) -> Iterator[str]:
+def _format_erasure_preview(person: str, found: RequestsOfPerson) -> Iterator[str]:
     yield f"Of {person} would be emptied, with --yes:"
-    others = found.many + sum(map(len, found.open)) - found.asked
-    yield f"  {found.many} requests: what they asked and wrote, all that was said in these threads"
+    others = found.closed_request_count + sum(map(len, found.open_threads)) - found.asked_count
+    yield (
+        f"  {found.closed_request_count} requests: what they asked and wrote, all that was said "
+        "in these threads"
+    )
     if others > 0:
         yield f"  ({others} of them others asked, in threads where this person asked or wrote)"
     yield "  the words of their votes, answers, notes and delegations; clicks, private lines, files"
     yield "What stays: their id, when they asked and decided and how, digests, seals, the chain."
-    yield from _left([each[0] for each in found.open], found.sealed)
+    yield from _format_erasure_leftovers(
+        [each[0] for each in found.open_threads], found.sealed_row_count
+    )
 
 
-def _told(person: str, done: ErasureResult) -> Iterator[str]:
-    where = f"in {done.requests} requests and {done.votes} votes"
+def _format_erasure_result(person: str, done: ErasureResult) -> Iterator[str]:
+    where = f"in {done.emptied_requests} requests and {done.emptied_votes} votes"
     yield f"Forgotten: what {person} asked and wrote, {where}."
     yield "Not touched: backups, copies, logs, and what stands in Slack."
-    yield from _left(done.open, done.sealed)
+    yield from _format_erasure_leftovers(done.open_requests, done.sealed_row_count)
 
 
-def _left(opened: list[str] | tuple[str, ...], sealed: int) -> Iterator[str]:
+def _format_erasure_leftovers(opened: list[str] | tuple[str, ...], sealed: int) -> Iterator[str]:
     for run_id in opened:
         yield f"Left: request {run_id} is open, or still to be told of; do it again after that."
     if sealed:
@@ -175,7 +183,7 @@ def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the age from which requests are purged."""
     parser.add_argument(
         "--older-than",
-        type=duration,
+        type=parse_duration_option,
         required=True,
         metavar="365d",
         help=f"requests in which nothing has moved for so long: at least {LEAST}d",
@@ -191,35 +199,36 @@ def run_purge(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"--older-than is {LEAST}d or more: rules may count what was done that long ago"
         )
-    settings, clock = settings_and_clock(
+    settings, clock = adapt_settings_and_clock(
         Settings.load(os.environ, DOTENV, reading=True), SystemClock()
     )
     if not (settings.is_shared or settings.database_path.is_file()):
-        return complain(f"There is nothing to purge: no database at {settings.database_path}.")
+        return print_error(f"There is nothing to purge: no database at {settings.database_path}.")
     store = open_store(settings, clock.now(), lambda: "")
     try:
-        if store.astray:
-            return complain(
-                f"The record is not the one of its last life ({store.astray}): start the bot on it"
+        if store.mismatch_reason:
+            return print_error(
+                f"The record is not the one of its last life ({store.mismatch_reason}): start the "
+                "bot on it"
                 " first."
             )
-        advance_clock(store, clock)
-        before = size_of(store)
-        done = purge_all(store, clock, arguments.older_than)
-        say(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")
-        if why := store.rewrite():
-            say(f"Note: not all of the file was given back: {why}.")
-        freed = before - size_of(store)
+        advance_clock_past_record(store, clock)
+        before = get_record_size(store)
+        done = purge_old_requests(store, clock, arguments.older_than)
+        print_line(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")
+        if why := store.vacuum_database():
+            print_line(f"Note: not all of the file was given back: {why}.")
+        freed = before - get_record_size(store)
     finally:
         store.close()
     if freed > 0:
-        say(f"The file is {freed:,} bytes smaller.")
+        print_line(f"The file is {freed:,} bytes smaller.")
     return 0
 
 
-def size_of(store: Store) -> int:
+def get_record_size(store: Store) -> int:
     """Return the size of the record's file in bytes; 0 for a record on a server."""
-    return 0 if store.shared else store.path.stat().st_size
+    return 0 if store.is_multi_process else store.path.stat().st_size
 
 
 PURGE = CommandFunctions(add_purge_arguments, run_purge)

@@ -6,10 +6,21 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.bot_connection import NoBotError, ask, place, send
-from bot.terminal.terminal_messages import Asking, FieldShown, Wish
+from bot.cli.bot_connection import (
+    BotUnreachableError,
+    get_bot_socket_path,
+    send_command,
+    send_command_and_print,
+)
+from bot.terminal.terminal_messages import CommandKind, OperatorCommand, TerminalField
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import UsageError, assignments, complain, harmless, say
+from countersign.cli.console import (
+    UsageError,
+    escape_control_characters,
+    parse_assignments,
+    print_error,
+    print_line,
+)
 
 
 def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +37,8 @@ def run_approve(arguments: argparse.Namespace) -> int:
     note = arguments.note.strip()
     if arguments.plan and note:
         raise UsageError("a note is for one call: leave out --plan or --note")
-    wish = Wish.APPROVE_PLAN if arguments.plan else Wish.APPROVE
-    return ask(Asking(wish, arguments.id, note))
+    wish = CommandKind.APPROVE_PLAN if arguments.plan else CommandKind.APPROVE
+    return send_command_and_print(OperatorCommand(wish, arguments.id, note))
 
 
 APPROVE = CommandFunctions(add_approve_arguments, run_approve)
@@ -49,7 +60,7 @@ def run_reject(arguments: argparse.Namespace) -> int:
     reason = arguments.reason.strip()
     if not reason:
         raise UsageError("`reject` needs a --reason of some words")
-    return ask(Asking(Wish.REJECT, arguments.id, reason))
+    return send_command_and_print(OperatorCommand(CommandKind.REJECT, arguments.id, reason))
 
 
 REJECT = CommandFunctions(add_reject_arguments, run_reject)
@@ -71,23 +82,25 @@ def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_edit(arguments: argparse.Namespace) -> int:
     """Send the new values of a call to the bot, or list its fields; returns the exit code."""
-    values = assignments(arguments.values)
+    values = parse_assignments(arguments.values)
     if values:
-        return ask(Asking(Wish.EDIT, arguments.id, values=values))
+        return send_command_and_print(
+            OperatorCommand(CommandKind.EDIT, arguments.id, values=values)
+        )
     try:
-        found = send(place(), Asking(Wish.LOOK, arguments.id))
-    except NoBotError as error:
-        return complain(error)
+        found = send_command(get_bot_socket_path(), OperatorCommand(CommandKind.LOOK, arguments.id))
+    except BotUnreachableError as error:
+        return print_error(error)
     if not found.calls:
-        return complain(found.sentence)
+        return print_error(found.sentence)
     if not found.calls[0].fields:
-        return complain("There is nothing to edit in it.")
+        return print_error("There is nothing to edit in it.")
     for field in found.calls[0].fields:
-        say(harmless(described(field)))
+        print_line(escape_control_characters(format_field_line(field)))
     return 0
 
 
-def described(field: FieldShown) -> str:
+def format_field_line(field: TerminalField) -> str:
     """Return one line about a form field: its name, value, label and choices."""
     one_of = f" ({' | '.join(field.options)})" if field.options else ""
     return f"{field.name}={field.text}  {field.label}{one_of}"
@@ -115,13 +128,15 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_answer(arguments: argparse.Namespace) -> int:
     """Send the answer to a question to the bot; returns the exit code."""
-    values = assignments(arguments.field)
+    values = parse_assignments(arguments.field)
     given = [bool(arguments.words), bool(values), arguments.decline]
     if sum(given) != 1:
         raise UsageError("`answer` needs an answer in words, --field, or --decline")
     if arguments.decline:
-        return ask(Asking(Wish.DECLINE, arguments.id))
-    return ask(Asking(Wish.ANSWER, arguments.id, arguments.words, values))
+        return send_command_and_print(OperatorCommand(CommandKind.DECLINE, arguments.id))
+    return send_command_and_print(
+        OperatorCommand(CommandKind.ANSWER, arguments.id, arguments.words, values)
+    )
 
 
 ANSWER = CommandFunctions(add_answer_arguments, run_answer)
@@ -129,7 +144,7 @@ ANSWER = CommandFunctions(add_answer_arguments, run_answer)
 
 # `countersign resolve`: the operator says what became of a call that nobody knows the end of.
 
-BECAME = {"done": Wish.DONE, "not-done": Wish.NOT_DONE, "again": Wish.AGAIN}
+BECAME = {"done": CommandKind.DONE, "not-done": CommandKind.NOT_DONE, "again": CommandKind.AGAIN}
 
 
 def add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +157,7 @@ def add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_resolve(arguments: argparse.Namespace) -> int:
     """Send the bot what became of a call; returns the exit code."""
-    return ask(Asking(BECAME[arguments.became], arguments.id))
+    return send_command_and_print(OperatorCommand(BECAME[arguments.became], arguments.id))
 
 
 RESOLVE = CommandFunctions(add_resolve_arguments, run_resolve)
@@ -158,7 +173,7 @@ def add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_cancel(arguments: argparse.Namespace) -> int:
     """Have the bot stop a request; returns the exit code."""
-    return ask(Asking(Wish.CANCEL, arguments.id))
+    return send_command_and_print(OperatorCommand(CommandKind.CANCEL, arguments.id))
 
 
 CANCEL = CommandFunctions(add_cancel_arguments, run_cancel)

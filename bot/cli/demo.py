@@ -11,10 +11,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from bot.cli.extras import complain_of_missing
-from bot.cli.process import port
+from bot.cli.extras import complain_of_missing_extra
+from bot.cli.process import parse_port
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import UsageError, complain, say
+from countersign.cli.console import UsageError, print_error, print_line
 
 FOLDER = Path("var/demo")
 
@@ -22,7 +22,9 @@ FOLDER = Path("var/demo")
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the port of the page."""
     parser.add_argument(
-        "--port", type=port, help="where the page is served (default: 8765 or the next free one)"
+        "--port",
+        type=parse_port,
+        help="where the page is served (default: 8765 or the next free one)",
     )
 
 
@@ -34,15 +36,15 @@ def run_demo(arguments: argparse.Namespace) -> int:
         from bot.demo import demo
         from slack_sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
-        return complain_of_missing("demo", error)
+        return complain_of_missing_extra("demo", error)
     try:
-        demo.run(FOLDER, arguments.port, os.environ, say, build, called)
+        demo.run_demo(FOLDER, arguments.port, os.environ, print_line, build, format_shell_command)
     except PortTakenError as error:
-        return complain(error)
+        return print_error(error)
     return 0
 
 
-def called(folder: Path) -> str:
+def format_shell_command(folder: Path) -> str:
     """Return the shell command that runs this program from `folder`, at another terminal."""
     program = Path(sys.argv[0])
     if program.name != "countersign":
@@ -77,7 +79,7 @@ def run_sandbox(arguments: argparse.Namespace) -> int:
             raise UsageError(MISUSED)
         return serve(arguments)
     except ModuleNotFoundError as error:
-        return complain_of_missing("sandbox", error)
+        return complain_of_missing_extra("sandbox", error)
 
 
 SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)

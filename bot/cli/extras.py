@@ -8,6 +8,6 @@ SANDBOX, REPORT = "sandbox", "report"
 _NEEDS = {SANDBOX: ("aiohttp", "slack_sandbox"), REPORT: ("matplotlib",)}  # each extra brings them
 
 
-def complain_of_missing(what: str, error: ModuleNotFoundError, extra: str = SANDBOX) -> int:
+def complain_of_missing_extra(what: str, error: ModuleNotFoundError, extra: str = SANDBOX) -> int:
     """Print how to install what `what` needs; re-raise `error` if another module is missing."""
-    return console.complain_of_missing(what, error, _NEEDS[extra], f"countersign-bot[{extra}]")
+    return console.print_missing_package(what, error, _NEEDS[extra], f"countersign-bot[{extra}]")

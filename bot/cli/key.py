@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bot.cards.slack_text import in_utc
-from bot.cli.bot_connection import BotRefusedError, NoBotError, post
-from bot.cli.read_only_core import PlainWords, ReadOnlyCore
-from bot.cli.request_views import look
+from bot.cards.slack_text import format_in_utc
+from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
+from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
+from bot.cli.request_views import run_with_open_record
 from bot.config.settings import Settings
-from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
+from countersign.cli.console import (
+    DOTENV,
+    UsageError,
+    escape_control_characters,
+    print_error,
+    print_line,
+)
 from storage import programs
 from storage.backend import socket_path
 from storage.programs import ClientKey
@@ -68,31 +74,31 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what != NEW and (any(options) or arguments.service):
         raise UsageError("only `key new` takes options")
     if arguments.what == LIST:
-        return look(_list)
+        return run_with_open_record(_print_keys)
     if arguments.what == NEW and not (arguments.person and arguments.tools):
         raise UsageError("`key new` needs --for and --tools")
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
-        for line in _change(arguments, socket_path(settings.database_path)):
-            say(line)
-    except NoBotError as error:
-        return complain(f"The bot has to run for that. {error}")
+        for line in _change_keys(arguments, socket_path(settings.database_path)):
+            print_line(line)
+    except BotUnreachableError as error:
+        return print_error(f"The bot has to run for that. {error}")
     except BotRefusedError as error:
-        return complain(harmless(f"Nothing was done: {error}"))
+        return print_error(escape_control_characters(f"Nothing was done: {error}"))
     return 0
 
 
-def _change(arguments: argparse.Namespace, bot: Path) -> Iterator[str]:
+def _change_keys(arguments: argparse.Namespace, bot: Path) -> Iterator[str]:
     """Make, renew or revoke a key; yield lines with the result and any secret, shown this once."""
     name = arguments.name
     if arguments.what == REVOKE:
-        post(bot, "/v1/keys/revoke", {"name": name})
+        post_to_bot(bot, "/v1/keys/revoke", {"name": name})
         yield f"The key of {name} is revoked: whoever has it is refused from now on."
         return
     if arguments.what == RENEW:
-        made = post(bot, "/v1/keys/renew", {"name": name})
+        made = post_to_bot(bot, "/v1/keys/renew", {"name": name})
     else:
-        made = post(bot, "/v1/keys", _wanted(arguments))
+        made = post_to_bot(bot, "/v1/keys", _build_key_request(arguments))
     yield f"The key of {name}, which is not shown again:"
     yield ""
     yield f"    {made['key']}"
@@ -103,7 +109,7 @@ def _change(arguments: argparse.Namespace, bot: Path) -> Iterator[str]:
         yield f"    {made['webhook_secret']}"
 
 
-def _wanted(arguments: argparse.Namespace) -> dict[str, Any]:
+def _build_key_request(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "name": arguments.name,
         "person": arguments.person,
@@ -114,24 +120,24 @@ def _wanted(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _list(found: ReadOnlyCore, words: PlainWords) -> int:
+def _print_keys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
     with found.store.read() as tx:
-        listed = programs.all_keys(tx)
+        listed = programs.list_api_keys(tx)
     for each in listed:
-        for line in _lines(each, words):
-            say(harmless(line))
+        for line in _format_key_lines(each, words):
+            print_line(escape_control_characters(line))
     if not listed:
-        say("There are no keys; `countersign key new` makes one.")
+        print_line("There are no keys; `countersign key new` makes one.")
     return 0
 
 
-def _lines(each: ClientKey, words: PlainWords) -> Iterator[str]:
-    made = f"made {in_utc(each.made_at)}"
-    ended = f"; revoked {in_utc(each.revoked_at)}" if each.revoked_at else ""
+def _format_key_lines(each: ClientKey, words: PlainMentionStyle) -> Iterator[str]:
+    made = f"made {format_in_utc(each.made_at)}"
+    ended = f"; revoked {format_in_utc(each.revoked_at)}" if each.revoked_at else ""
     yield f"{each.name}  csk_{each.id}_…  {made}{ended}"
     service = ", in the name of any colleague" if each.is_service else ""
     many = f"{each.per_hour} an hour"
-    yield f"    {words.person(each.person)} answers for it{service}; at most {many}"
-    yield f"    may ask for {', '.join(each.patterns)}"
+    yield f"    {words.format_person(each.person)} answers for it{service}; at most {many}"
+    yield f"    may ask for {', '.join(each.tool_patterns)}"
     if each.webhook:
         yield f"    tells {each.webhook}"

@@ -14,19 +14,25 @@ from pathlib import Path
 from bot.config.settings import DotenvError, read_variables
 from bot.mcp.server_file import (
     ChangeKind,
-    Definition,
-    LockError,
+    LockFileError,
     Server,
     ServerFile,
-    ServersError,
+    ServerFileError,
     ToolChange,
-    find_changes,
-    read_lock,
-    read_servers,
-    write_lock,
+    ToolDefinition,
+    list_tool_changes,
+    read_lock_file,
+    read_server_file,
+    write_lock_file,
 )
-from bot.tools.described import SchemaError, arguments_of
-from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
+from bot.tools.described import SchemaError, build_argument_model
+from countersign.cli.console import (
+    DOTENV,
+    UsageError,
+    escape_control_characters,
+    print_error,
+    print_line,
+)
 
 _SAID = {
     ChangeKind.NEW: "new",
@@ -50,103 +56,110 @@ def run(arguments: argparse.Namespace) -> int:
     Returns the exit code, 1 if not everything was accepted.
     """
     try:
-        file = _named()
-    except (DotenvError, ServersError) as error:
-        return complain(harmless(str(error)))
+        file = _read_server_file()
+    except (DotenvError, ServerFileError) as error:
+        return print_error(escape_control_characters(str(error)))
     if file is None:
-        return complain("There are no servers: COUNTERSIGN_SERVERS names no file.")
+        return print_error("There are no servers: COUNTERSIGN_SERVERS names no file.")
     chosen = [each for each in file.servers if arguments.server in ("", each.name)]
     if not chosen:
         known = ", ".join(each.name for each in file.servers) or "none"
         raise UsageError(f"there is no server {arguments.server!r}; there are: {known}")
     try:
-        from bot.mcp.server_connection import UnreachableError, look_up_tools
+        from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise
-        return complain("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
+        return print_error("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
     try:
-        read_lock(file.lock)
-    except LockError as error:
-        return complain(f"{error}.")
-    agree = _agreed if not arguments.yes else _unasked
+        read_lock_file(file.lock_path)
+    except LockFileError as error:
+        return print_error(f"{error}.")
+    agree = _ask_yes_or_no if not arguments.yes else _always_agree
     done = []
     for server in chosen:
         try:
-            done.append(_accept(file, server, look_up_tools(server), agree))
-        except UnreachableError as error:
-            complain(f"{server.name} cannot be reached: {harmless(str(error))}.")
+            done.append(_accept_tools(file, server, look_up_definitions(server), agree))
+        except ServerUnreachableError as error:
+            print_error(
+                f"{server.name} cannot be reached: {escape_control_characters(str(error))}."
+            )
             done.append(False)
     return 0 if all(done) else 1
 
 
-def _named() -> ServerFile | None:
+def _read_server_file() -> ServerFile | None:
     """Return the file of servers, None if no file is set. Raises DotenvError and ServersError."""
     given = read_variables(os.environ, DOTENV)
     name = given.get("COUNTERSIGN_SERVERS")
-    return read_servers(Path(name), given) if name else None
+    return read_server_file(Path(name), given) if name else None
 
 
-def _accept(
+def _accept_tools(
     file: ServerFile,
     server: Server,
-    found: dict[str, Definition],
+    found: dict[str, ToolDefinition],
     agree: Callable[[str], bool],
 ) -> bool:
     """Show what differs at one server, and save it after a yes; return False after a no."""
-    accepted = read_lock(file.lock)
-    usable = dict(_usable(server, found))
-    differing = list(find_changes(accepted.get(server.name, {}), usable))
+    accepted = read_lock_file(file.lock_path)
+    usable = dict(_list_usable_tools(server, found))
+    differing = list(list_tool_changes(accepted.get(server.name, {}), usable))
     if not differing:
-        say(f"{server.name}: {_tools(len(usable))}, all as they were accepted.")
+        print_line(f"{server.name}: {_format_tool_count(len(usable))}, all as they were accepted.")
         return True
     for change in differing:
-        _show(server, change)
+        _print_change(server, change)
     if not agree(f"Accept this of {server.name}? (yes or no) "):
-        say(f"Nothing of {server.name} was accepted.")
+        print_line(f"Nothing of {server.name} was accepted.")
         return False
-    write_lock(file.lock, {**accepted, server.name: usable})
-    say(f"{server.name}: {_tools(len(usable))} accepted, in {file.lock}. Restart Countersign.")
+    write_lock_file(file.lock_path, {**accepted, server.name: usable})
+    print_line(
+        f"{server.name}: {_format_tool_count(len(usable))} accepted, in {file.lock_path}. Restart "
+        "Countersign."
+    )
     return True
 
 
-def _usable(server: Server, found: dict[str, Definition]) -> Iterator[tuple[str, Definition]]:
+def _list_usable_tools(
+    server: Server, found: dict[str, ToolDefinition]
+) -> Iterator[tuple[str, ToolDefinition]]:
     """Yield the tools that are used and can be; print why any other of them cannot."""
     for name, each in found.items():
-        if not server.uses(name):
+        if not server.is_tool_selected(name):
             continue
         try:
-            arguments_of(each.schema, name)
+            build_argument_model(each.schema, name)
         except SchemaError as error:
-            say(_on_one_line(f"{server.name}: {name} is left out. {error}"))
+            print_line(_format_on_one_line(f"{server.name}: {name} is left out. {error}"))
             continue
         yield name, each
 
 
-def _show(server: Server, change: ToolChange) -> None:
-    say("")
-    say(_on_one_line(f"{server.name}: {change.name} is {_SAID[change.kind]}"))
+def _print_change(server: Server, change: ToolChange) -> None:
+    print_line("")
+    print_line(_format_on_one_line(f"{server.name}: {change.name} is {_SAID[change.kind]}"))
     for line in change.lines[2:]:  # without the names of the two sides
         if not line.startswith("@@"):
-            say(harmless(f"  {line}"))
+            print_line(escape_control_characters(f"  {line}"))
 
 
-def _on_one_line(text: str) -> str:
+def _format_on_one_line(text: str) -> str:
     """Return a server's text with line ends written out, so it cannot pass for a line of ours."""
-    return harmless(text).replace("\n", "⟨U+000A⟩")
+    return escape_control_characters(text).replace("\n", "⟨U+000A⟩")
 
 
-def _tools(number: int) -> str:
+def _format_tool_count(number: int) -> str:
     return f"{number} tool{'' if number == 1 else 's'}"
 
 
-def _agreed(question: str) -> bool:
+def _ask_yes_or_no(question: str) -> bool:
     try:
         return input(question).strip().lower() in ("yes", "y")
     except EOFError:
-        say("")
+        print_line("")
         return False
 
 
-def _unasked(_question: str) -> bool:
+def _always_agree(_question: str) -> bool:
     return True

@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from bot.approvals.facts import needed
+from bot.approvals.facts import get_lookups_for_tool
 from bot.cli.read_only_core import (
     BAD_INPUT,
-    PlainWords,
+    PlainMentionStyle,
     ReadOnlyCore,
-    duration,
-    moment,
-    opened,
-    read_only_core,
+    build_read_only_core,
+    open_core_or_complain,
+    parse_duration_option,
+    parse_time_option,
 )
 from bot.clock import SystemClock
-from bot.explain.explanation import explain
-from bot.explain.replay import Replay
-from bot.explain.typed_call import MistypedError, parse_typed_call
+from bot.explain.explanation import explain_call
+from bot.explain.replay import PolicyReplay
+from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, complain, say
+from countersign.cli.console import DOTENV, print_error, print_line
 from storage.models import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
@@ -47,7 +47,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--at",
-        type=moment,
+        type=parse_time_option,
         metavar="TIME",
         help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
@@ -62,15 +62,15 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
 def run_explain(arguments: argparse.Namespace) -> int:
     """Print how policy decides the call that was typed; returns the exit code."""
     try:
-        _check(arguments)
-        clock = _Stopped(arguments.at) if arguments.at else SystemClock()
-        found = read_only_core(os.environ, DOTENV, arguments.policy, clock)
+        _check_person_and_channel(arguments)
+        clock = _FixedClock(arguments.at) if arguments.at else SystemClock()
+        found = build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
         words = [arguments.tool, *arguments.values]
         tool, args = parse_typed_call(found.tools, words, found.directory, None)
-        arguments.person = _person(found.directory, arguments.person)
-        channel = _channel(found.directory, arguments.channel)
-    except MistypedError as error:
-        complain(error)
+        arguments.person = _resolve_person_id(found.directory, arguments.person)
+        channel = _resolve_channel_id(found.directory, arguments.channel)
+    except TypedCallError as error:
+        print_error(error)
         return BAD_INPUT
     now = found.clock.now()
     request = Run(
@@ -81,30 +81,37 @@ def run_explain(arguments: argparse.Namespace) -> int:
         created_at=now,
         updated_at=now,
     )
-    readable = not found.no_record and bool(found.authority.team)
-    for line in explain(
-        found.grounds, PlainWords(found.directory), request, tool, args, sums=readable
+    readable = not found.record_problem and bool(found.authority.team)
+    for line in explain_call(
+        found.explanation_sources,
+        PlainMentionStyle(found.directory),
+        request,
+        tool,
+        args,
+        sums=readable,
     ):
-        say(line)
-    for line in _unseen(found, arguments, bool(needed(found.policy, tool).spent)):
-        say(line)
+        print_line(line)
+    for line in _format_unread_notes(
+        found, arguments, bool(get_lookups_for_tool(found.policy, tool).spent)
+    ):
+        print_line(line)
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check_person_and_channel(arguments: argparse.Namespace) -> None:
     """Raise MistypedError for a person or a channel that is neither an id nor a name."""
     if arguments.person and not _PERSON.fullmatch(arguments.person):
-        raise MistypedError(
+        raise TypedCallError(
             f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
         )
     if arguments.channel and not _CHANNEL.fullmatch(arguments.channel):
-        raise MistypedError(
+        raise TypedCallError(
             f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}."
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Stopped:
+class _FixedClock:
     """A clock that always returns the same time."""
 
     at: datetime
@@ -114,45 +121,47 @@ class _Stopped:
         return self.at
 
 
-def _person(directory: CachedDirectory, person: str) -> str:
+def _resolve_person_id(directory: CachedDirectory, person: str) -> str:
     """Return the user id of a person, who was given by id or @name."""
     if not person.startswith("@"):
         return person
     try:
-        found = sorted(directory.named(person[1:]))
+        found = sorted(directory.find_people_by_name(person[1:]))
     except LookupFailedError as error:
-        raise MistypedError(f"{person} cannot be looked up ({error}); give an id.") from None
+        raise TypedCallError(f"{person} cannot be looked up ({error}); give an id.") from None
     if not found:
-        raise MistypedError(f"Nobody goes by {person}.")
+        raise TypedCallError(f"Nobody goes by {person}.")
     if len(found) > 1:
-        raise MistypedError(f"{person} may be any of {', '.join(found[:5])}; give an id.")
+        raise TypedCallError(f"{person} may be any of {', '.join(found[:5])}; give an id.")
     return found[0]
 
 
-def _channel(directory: Directory, channel: str) -> str:
+def _resolve_channel_id(directory: Directory, channel: str) -> str:
     """Return the id of a channel given by id or #name; the name if Slack cannot be asked."""
     if not channel.startswith("#"):
         return channel
     try:
-        found = directory.channel(channel)
+        found = directory.find_channel_id(channel)
     except LookupFailedError:
         return channel
     if found is None:
-        raise MistypedError(f"There is no channel {channel} that the bot can see.")
+        raise TypedCallError(f"There is no channel {channel} that the bot can see.")
     return found
 
 
-def _unseen(found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool) -> list[str]:
+def _format_unread_notes(
+    found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool
+) -> list[str]:
     """Return lines that say what was not looked at, and why.
 
     A record that is not there is mentioned only if the policy needs `sums` from it.
     """
     lines = []
-    if found.no_slack:
-        lines.append(f"{found.no_slack}: nobody and nothing was looked up.")
-    if found.no_record and (sums or found.store.is_there()):
-        lines.append(f"The record was not read: {found.no_record}.")
-    elif not (found.no_record or found.authority.team):
+    if found.slack_problem:
+        lines.append(f"{found.slack_problem}: nobody and nothing was looked up.")
+    if found.record_problem and (sums or found.store.has_database()):
+        lines.append(f"The record was not read: {found.record_problem}.")
+    elif not (found.record_problem or found.authority.team):
         lines.append(
             "The record was not read: without Slack it is not known whose requests are meant."
         )
@@ -174,7 +183,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["replay"])
     parser.add_argument(
         "--since",
-        type=duration,
+        type=parse_duration_option,
         default="30d",
         metavar="30d",
         help="how far back: 12h, 30d (default: 30d)",
@@ -189,19 +198,23 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_policy(arguments: argparse.Namespace) -> int:
     """Replay a policy over the recorded calls, and print the result; returns the exit code."""
-    found = opened("There is nothing to replay", DOTENV, complain, arguments.policy)
+    found = open_core_or_complain(
+        "There is nothing to replay", DOTENV, print_error, arguments.policy
+    )
     if isinstance(found, int):
         return found
     since = found.clock.now() - arguments.since
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
-    say(f"{written.source}, digest {written.digest[:8]}")
-    words = PlainWords(found.directory)
-    for line in Replay(found.sources, found.authority, found.tools, words).lines(since):
-        say(line)
-    say("")
-    say(
-        f"{found.no_slack}: nobody and nothing was looked up."
-        if found.no_slack
+    print_line(f"{written.source}, digest {written.digest[:8]}")
+    words = PlainMentionStyle(found.directory)
+    for line in PolicyReplay(found.sources, found.authority, found.tools, words).build_report_lines(
+        since
+    ):
+        print_line(line)
+    print_line("")
+    print_line(
+        f"{found.slack_problem}: nobody and nothing was looked up."
+        if found.slack_problem
         else "Groups and channels were looked up as they are now;"
         " sums are those of the calls on record then."
     )

@@ -17,29 +17,29 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.call_checks import Allowance
-from bot.approvals.facts import Sources
-from bot.cards.slack_text import visible
-from bot.checks.slack import UNREACHABLE, make_client, reason
+from bot.approvals.call_checks import UsageLimits
+from bot.approvals.facts import FactSources
+from bot.cards.slack_text import show_hidden_characters
+from bot.checks.slack import UNREACHABLE, build_retrying_client, describe_slack_failure
 from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
-from bot.explain.typed_call import MistypedError
+from bot.explain.typed_call import TypedCallError
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
 from bot.policy.evaluation import CurrentPolicy, PolicyError
 from bot.slack.directory import SlackDirectory
-from bot.toolbox import ToolsError, make_tools
+from bot.toolbox import ToolsError, build_tool_registry
 from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
-from countersign.durations import DAY, seconds
-from storage.store import ReadOnly, recorded_teams
+from countersign.durations import DAY, parse_duration
+from storage.store import ReadOnlyStore, list_recorded_teams
 
 # People, groups and channels as the command line writes them.
 
 
-class PlainWords:
+class PlainMentionStyle:
     """Names of people, groups and channels as plain text.
 
     See `bot.explain.explanation.Words`.
@@ -49,78 +49,82 @@ class PlainWords:
         """Look up names in `directory`."""
         self._directory = directory
 
-    def person(self, user: str) -> str:
+    def format_person(self, user: str) -> str:
         """Return a person's name and id; the id alone if Slack cannot be asked."""
         try:
-            found = self._directory.person(user)
+            found = self._directory.find_person(user)
         except LookupFailedError:
             return user
-        return f"{visible(found.name)} ({user})" if found else f"{user} (nobody of that id)"
+        return (
+            f"{show_hidden_characters(found.name)} ({user})"
+            if found
+            else f"{user} (nobody of that id)"
+        )
 
-    def group(self, handle: str) -> str:
+    def format_group(self, handle: str) -> str:
         """Return a group's handle, with its @."""
         return f"@{handle}"
 
-    def channel(self, channel: str) -> str:
+    def format_channel(self, channel: str) -> str:
         """Return the channel as it was given."""
         return channel
 
-    def quoted(self, text: str) -> str:
+    def quote_text(self, text: str) -> str:
         """Return the text on one line, with hidden characters shown."""
-        return visible(" ".join(text.split()))
+        return show_hidden_characters(" ".join(text.split()))
 
 
 # A directory in place of Slack's, for when Slack is not asked.
 
 
-class NotLookedUp:
+class FailingDirectory:
     """A `bot.policy.authority.Directory` in which every look-up fails."""
 
     def __init__(self, why: str) -> None:
         """Store `why`, the reason that every error gives."""
         self.why = why
 
-    def person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> Person | None:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def people(self, users: Collection[str]) -> Mapping[str, Person]:
+    def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def named(self, name: str) -> Mapping[str, str]:
+    def find_people_by_name(self, name: str) -> Mapping[str, str]:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def group(self, handle: str) -> Group | None:
+    def find_group(self, handle: str) -> Group | None:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def members(self, channel: str) -> frozenset[str]:
+    def list_channel_members(self, channel: str) -> frozenset[str]:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def channel(self, name: str) -> str | None:
+    def find_channel_id(self, name: str) -> str | None:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def sees(self, user: str, channel: str) -> bool:
+    def can_see_channel(self, user: str, channel: str) -> bool:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def outsiders_read(self, channel: str) -> bool:
+    def is_shared_channel(self, channel: str) -> bool:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def channels(self) -> Mapping[str, dict[str, Any]]:
+    def list_channels(self) -> Mapping[str, dict[str, Any]]:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def everybody(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
+    def list_people(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
-    def private_channels(self, user: str) -> frozenset[str]:
+    def list_shared_private_channels(self, user: str) -> frozenset[str]:
         """Raise LookupFailedError."""
         raise LookupFailedError(self.why)
 
@@ -130,15 +134,15 @@ class NotLookedUp:
 _LONGEST = 99_999 * DAY  # seconds
 
 
-def duration(text: str) -> timedelta:
+def parse_duration_option(text: str) -> timedelta:
     """Return the duration "12h" or "30d" stands for; raises ArgumentTypeError for other text."""
-    found = seconds(text, "hd")
+    found = parse_duration(text, "hd")
     if not 0 < found <= _LONGEST:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write it as 12h or 30d")
     return timedelta(seconds=found)
 
 
-def moment(text: str) -> datetime:
+def parse_time_option(text: str) -> datetime:
     """Return the UTC time of "2026-11-24" or "2026-11-24T22:00", which may have an offset.
 
     Raises ArgumentTypeError for other text.
@@ -160,28 +164,28 @@ class ReadOnlyCore:
     """A core that only reads, with the reasons why it cannot see Slack or the record."""
 
     settings: Settings
-    store: ReadOnly
+    store: ReadOnlyStore
     clock: Clock
     policy: CurrentPolicy
     tools: Registry
     directory: CachedDirectory
     authority: Authority
-    no_slack: str  # why Slack was not asked; "" where it was
-    no_record: str  # why the record was not read; "" where it was
+    slack_problem: str  # why Slack was not asked; "" where it was
+    record_problem: str  # why the record was not read; "" where it was
 
     @property
-    def sources(self) -> Sources:
+    def sources(self) -> FactSources:
         """The sources from which the policy is evaluated."""
-        return Sources(self.policy, self.directory, self.store, self.clock)
+        return FactSources(self.policy, self.directory, self.store, self.clock)
 
     @property
-    def grounds(self) -> ExplanationSources:
+    def explanation_sources(self) -> ExplanationSources:
         """The sources from which an explanation is made."""
-        limits = Allowance(self.settings, self.clock)
+        limits = UsageLimits(self.settings, self.clock)
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def opened(
+def open_core_or_complain(
     what: str, dotenv_path: Path, complain: Callable[[object], int], policy: Path | None = None
 ) -> ReadOnlyCore | int:
     """Return a core that can read the record, with the settings of the environment.
@@ -190,14 +194,14 @@ def opened(
     code. `what`: the beginning of the sentence about an unreadable record.
     """
     try:
-        found = read_only_core(os.environ, dotenv_path, policy, SystemClock())
-    except MistypedError as error:
+        found = build_read_only_core(os.environ, dotenv_path, policy, SystemClock())
+    except TypedCallError as error:
         complain(error)
         return BAD_INPUT
-    return complain(f"{what}: {found.no_record}.") if found.no_record else found
+    return complain(f"{what}: {found.record_problem}.") if found.record_problem else found
 
 
-def read_only_core(
+def build_read_only_core(
     environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
 ) -> ReadOnlyCore:
     """Return a core; `policy` takes the place of the policy in force.
@@ -207,14 +211,14 @@ def read_only_core(
     # what is not known is said where it matters
     logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
-        return _make(environ, dotenv_path, policy, clock)
+        return _build_core(environ, dotenv_path, policy, clock)
     except (PolicyError, SettingsError) as error:
-        raise MistypedError("; ".join(error.problems)) from None
+        raise TypedCallError("; ".join(error.problems)) from None
     except ToolsError as error:
-        raise MistypedError(str(error)) from None
+        raise TypedCallError(str(error)) from None
 
 
-def _make(
+def _build_core(
     environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
 ) -> ReadOnlyCore:
     """Return a core; without a Slack token, nobody is looked up.
@@ -226,16 +230,18 @@ def _make(
         environ["COUNTERSIGN_POLICY"] = str(policy)
         read_policy(policy)  # before the settings: its own complaint is the better one
     settings = Settings.load(environ, dotenv_path, reading=True)
-    client = make_client(settings) if settings.slack_bot_token.get_secret_value() else None
-    store = ReadOnly(settings.database_url)
-    no_record = store.trouble()
-    identity, no_slack = _identity(client) if client else (None, "Slack is not configured")
+    client = (
+        build_retrying_client(settings) if settings.slack_bot_token.get_secret_value() else None
+    )
+    store = ReadOnlyStore(settings.database_url)
+    no_record = store.describe_read_problem()
+    identity, no_slack = _look_up_identity(client) if client else (None, "Slack is not configured")
     if identity is None:
-        identity = Identity("" if no_record else _only_team(store), "", "")
-    directory: CachedDirectory = NotLookedUp(no_slack)
+        identity = Identity("" if no_record else _find_only_team(store), "", "")
+    directory: CachedDirectory = FailingDirectory(no_slack)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
-    tools = make_tools(settings, client, directory)
+    tools = build_tool_registry(settings, client, directory)
     asking = frozenset(each.name for each in tools if each.asks)
     written = read_policy(settings.policy_path).model_copy(update={"asking": asking})
     return ReadOnlyCore(
@@ -246,25 +252,25 @@ def _make(
         directory=directory,
         policy=CurrentPolicy(written),
         authority=Authority(directory, identity.team),
-        no_slack=no_slack,
-        no_record=no_record,
+        slack_problem=no_slack,
+        record_problem=no_record,
     )
 
 
-def _identity(client: WebClient) -> tuple[Identity | None, str]:
+def _look_up_identity(client: WebClient) -> tuple[Identity | None, str]:
     """Return who the bot is and ""; None and the reason if Slack does not tell."""
     try:
         me = client.auth_test()
     except (SlackApiError, *UNREACHABLE) as error:
-        return None, reason(error)
-    return Identity.told(me.get), ""
+        return None, describe_slack_failure(error)
+    return Identity.from_auth_test(me.get), ""
 
 
-def _only_team(store: ReadOnly) -> str:
+def _find_only_team(store: ReadOnlyStore) -> str:
     """Return the id of the record's workspace; "" if it has none or several.
 
     Without Slack nothing else says which workspace is meant.
     """
     with store.read() as tx:
-        found = recorded_teams(tx)
+        found = list_recorded_teams(tx)
     return found[0] if len(found) == 1 else ""

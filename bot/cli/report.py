@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from bot.cli.extras import REPORT, complain_of_missing
-from bot.cli.read_only_core import PlainWords, duration, opened
-from bot.explain.report import Report, compute_report, report_lines
-from countersign.cli.console import DOTENV, complain, say
+from bot.cli.extras import REPORT, complain_of_missing_extra
+from bot.cli.read_only_core import PlainMentionStyle, open_core_or_complain, parse_duration_option
+from bot.explain.report import Report, compute_report, render_report_lines
+from countersign.cli.console import DOTENV, print_error, print_line
 from storage import call_history
 
 
@@ -18,17 +18,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how far back the report goes, and the file of the picture."""
     parser.add_argument(
         "--since",
-        type=duration,
+        type=parse_duration_option,
         default="30d",
         metavar="30d",
         help="how far back: 12h, 30d (default: 30d)",
     )
     parser.add_argument(
-        "--picture", type=_png, metavar="FILE.png", help="draw it, too, into this file"
+        "--picture", type=_parse_png_path, metavar="FILE.png", help="draw it, too, into this file"
     )
 
 
-def _png(text: str) -> Path:
+def _parse_png_path(text: str) -> Path:
     """Return the path of a PNG file; raises ArgumentTypeError for any other kind."""
     path = Path(text)
     if path.suffix.lower() != ".png":
@@ -38,40 +38,40 @@ def _png(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = opened("There is nothing to report", DOTENV, complain)
+    found = open_core_or_complain("There is nothing to report", DOTENV, print_error)
     if isinstance(found, int):
         return found
     team = found.authority.team
     if not team:
-        return complain(
+        return print_error(
             "The record holds several workspaces, and without Slack it is not known which is meant."
         )
     until = found.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - arguments.since
     with found.store.read() as tx:
-        asked = call_history.asked_calls(tx, team, since, until)
+        asked = call_history.list_calls_asked_of_people(tx, team, since, until)
     computed = compute_report(asked, since, until)
-    for line in report_lines(computed, PlainWords(found.directory)):
-        say(line)
+    for line in render_report_lines(computed, PlainMentionStyle(found.directory)):
+        print_line(line)
     if arguments.picture is None:
         return 0
     titles = {name: tool.title for name, tool in found.tools.tools.items()}
-    return _draw(computed, titles, arguments.picture)
+    return _write_picture(computed, titles, arguments.picture)
 
 
-def _draw(computed: Report, titles: Mapping[str, str], path: Path) -> int:
+def _write_picture(computed: Report, titles: Mapping[str, str], path: Path) -> int:
     """Draw the report's picture into a file; returns the exit code."""
     try:
         # here, since matplotlib may be missing: it comes with the extra only
-        from bot.explain.report_picture import draw_png, has_picture
+        from bot.explain.report_picture import draw_report_png, has_decisions_to_draw
     except ModuleNotFoundError as error:
-        return complain_of_missing("picture", error, REPORT)
-    if not has_picture(computed):
-        say("There is no picture: nothing was decided, and nothing expired.")
+        return complain_of_missing_extra("picture", error, REPORT)
+    if not has_decisions_to_draw(computed):
+        print_line("There is no picture: nothing was decided, and nothing expired.")
         return 0
     try:
-        path.write_bytes(draw_png(computed, titles))
+        path.write_bytes(draw_report_png(computed, titles))
     except OSError as error:
-        return complain(f"The picture cannot be written to {path}: {error.strerror}.")
-    say(f"The picture is in {path}.")
+        return print_error(f"The picture cannot be written to {path}: {error.strerror}.")
+    print_line(f"The picture is in {path}.")
     return 0

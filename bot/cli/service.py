@@ -7,13 +7,13 @@ from __future__ import annotations
 import argparse
 import os
 
-from bot.cli.process import port, prepare, work
+from bot.cli.process import parse_port, prepare_bot_process, run_until_stopped
 from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, Endpoint, Transport
 from bot.config.startup import read_settings_and_policy
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV
-from countersign.cli.process import share_memory, uncollected
+from countersign.cli.process import limit_memory_arenas, pause_garbage_collection
 
 
 def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -22,14 +22,14 @@ def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run_run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait until it ends; raises what keeps it from starting."""
-    share_memory()
+    limit_memory_arenas()
     settings, policy = read_settings_and_policy(os.environ, DOTENV)
-    prepare(settings)
-    with uncollected():
+    prepare_bot_process(settings)
+    with pause_garbage_collection():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
 
-    return work(build(settings, SystemClock(), policy))
+    return run_until_stopped(build(settings, SystemClock(), policy))
 
 
 RUN = CommandFunctions(add_run_arguments, run_run)
@@ -46,7 +46,7 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port",
-        type=port,
+        type=parse_port,
         help=f"and the port (default: that of {usual.format(USUAL.port)}; 0: any that is free)",
     )
 
@@ -60,13 +60,13 @@ def run_serve(arguments: argparse.Namespace) -> int:
     usual = settings.http or USUAL
     chosen = usual.port if arguments.port is None else arguments.port
     address = Endpoint(arguments.host or usual.host, chosen)
-    prepare(settings)
-    with uncollected():
+    prepare_bot_process(settings)
+    with pause_garbage_collection():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
 
     settings = settings.model_copy(update={"http": address})
-    return work(build(settings, SystemClock(), policy))
+    return run_until_stopped(build(settings, SystemClock(), policy))
 
 
 SERVE = CommandFunctions(add_serve_arguments, run_serve)

@@ -32,12 +32,12 @@ class Endpoint(NamedTuple):
 USUAL = Endpoint("127.0.0.1", 8080)  # where `countersign serve` listens unless it is told
 
 
-def listening_error_text(error: OSError) -> str:
+def describe_listening_error(error: OSError) -> str:
     """Return the system's message why the bot cannot listen, without the address."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
-class Connection(BaseModel):
+class ConnectionSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
     slack_bot_token: SecretStr = Field(
@@ -78,7 +78,7 @@ class Connection(BaseModel):
 
     @field_validator("slack_bot_token", "slack_app_token")
     @classmethod
-    def _token(cls, value: SecretStr, info: Any) -> SecretStr:
+    def _validate_token(cls, value: SecretStr, info: Any) -> SecretStr:
         if value is MISSING:
             return value
         prefix, other = ("xoxb-", "xapp-")[:: 1 if info.field_name == "slack_bot_token" else -1]
@@ -92,7 +92,7 @@ class Connection(BaseModel):
 
     @field_validator("slack_signing_secret")
     @classmethod
-    def _secret(cls, value: SecretStr) -> SecretStr:
+    def _validate_signing_secret(cls, value: SecretStr) -> SecretStr:
         if value is not MISSING and not re.fullmatch(r"[!-~]{16,}", value.get_secret_value()):
             raise ValueError(
                 "it is shorter than 16 characters, or holds some that no secret of Slack's has"
@@ -101,7 +101,7 @@ class Connection(BaseModel):
 
     @field_validator("http", mode="before")
     @classmethod
-    def _address(cls, value: object) -> object:
+    def _parse_http_address(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+)):([0-9]{1,5})", value, re.ASCII)
@@ -110,7 +110,7 @@ class Connection(BaseModel):
         return Endpoint(found[1] or found[2], int(found[3]))
 
 
-def chosen_transport(given: Mapping[str, Any], transport: Transport | None) -> Transport:
+def choose_transport(given: Mapping[str, Any], transport: Transport | None) -> Transport:
     """Return the transport that the command named, else the one whose secret is given.
 
     If both or neither secret is given, that is the socket.
@@ -121,11 +121,11 @@ def chosen_transport(given: Mapping[str, Any], transport: Transport | None) -> T
     return transport
 
 
-def missing_secret_sentence(given: Mapping[str, Any], transport: Transport) -> Iterator[str]:
+def describe_missing_secret(given: Mapping[str, Any], transport: Transport) -> Iterator[str]:
     """Yield a sentence if the secret that the transport needs is not given."""
     need = "slack_app_token" if transport is Transport.SOCKET else "slack_signing_secret"
     if need not in given:
-        field = Connection.model_fields[need]
+        field = ConnectionSettings.model_fields[need]
         yield f"{field.title}: is missing. {field.description}"
 
 
@@ -140,7 +140,7 @@ class ModelApi(StrEnum):
     AUTO = "auto"  # the first of them that it has
 
 
-class FilesGiven(StrEnum):
+class AttachedFilesMode(StrEnum):
     """The kinds of attached files that the model is given."""
 
     ON = "on"  # pictures, PDFs and texts
@@ -148,7 +148,7 @@ class FilesGiven(StrEnum):
     OFF = "off"  # none
 
 
-class Model(BaseModel):
+class ModelSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
     openai_api_key: SecretStr = Field(
@@ -183,8 +183,8 @@ class Model(BaseModel):
         description="How many tokens the model reads at once; unset: as its server says when it "
         "refuses.",
     )
-    attached_files: FilesGiven = Field(
-        FilesGiven.ON,
+    attached_files: AttachedFilesMode = Field(
+        AttachedFilesMode.ON,
         title="COUNTERSIGN_FILES",
         description="Which of the files that people attach the model is given: on (pictures, PDFs "
         "and texts), text, or off.",
@@ -223,7 +223,7 @@ class Model(BaseModel):
 
     @field_validator("openai_api_key")
     @classmethod
-    def _api_key(cls, value: SecretStr) -> SecretStr:
+    def _validate_api_key(cls, value: SecretStr) -> SecretStr:
         if value is not MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
             raise ValueError("it is empty, or holds characters that no key has")
         return value

@@ -35,31 +35,33 @@ def load_entry_points(group: str, own: Iterable[tuple[str, str]] = ()) -> list[L
     checkout that was never installed has them as well. Raises EntryPointError.
     """
     ours = [EntryPoint(name, value, group) for name, value in own]
-    declared = _declared(tuple(sys.path)).select(group=group)
+    declared = _list_declared_entry_points(tuple(sys.path)).select(group=group)
     theirs = sorted(declared, key=lambda each: (each.name, each.value))
     found: dict[str, LoadedEntryPoint] = {}
     for each in (*ours, *theirs):
         if each.name in found:
-            both = f"{found[each.name].source} and {_source(each)}"
+            both = f"{found[each.name].source} and {_describe_package(each)}"
             raise EntryPointError(f"{group} has two entry points named {each.name}: {both}")
-        found[each.name] = LoadedEntryPoint(each.name, _source(each), _loaded(each))
+        found[each.name] = LoadedEntryPoint(
+            each.name, _describe_package(each), _load_entry_point(each)
+        )
     return list(found.values())
 
 
 @lru_cache(maxsize=1)
-def _declared(_path: tuple[str, ...]) -> Any:
+def _list_declared_entry_points(_path: tuple[str, ...]) -> Any:
     """Return all entry points of the packages on this path; cached, as reading them takes 3 ms."""
     return entry_points()
 
 
-def _loaded(entry: EntryPoint) -> Any:
+def _load_entry_point(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except Exception as error:  # whatever a module does when it is imported
         why = f"{type(error).__name__}: {error}"
-        of = f"{entry.name} = {entry.value!r} of {_source(entry)}"
+        of = f"{entry.name} = {entry.value!r} of {_describe_package(entry)}"
         raise EntryPointError(f"the entry point {of} cannot be loaded ({why})") from error
 
 
-def _source(entry: EntryPoint) -> str:
+def _describe_package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else OURS

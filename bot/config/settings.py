@@ -20,18 +20,18 @@ from pydantic_core import ErrorDetails
 from bot.config.connection_settings import (
     MISSING,
     SECONDS_MIN,
-    Connection,
-    Model,
+    ConnectionSettings,
+    ModelSettings,
     Transport,
-    chosen_transport,
-    missing_secret_sentence,
+    choose_transport,
+    describe_missing_secret,
 )
-from bot.mcp.server_file import ServerFile, ServersError, read_servers
+from bot.mcp.server_file import ServerFile, ServerFileError, read_server_file
 from bot.monitoring.logs import LogFormat
 from bot.tools.database.config import Database, DatabasesError, read_databases
-from storage.backend import is_shared, local_path, server_address
+from storage.backend import build_local_path, is_postgres_url, normalize_postgres_url
 from storage.chain import SigningKey
-from storage.digest import parse_key
+from storage.digest import parse_signing_key
 
 # Checks of the environment besides the settings: proxies, plain http, unknown names.
 
@@ -76,7 +76,7 @@ def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -
     return {name: value.strip() for name, value in both if value and value.strip()}
 
 
-def odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+def describe_odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
     """Yield sentences about given variables that are odd but harmless.
 
     `known`: the names of all settings.
@@ -93,10 +93,10 @@ def odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[
             yield f"{name} is http: tokens and messages travel unencrypted"
     if "OPENAI_BASE_URL" in given and "OPENAI_API_KEY" not in given:
         yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
-    yield from misspelt_names(given, known)
+    yield from describe_misspelt_names(given, known)
 
 
-def misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+def describe_misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
     """Yield sentences about variables that seem to be misspelt names of settings."""
     for name in sorted(given.keys() - _OF_PROGRAMS - set(known)):
         own = name.startswith(_PREFIX)
@@ -105,7 +105,7 @@ def misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
 
 
-def prepare_environment(environ: MutableMapping[str, str], slack_api_url: str) -> None:
+def remove_misread_variables(environ: MutableMapping[str, str], slack_api_url: str) -> None:
     """Remove from `environ` what the Slack libraries would misread; call this before using Bolt.
 
     SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
@@ -157,17 +157,17 @@ class FileSettings(BaseModel):
     )
 
 
-def read_files(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
+def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
     """Replace file names in `values` by the files' parsed content; return the problems found.
 
     `given`: the variables that the files may refer to.
     """
     problems: list[str] = []
-    for name, read in (("databases", read_databases), ("servers", read_servers)):
+    for name, read in (("databases", read_databases), ("servers", read_server_file)):
         try:
             if name in values:
                 values[name] = read(Path(values[name]), given)
-        except (DatabasesError, ServersError) as error:
+        except (DatabasesError, ServerFileError) as error:
             del values[name]
             problems += error.problems
     return problems
@@ -195,7 +195,7 @@ class MonitoringSettings(BaseModel):
 
     @field_validator("traces")
     @classmethod
-    def _collector(cls, value: str | None) -> str | None:
+    def _validate_traces_address(cls, value: str | None) -> str | None:
         if value is not None:
             parts = split_url(value)
             odd = parts.query or parts.fragment or parts.username or parts.password
@@ -209,7 +209,7 @@ class MonitoringSettings(BaseModel):
 LEAST = 90  # days that are kept: rules may count what was done that long ago
 
 
-class RetentionSettings(BaseModel):
+class OperatorAndRetentionSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
     operator: str | None = Field(
@@ -232,7 +232,7 @@ class RetentionSettings(BaseModel):
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class Limits(BaseModel):
+class LimitSettings(BaseModel):
     """The limits, as settings: `title` is the variable, the description the sentence for people."""
 
     max_turns: Count = Field(
@@ -281,7 +281,14 @@ class Limits(BaseModel):
 CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 
 
-class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings, FileSettings):
+class Settings(
+    ModelSettings,
+    ConnectionSettings,
+    LimitSettings,
+    OperatorAndRetentionSettings,
+    MonitoringSettings,
+    FileSettings,
+):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -384,18 +391,22 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
         }
         if reading:
             values = dict.fromkeys(CREDENTIALS, MISSING) | values
-        values["transport"] = chosen_transport(values, transport)
-        problems = [] if reading else list(missing_secret_sentence(values, values["transport"]))
-        problems += read_files(values, given)
+        values["transport"] = choose_transport(values, transport)
+        problems = [] if reading else list(describe_missing_secret(values, values["transport"]))
+        problems += read_files_named_in_settings(values, given)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            settings = cls(**values, warnings=tuple(odd_variables(given, known)))
+            settings = cls(**values, warnings=tuple(describe_odd_variables(given, known)))
         except ValidationError as error:
             problems += [
-                _sentence(each) for each in error.errors(include_input=False, include_url=False)
+                _describe_validation_error(each)
+                for each in error.errors(include_input=False, include_url=False)
             ]
         if problems:
-            problems = [*_in_order(problems, known), *misspelt_names(given, known)]
+            problems = [
+                *_sort_problems_by_setting(problems, known),
+                *describe_misspelt_names(given, known),
+            ]
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -410,24 +421,24 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
     @property
     def database_path(self) -> Path:
         """Return the SQLite file of `database_url`; with a server, the path that names sockets."""
-        return local_path(self.database_url)
+        return build_local_path(self.database_url)
 
     @property
     def signing_key(self) -> SigningKey | None:
         """Return the configured key with older ones; None if the key is in a file."""
-        return parse_key(self.key.get_secret_value()) if self.key else None
+        return parse_signing_key(self.key.get_secret_value()) if self.key else None
 
     @property
     def is_shared(self) -> bool:
         """Return whether the record is on a server, where several processes may write it."""
-        return is_shared(self.database_url)
+        return is_postgres_url(self.database_url)
 
     @field_validator("key")
     @classmethod
-    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+    def _validate_key(cls, value: SecretStr | None) -> SecretStr | None:
         try:
             if value is not None:
-                parse_key(value.get_secret_value())
+                parse_signing_key(value.get_secret_value())
         except ValueError:
             raise ValueError(
                 "it is shorter than 32 characters; make one with `openssl rand -hex 32`"
@@ -436,7 +447,7 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
 
     @field_validator("slack_api_url", "openai_base_url")
     @classmethod
-    def _url(cls, value: str | None) -> str | None:
+    def _normalize_url(cls, value: str | None) -> str | None:
         if value is None:
             return None
         parts = split_url(value)
@@ -447,9 +458,9 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
 
     @field_validator("database_url")
     @classmethod
-    def _database(cls, value: str) -> str:
-        if is_shared(value):
-            return server_address(value)
+    def _validate_database_url(cls, value: str) -> str:
+        if is_postgres_url(value):
+            return normalize_postgres_url(value)
         if not value.startswith("sqlite:"):
             raise ValueError("it is neither an SQLite file nor a database of PostgreSQL")
         if not re.fullmatch(r"sqlite:///[^?#\x00]*[^?#/\x00]", value) or ":memory:" in value:
@@ -458,22 +469,22 @@ class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings,
 
     @field_validator("tool_modules", mode="before")
     @classmethod
-    def _modules(cls, value: object) -> object:
-        names = _listed(value)
+    def _parse_module_names(cls, value: object) -> object:
+        names = _split_names(value)
         if not all(part.isidentifier() for name in names for part in name.split(".")):
             raise ValueError("it is not a list of module names")
         return names
 
     @field_validator("without_tools", mode="before")
     @classmethod
-    def _tools(cls, value: object) -> object:
-        names = _listed(value)
+    def _parse_tool_names(cls, value: object) -> object:
+        names = _split_names(value)
         if not all(re.fullmatch(r"\w+", name, re.ASCII) for name in names):
             raise ValueError("it is not a list of tools' names")
         return names
 
 
-def _listed(value: object) -> tuple[str, ...]:
+def _split_names(value: object) -> tuple[str, ...]:
     """Return names from a comma-separated text or a list, without duplicates."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, list | tuple):
@@ -481,13 +492,13 @@ def _listed(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(each).strip() for each in given))
 
 
-def _in_order(problems: list[str], known: list[str]) -> list[str]:
+def _sort_problems_by_setting(problems: list[str], known: list[str]) -> list[str]:
     """Return the problems in the order of the settings that they name, those without one last."""
     place = {each: number for number, each in enumerate(known)}
     return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
-def _sentence(error: ErrorDetails) -> str:
+def _describe_validation_error(error: ErrorDetails) -> str:
     """Return one of Pydantic's errors as a line for the operator, without the value."""
     field = Settings.model_fields[str(error["loc"][0])]
     if error["type"] == "missing":

@@ -18,7 +18,7 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
 from bot.monitoring.spans import Incident, Tracer
 from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, parse
-from bot.toml_file import unreadable_sentence
+from bot.toml_file import unreadable_file_sentence
 from bot.tools import Registry
 from storage import trail
 from storage.store import Store
@@ -62,29 +62,29 @@ def read_settings_and_policy(
 
 def read_policy(path: Path) -> Policy:
     """Return the policy in the file at `path`. Raises PolicyError, also if it cannot be read."""
-    return parse(policy_text(path), str(path))
+    return parse(read_policy_text(path), str(path))
 
 
-def fit_policy(policy: Policy, tools: Registry) -> Policy:
+def adapt_policy_to_tools(policy: Policy, tools: Registry) -> Policy:
     """Return the policy for a bot with these tools. Raises PolicyError if it relies on others."""
-    known = (*tools, *tools.left_out.values())
+    known = (*tools, *tools.excluded_tools.values())
     fields = {each.name: frozenset(each.arguments.model_fields) for each in known}
-    return policy.beside(fields, frozenset(each.name for each in tools if each.asks))
+    return policy.bind_to_tools(fields, frozenset(each.name for each in tools if each.asks))
 
 
-def policy_text(path: Path) -> str:
+def read_policy_text(path: Path) -> str:
     """Return the text of the policy file at `path`. Raises PolicyError if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(str(path), [unreadable_sentence(str(path), error)]) from None
+        raise PolicyError(str(path), [unreadable_file_sentence(str(path), error)]) from None
 
 
 log = logging.getLogger("countersign.reload")
 EVERY = timedelta(seconds=3)  # between two looks
 
 
-class PolicyReload:
+class PolicyReloader:
     """Replaces the policy when its file changes; one per process, used by the loop only."""
 
     def __init__(
@@ -102,62 +102,66 @@ class PolicyReload:
         `misfits` returns what in a policy does not fit the bot's tools; `tracer` counts refused
         policies; `taken` is called once a new policy is in force.
         """
-        self._taken = taken
-        self._misfits, self._tracer = misfits, tracer or Tracer()
+        self._on_policy_replaced = taken
+        self._list_policy_misfits, self._tracer = misfits, tracer or Tracer()
         self._path = path
         self._current = current
-        self._was = current.digest  # of the policy that was last taken
+        self._applied_digest = current.digest  # of the policy that was last taken
         self._store = store
         self._clock = clock
-        self._looked = datetime.min.replace(tzinfo=UTC)
-        self._seen = ""  # fingerprint of what the last look found
-        self._settled = ""  # fingerprint of what was last taken or refused
+        self._looked_at = datetime.min.replace(tzinfo=UTC)
+        self._seen_fingerprint = ""  # fingerprint of what the last look found
+        self._settled_fingerprint = ""  # fingerprint of what was last taken or refused
 
-    def look(self) -> timedelta | None:
+    def reload_if_changed(self) -> timedelta | None:
         """Read the file, if the last look was long enough ago, and apply a settled change.
 
         Returns how soon to look again if the file has just changed, else None.
         """
         now = self._clock.now()
-        if now - self._looked >= EVERY:
-            self._looked = now
+        if now - self._looked_at >= EVERY:
+            self._looked_at = now
             text, problems = "", tuple[str, ...]()
             try:
-                text = policy_text(self._path)
+                text = read_policy_text(self._path)
             except PolicyError as error:
                 problems = error.problems
             found = hashlib.sha256("\n".join([text, *problems]).encode()).hexdigest()
-            if found == self._seen != self._settled:
-                self._replace(text, problems)
-                self._settled = found
-            self._seen = found
-        return EVERY if self._seen != self._settled else None
+            if found == self._seen_fingerprint != self._settled_fingerprint:
+                self._replace_policy(text, problems)
+                self._settled_fingerprint = found
+            self._seen_fingerprint = found
+        return EVERY if self._seen_fingerprint != self._settled_fingerprint else None
 
-    def _replace(self, text: str, problems: Sequence[str]) -> None:
+    def _replace_policy(self, text: str, problems: Sequence[str]) -> None:
         try:
-            policy = None if problems else self._for_these_tools(parse(text, str(self._path)))
+            policy = (
+                None if problems else self._adapt_to_current_tools(parse(text, str(self._path)))
+            )
         except PolicyError as error:
             policy, problems = None, error.problems
-        if policy is not None and (problems := self._misfits(policy)):
+        if policy is not None and (problems := self._list_policy_misfits(policy)):
             policy = None
         if policy is None:
-            self._tracer.happened(Incident.POLICY_REFUSED)
+            self._tracer.report_incident(Incident.POLICY_REFUSED)
             log.error(
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
             )
             return
-        if policy.digest == self._was:
+        if policy.digest == self._applied_digest:
             return
-        data = {"digest": policy.digest, "was": self._was, "rules": len(policy.rules)}
+        data = {"digest": policy.digest, "was": self._applied_digest, "rules": len(policy.rules)}
         with self._store.write() as tx:
-            trail.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
-        self._current.policy, self._was = policy, policy.digest
-        self._taken()
+            trail.record_event(
+                tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data
+            )
+        self._current.policy, self._applied_digest = policy, policy.digest
+        self._on_policy_replaced()
         log.info(
             "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
         )
 
-    def _for_these_tools(self, policy: Policy) -> Policy:
+    def _adapt_to_current_tools(self, policy: Policy) -> Policy:
         """Return the new policy for the current tools; PolicyError if it does not fit them."""
         now = self._current.policy
-        return policy if now.tools is None else policy.beside(now.tools, now.asking)
+        return policy if now.tools is None else policy.bind_to_tools(now.tools, now.asking)

@@ -12,8 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from bot.demo.model_answers import REASONING_MODEL
-from bot.demo.responses_checks import MODEL, check_part, check_tool
-from bot.demo.responses_schema import Refusal, Strict, bad_value, parse
+from bot.demo.responses_checks import MODEL, check_media_part, check_tool
+from bot.demo.responses_schema import (
+    RequestRefusal,
+    StrictModel,
+    build_bad_value_refusal,
+    parse_strict_model,
+)
 
 # The shapes of a Chat Completions request as strict models.
 
@@ -21,14 +26,14 @@ Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]+$", min_length=1, max_lengt
 CallId = Annotated[str, Field(min_length=1, max_length=40)]
 
 
-class ChatStreamOptions(Strict):
+class ChatStreamOptions(StrictModel):
     """The `stream_options` parameter."""
 
     include_usage: bool = False
     include_obfuscation: bool = True
 
 
-class ChatBody(Strict):
+class ChatRequestBody(StrictModel):
     """All parameters the stand-in knows."""
 
     model: str
@@ -52,53 +57,53 @@ class ChatBody(Strict):
     service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
 
 
-class ChatTool(Strict):
+class ChatTool(StrictModel):
     """One function tool; what its function has is looked at as the Responses API's."""
 
     type: Literal["function"]
     function: dict[str, Any]
 
 
-class ChatPart(Strict):
+class ChatTextPart(StrictModel):
     """One part of what somebody says."""
 
     type: Literal["text"]
     text: str
 
 
-class ChatImageUrl(Strict):
+class ChatImageUrl(StrictModel):
     """Where a picture is."""
 
     url: str
     detail: Literal["low", "high", "auto", "original"] = "auto"
 
 
-class ChatImage(Strict):
+class ChatImagePart(StrictModel):
     """A picture as a part."""
 
     type: Literal["image_url"]
     image_url: ChatImageUrl
 
 
-class ChatFileData(Strict):
+class ChatFileData(StrictModel):
     """A file with its name."""
 
     filename: Annotated[str, Field(min_length=1)]
     file_data: str
 
 
-class ChatFile(Strict):
+class ChatFilePart(StrictModel):
     """A file as a part."""
 
     type: Literal["file"]
     file: ChatFileData
 
 
-Content = str | Annotated[list[ChatPart], Field(min_length=1)]
-Parts = Annotated[ChatPart | ChatImage | ChatFile, Field(discriminator="type")]
+Content = str | Annotated[list[ChatTextPart], Field(min_length=1)]
+Parts = Annotated[ChatTextPart | ChatImagePart | ChatFilePart, Field(discriminator="type")]
 
 
-class ChatTold(Strict):
+class ChatSystemMessage(StrictModel):
     """A message of the system or of a developer."""
 
     role: Literal["system", "developer"]
@@ -106,7 +111,7 @@ class ChatTold(Strict):
     name: str | None = None
 
 
-class ChatSaid(Strict):
+class ChatUserMessage(StrictModel):
     """A message of a user."""
 
     role: Literal["user"]
@@ -114,32 +119,32 @@ class ChatSaid(Strict):
     name: str | None = None
 
 
-class CalledFunction(Strict):
+class ChatCalledFunction(StrictModel):
     """The function that a call names."""
 
     name: Name
     arguments: str
 
 
-class ToolCall(Strict):
+class ChatToolCall(StrictModel):
     """A call of an assistant's message."""
 
     id: CallId
     type: Literal["function"]
-    function: CalledFunction
+    function: ChatCalledFunction
 
 
-class Assistant(Strict):
+class ChatAssistantMessage(StrictModel):
     """A message of the model's."""
 
     role: Literal["assistant"]
     content: Content | None = None
     refusal: str | None = None
-    tool_calls: Annotated[list[ToolCall], Field(min_length=1)] | None = None
+    tool_calls: Annotated[list[ChatToolCall], Field(min_length=1)] | None = None
     name: str | None = None
 
 
-class ChatOutput(Strict):
+class ChatToolMessage(StrictModel):
     """What became of a call."""
 
     role: Literal["tool"]
@@ -147,11 +152,11 @@ class ChatOutput(Strict):
     tool_call_id: CallId
 
 
-MESSAGES: dict[str, type[Strict]] = {
-    **dict.fromkeys(("system", "developer"), ChatTold),
-    "user": ChatSaid,
-    "assistant": Assistant,
-    "tool": ChatOutput,
+MESSAGES: dict[str, type[StrictModel]] = {
+    **dict.fromkeys(("system", "developer"), ChatSystemMessage),
+    "user": ChatUserMessage,
+    "assistant": ChatAssistantMessage,
+    "tool": ChatToolMessage,
 }
 
 
@@ -169,49 +174,55 @@ HEAD = re.compile("|".join(_HEADS))
 OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
 
 
-def check_chat(body: Any) -> None:
+def check_chat_request(body: Any) -> None:
     """Raise Refusal unless Chat Completions would accept this request body."""
     if not isinstance(body, dict):
-        raise Refusal("We could not parse the JSON body of your request: expected an object.")
-    parsed = parse(ChatBody, body, "")
+        raise RequestRefusal(
+            "We could not parse the JSON body of your request: expected an object."
+        )
+    parsed = parse_strict_model(ChatRequestBody, body, "")
     _check_model(parsed)
     for index, each in enumerate(parsed.tools or []):
-        function = parse(ChatTool, each, f"tools[{index}]").function
+        function = parse_strict_model(ChatTool, each, f"tools[{index}]").function
         flat = {"parameters": None, **function, "type": "function"}
         check_tool(flat, f"tools[{index}].function")
-    _check_choice(parsed)
+    _check_tool_choice(parsed)
     for index, message in enumerate(parsed.messages):
         path = f"messages[{index}]"
         if not isinstance(message, dict):
-            raise Refusal(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
+            raise RequestRefusal(
+                f"Invalid type for '{path}': expected an object.", path, "invalid_type"
+            )
         if message.get("role") not in MESSAGES:
-            raise bad_value(message.get("role"), f"{path}.role", list(MESSAGES))
-        parse(MESSAGES[message["role"]], message, path)
+            raise build_bad_value_refusal(message.get("role"), f"{path}.role", list(MESSAGES))
+        parse_strict_model(MESSAGES[message["role"]], message, path)
         if message["role"] == "user" and isinstance(message["content"], list):
-            _check_media(message["content"], f"{path}.content")
-        if message["role"] == "assistant" and not (message.get("content") or _calls(message)):
+            _check_media_parts(message["content"], f"{path}.content")
+        if message["role"] == "assistant" and not (
+            message.get("content") or _get_tool_calls(message)
+        ):
             text = f"Invalid value for '{path}.content': expected a string, got null."
-            raise Refusal(text, f"{path}.content", "invalid_type")
-    _check_pairs(parsed.messages)
+            raise RequestRefusal(text, f"{path}.content", "invalid_type")
+    _check_call_output_pairs(parsed.messages)
 
 
-def _check_media(parts: list[dict[str, Any]], path: str) -> None:
+def _check_media_parts(parts: list[dict[str, Any]], path: str) -> None:
     for index, part in enumerate(parts):
         if part["type"] != "text":
-            check_part(_medium(part), f"{path}[{index}]")
+            check_media_part(_convert_media_part(part), f"{path}[{index}]")
 
 
-def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+def _get_tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return message.get("tool_calls") or []
 
 
-def _check_model(body: ChatBody) -> None:
+def _check_model(body: ChatRequestBody) -> None:
     if not MODEL.match(body.model):
         text = f"The model `{body.model}` does not exist or you do not have access to it."
-        raise Refusal(text, None, "model_not_found", 404)
+        raise RequestRefusal(text, None, "model_not_found", 404)
     if body.stream_options and not body.stream:
         text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise Refusal(text, "stream_options")
+        raise RequestRefusal(text, "stream_options")
     reasons = bool(REASONING_MODEL.match(body.model))
     thinks = reasons and body.reasoning_effort != "none"
     for name, unfit in (
@@ -222,25 +233,25 @@ def _check_model(body: ChatBody) -> None:
     ):
         if unfit:
             text = f"Unsupported parameter: '{name}' is not supported with this model."
-            raise Refusal(text, name, "unsupported_parameter")
+            raise RequestRefusal(text, name, "unsupported_parameter")
 
 
-def _check_choice(body: ChatBody) -> None:
+def _check_tool_choice(body: ChatRequestBody) -> None:
     names = [each["function"]["name"] for each in body.tools or []]
     choice = body.tool_choice
     for name in ("tool_choice", "parallel_tool_calls"):
         if getattr(body, name) is not None and not names:
-            raise Refusal(f"'{name}' is only allowed when 'tools' are specified.", name)
+            raise RequestRefusal(f"'{name}' is only allowed when 'tools' are specified.", name)
     if isinstance(choice, dict) and choice.get("type") == "function":
         named = (choice.get("function") or {}).get("name")
         if named not in names:
             text = f"Tool choice '{named}' not found in 'tools' parameter."
-            raise Refusal(text, "tool_choice")
+            raise RequestRefusal(text, "tool_choice")
     elif choice not in (None, "auto", "none", "required"):
-        raise bad_value(choice, "tool_choice", ["none", "auto", "required"])
+        raise build_bad_value_refusal(choice, "tool_choice", ["none", "auto", "required"])
 
 
-def _check_pairs(messages: list[dict[str, Any]]) -> None:
+def _check_call_output_pairs(messages: list[dict[str, Any]]) -> None:
     """Raise Refusal for calls not directly followed by their outputs, or outputs of no call."""
     waiting: list[str] = []
     for index, message in enumerate(messages):
@@ -248,20 +259,20 @@ def _check_pairs(messages: list[dict[str, Any]]) -> None:
             if message["tool_call_id"] not in waiting:
                 what = "messages with role 'tool' must be a response to a preceeding message"
                 text = f"Invalid parameter: {what} with 'tool_calls'."
-                raise Refusal(text, f"messages[{index}].role")
+                raise RequestRefusal(text, f"messages[{index}].role")
             waiting.remove(message["tool_call_id"])
             continue
-        _check_answered(waiting)
-        waiting = [each["id"] for each in _calls(message)]
+        _require_all_answered(waiting)
+        waiting = [each["id"] for each in _get_tool_calls(message)]
         if len(set(waiting)) < len(waiting):
             text = f"Duplicate value for 'tool_call_id' in messages[{index}]."
-            raise Refusal(text, "messages", "invalid_value")
-    _check_answered(waiting)
+            raise RequestRefusal(text, "messages", "invalid_value")
+    _require_all_answered(waiting)
 
 
-def _check_answered(waiting: list[str]) -> None:
+def _require_all_answered(waiting: list[str]) -> None:
     if waiting:
-        raise Refusal(
+        raise RequestRefusal(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to"
             " each 'tool_call_id'. The following tool_call_ids did not have response messages: "
             + ", ".join(waiting),
@@ -269,14 +280,18 @@ def _check_answered(waiting: list[str]) -> None:
         )
 
 
-def as_responses(body: dict[str, Any]) -> dict[str, Any]:
+def convert_to_responses_request(body: dict[str, Any]) -> dict[str, Any]:
     """Return a checked Chat Completions request in the form of the Responses API."""
     first, *rest = body["messages"]
     has_system = first["role"] in ("system", "developer")
-    items = [item for each in (rest if has_system else body["messages"]) for item in _items(each)]
+    items = [
+        item
+        for each in (rest if has_system else body["messages"])
+        for item in _convert_message(each)
+    ]
     asked = {"model": body["model"], "input": items, "stream": body.get("stream") or False}
     if has_system:
-        asked["instructions"] = _text(first["content"])
+        asked["instructions"] = _join_text_parts(first["content"])
     asked["tools"] = [{"type": "function", **each["function"]} for each in body.get("tools") or []]
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
@@ -285,22 +300,24 @@ def as_responses(body: dict[str, Any]) -> dict[str, Any]:
     return asked | {name: value for name, value in more.items() if value is not None}
 
 
-def _items(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _convert_message(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     match message["role"]:
         case "tool":
-            text, call_id = _text(message["content"]), message["tool_call_id"]
+            text, call_id = _join_text_parts(message["content"]), message["tool_call_id"]
             yield {"type": "function_call_output", "call_id": call_id, "output": text}
         case "assistant":
-            if text := _text(message.get("content") or ""):
+            if text := _join_text_parts(message.get("content") or ""):
                 part = {"type": "output_text", "text": text}
                 yield {"type": "message", "role": "assistant", "content": [part]}
-            for call in _calls(message):
+            for call in _get_tool_calls(message):
                 yield {"type": "function_call", "call_id": call["id"], **call["function"]}
         case role:
-            yield from _said(role, message["content"])
+            yield from _split_combined_message(role, message["content"])
 
 
-def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _split_combined_message(
+    role: str, content: str | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Yield the messages that one message combines, each as an item of the Responses API."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     item: dict[str, Any] = {}
@@ -313,7 +330,7 @@ def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, 
             if not item or begins:
                 item = {"role": role, "content": []}
             if not isinstance(piece, str):
-                item["content"].append(_medium(piece))
+                item["content"].append(_convert_media_part(piece))
                 continue
             ours = OURS.match(piece)
             item["role"] = "developer" if ours else item["role"]
@@ -322,7 +339,7 @@ def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, 
     yield item
 
 
-def _medium(part: dict[str, Any]) -> dict[str, Any]:
+def _convert_media_part(part: dict[str, Any]) -> dict[str, Any]:
     """Return a picture or a file part in the form of the Responses API."""
     if part["type"] == "file":
         return {"type": "input_file", **part["file"]}
@@ -334,5 +351,5 @@ def _medium(part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(content: str | list[dict[str, str]]) -> str:
+def _join_text_parts(content: str | list[dict[str, str]]) -> str:
     return content if isinstance(content, str) else "\n\n".join(each["text"] for each in content)

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.config.connection_settings import USUAL
-from bot.config.settings import Settings, prepare_environment
+from bot.config.settings import Settings, remove_misread_variables
 from bot.config.startup import read_policy
 from bot.demo import first_days
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
 from slack_sandbox.ports import first_free, free_port
@@ -32,7 +32,7 @@ from slack_sandbox.workspace.clock import ShiftedClock
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 from storage.backend import socket_path
-from storage.sqlite import AlreadyRunningError, lock
+from storage.sqlite import AlreadyRunningError, lock_database
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -50,7 +50,7 @@ PROMPTS = [
 ]
 
 
-def first_steps(world: World) -> Json:
+def build_visitor_guide(world: World) -> Json:
     """Return the guide of the demo's page: prompts, and waiting cards with who may decide them.
 
     The oldest card comes first.
@@ -61,37 +61,37 @@ def first_steps(world: World) -> Json:
         "text": "It looks things up at once. A change it shows on a card first, "
         "and carries it out only when somebody else has approved.",
         "prompts": [{"title": title, "message": f"@{name} {text}"} for title, text in PROMPTS],
-        "waiting": [_waiting(world, m) for m in _cards(world)],
+        "waiting": [_build_waiting_card_entry(world, m) for m in _list_waiting_cards(world)],
     }
 
 
-def _cards(world: World) -> list[Message]:
+def _list_waiting_cards(world: World) -> list[Message]:
     stored = [
         m
         for channel in world.messages.values()
         for m in channel.values()
         if m.app_id == world.app.id
     ]
-    return sorted((m for m in stored if not m.only_for and _waits(m)), key=lambda m: m.ts)
+    return sorted((m for m in stored if not m.only_for and _is_waiting_card(m)), key=lambda m: m.ts)
 
 
-def _waits(message: Message) -> bool:
+def _is_waiting_card(message: Message) -> bool:
     actions = [block for block in message.body.get("blocks", []) if block["type"] == "actions"]
     return any(
         element.get("action_id") in DECIDING for block in actions for element in block["elements"]
     )
 
 
-def _waiting(world: World, message: Message) -> Json:
-    words = _words(message.body["blocks"])
+def _build_waiting_card_entry(world: World, message: Message) -> Json:
+    words = _extract_context_text(message.body["blocks"])
     barred = set(re.findall(r"(?:Asked|Edited) by <@(\w+)>", words))
     approvers = re.search(r"Approvers: (.*)", words)
-    may = _named(world, approvers[1].split("  ·  ")[0] if approvers else "")
+    may = _list_mentioned_users(world, approvers[1].split("  ·  ")[0] if approvers else "")
     at = {"channel": message.channel, "ts": message.ts, "thread_ts": message.body.get("thread_ts")}
     return at | {"deciders": [user for user in may if user not in barred]}
 
 
-def _words(blocks: list[Json]) -> str:
+def _extract_context_text(blocks: list[Json]) -> str:
     lines: list[str] = []
     for block in blocks:
         elements: list[Any] = block["elements"] if block["type"] == "context" else []
@@ -99,7 +99,7 @@ def _words(blocks: list[Json]) -> str:
     return "\n".join(lines)
 
 
-def _named(world: World, text: str) -> list[str]:
+def _list_mentioned_users(world: World, text: str) -> list[str]:
     """Return the ids of the people that the mentions in `text` stand for, each once, in order.
 
     Mentions can be of users, groups and channels.
@@ -137,7 +137,7 @@ about = "the shop's products, orders and payments"
 """
 
 
-def run(
+def run_demo(
     folder: Path,
     port: int | None,
     environ: Mapping[str, str],
@@ -155,7 +155,7 @@ def run(
     folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
     with ExitStack() as stack:
-        demo = begin(stack, folder, port, environ, build)
+        demo = start_demo(stack, folder, port, environ, build)
         mind = demo.settings.openai_model if demo.planner is None else "the offline stand-in"
         (folder / ADDRESS).write_text(demo.sandbox.url)
         say(f"Countersign demo: {demo.sandbox.url}")
@@ -165,15 +165,15 @@ def run(
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
         say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
-        for line in _how_programs_ask(demo, folder, called(Path())):
+        for line in _program_instruction_lines(demo, folder, called(Path())):
             say(line)
         demo.app.wait()
 
 
-def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
+def _program_instruction_lines(demo: Demo, folder: Path, command: str) -> Iterator[str]:
     """Yield lines that tell what to type at another terminal so that a program asks."""
-    if demo.lacking:
-        yield f"For programs that ask, too: {demo.lacking}"
+    if demo.missing_for_programs:
+        yield f"For programs that ask, too: {demo.missing_for_programs}"
         return
     yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
     yield f"    . {folder / first_days.VARIABLES} && {command} {JOB}"
@@ -189,10 +189,10 @@ class Demo:
     planner: StandInPlanner | None  # None: a real model plans
     settings: Settings
     app: App
-    lacking: str = ""  # what there has to be for programs to ask; "" where they can
+    missing_for_programs: str = ""  # what there has to be for programs to ask; "" where they can
 
 
-def begin(
+def start_demo(
     stack: ExitStack,
     folder: Path,
     port: int | None,
@@ -204,32 +204,37 @@ def begin(
     With the stand-in planner, two days of history are played first.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    empty(folder)
+    delete_demo_files(folder)
     logging.basicConfig(
         filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
-    Shop(folder / "shop.db").create()
+    Shop(folder / "shop.db").create_database()
     planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(StandInPlanner())
     # a real model is not asked for a past
-    clock = ShiftedClock(first_days.two_days_ago() if planner else None)
-    sandbox = stack.enter_context(local_slack(clock=clock, port=free_port(port), guide=first_steps))
-    settings = demo_settings(folder, sandbox, planner, environ, serving_at(port))
-    prepare_environment(os.environ, settings.slack_api_url)
+    clock = ShiftedClock(first_days.get_history_start() if planner else None)
+    sandbox = stack.enter_context(
+        build_local_slack(clock=clock, port=free_port(port), guide=build_visitor_guide)
+    )
+    settings = write_demo_settings(folder, sandbox, planner, environ, choose_http_address(port))
+    remove_misread_variables(os.environ, settings.slack_api_url)
     app = build(settings, sandbox.clock, read_policy(POLICY))
     stack.callback(app.stop)
     app.start()
-    record, lacking = settings.database_path, _lacking(app, settings)
+    record, lacking = settings.database_path, _describe_missing_requirement(app, settings)
     web = None if lacking else app.endpoints.web
     if planner:
-        past = [*first_days.HISTORY, *(first_days.past(web.url, record) if web else ())]
-        first_days.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
+        past = [
+            *first_days.HISTORY,
+            *(first_days.build_program_requests(web.url, record) if web else ()),
+        ]
+        first_days.play_history(sandbox, partial(datetime.now, UTC), app.wait_until_idle, past)
     if web:
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
-        first_days.add_programs(folder, record, {"COUNTERSIGN_URL": web.url, **model})
+        first_days.write_program_variables(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app, lacking)
 
 
-def _lacking(app: App, settings: Settings) -> str:
+def _describe_missing_requirement(app: App, settings: Settings) -> str:
     """Return what is missing for programs to be able to ask; "" if nothing is."""
     if app.endpoints.web is None:
         return "pip install 'countersign-bot[serve]'"
@@ -238,7 +243,7 @@ def _lacking(app: App, settings: Settings) -> str:
     return ""
 
 
-def serving_at(port: int | None) -> str:
+def choose_http_address(port: int | None) -> str:
     """Return the HTTP address for programs as a setting; "" if the needed package is missing.
 
     With `port` 0 any free port is taken, else the usual one or one near it.
@@ -250,7 +255,7 @@ def serving_at(port: int | None) -> str:
     return f"{USUAL.host}:{0 if port == 0 else first_free(USUAL.port)}"
 
 
-def demo_settings(
+def write_demo_settings(
     folder: Path,
     sandbox: Sandbox,
     planner: StandInPlanner | None,
@@ -288,13 +293,13 @@ def demo_settings(
     return Settings.load(values)
 
 
-def empty(folder: Path) -> None:
+def delete_demo_files(folder: Path) -> None:
     """Delete the files that demos leave in `folder`, and nothing else.
 
     Raises AlreadyRunningError, with the address of its page, while a demo runs there.
     """
     try:
-        held = lock(folder / "countersign.db")
+        held = lock_database(folder / "countersign.db")
     except AlreadyRunningError as error:
         page = folder / ADDRESS
         where = f"; its page is {page.read_text()}" if page.exists() else ""

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from countersign.client import Countersign, new_claimant
+from countersign.client import Countersign, generate_claimant_id
 from countersign.request import Does, OwnAction
-from countersign.wire import Wire, address_beside
+from countersign.wire import ApiTransport, build_socket_address
 from slack_sandbox.spec.slack_error import Json
 
 if TYPE_CHECKING:
@@ -32,108 +32,114 @@ HOUR = 60  # minutes
 PATIENCE = 10.0  # seconds for what is to happen
 
 
-class Scene(Protocol):
+class HistoryEvent(Protocol):
     """One event in the demo's history."""
 
     @property
-    def ago(self) -> int:
+    def minutes_ago(self) -> int:
         """How many minutes ago the scene began."""
         ...
 
-    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+    def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Play the scene at the sandbox's current time; `settle` waits until the bot is idle."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastMessageRequest:
     """A request that a person made `ago` minutes ago, and the buttons that people then pressed.
 
     `pressed`: who, which button, and the channel of the card ("" for the channel of the request).
     """
 
-    ago: int
-    who: str
-    asked: str
+    minutes_ago: int
+    requester: str
+    text: str
     channel: str = "support"
-    pressed: Sequence[tuple[str, str, str]] = ()
+    button_presses: Sequence[tuple[str, str, str]] = ()
 
-    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+    def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Post the request and press the buttons, minutes apart."""
-        person = sandbox.person(self.who)
-        channel = channel_named(sandbox, self.channel)
-        thread = person.say(channel, f"<@{sandbox.bot_user_id}> {self.asked}")
+        person = sandbox.person(self.requester)
+        channel = get_channel_id(sandbox, self.channel)
+        thread = person.say(channel, f"<@{sandbox.bot_user_id}> {self.text}")
         sandbox.wait(lambda: len(person.messages(channel, thread)) > 1, PATIENCE)
         settle()
-        for who, action, where in self.pressed:
+        for who, action, where in self.button_presses:
             sandbox.clock.advance(4 * 60)
-            place = channel_named(sandbox, where) if where else channel
+            place = get_channel_id(sandbox, where) if where else channel
             at = None if where else thread
             decider = sandbox.person(who)
-            card = sandbox.wait(partial(card_with, decider, place, at, action), PATIENCE)
-            pressed(sandbox, decider, place, card, action, settle)
+            card = sandbox.wait(
+                partial(find_card_with_button, decider, place, at, action), PATIENCE
+            )
+            press_button(sandbox, decider, place, card, action, settle)
 
 
 HISTORY = (
-    Past(46 * HOUR, "ben", "look up order 1041"),
-    Past(
+    PastMessageRequest(46 * HOUR, "ben", "look up order 1041"),
+    PastMessageRequest(
         45 * HOUR,
         "ben",
         "refund 18 EUR of order 1039, one towel had a hole",
-        pressed=[("ana", "approve", "")],
+        button_presses=[("ana", "approve", "")],
     ),
-    Past(
+    PastMessageRequest(
         44 * HOUR,
         "dan",
         "cancel order 1044, the customer wants another colour",
-        pressed=[("cleo", "reject_now", "finance-approvals")],
+        button_presses=[("cleo", "reject_now", "finance-approvals")],
     ),
-    Past(
+    PastMessageRequest(
         27 * HOUR,
         "ben",
         "refund 119 EUR of order 1031, the blanket came torn",
-        pressed=[("ana", "approve", ""), ("cleo", "approve", "")],
+        button_presses=[("ana", "approve", ""), ("cleo", "approve", "")],
     ),
-    Past(26 * HOUR, "dan", "refund 5 EUR of order 1037, the tea was late"),  # nobody answered
-    Past(
+    PastMessageRequest(
+        26 * HOUR, "dan", "refund 5 EUR of order 1037, the tea was late"
+    ),  # nobody answered
+    PastMessageRequest(
         3 * HOUR,
         "ben",
         "run `UPDATE product SET price_cents = 1600 WHERE sku = 'MUG'` on shop",
-        pressed=[("ana", "approve", ""), ("cleo", "approve", "")],
+        button_presses=[("ana", "approve", ""), ("cleo", "approve", "")],
     ),
-    Past(40, "dan", "refund 9.50 EUR of order 1036, a candle came broken"),
-    Past(12, "dan", "cancel order 1050, ordered twice by mistake"),
+    PastMessageRequest(40, "dan", "refund 9.50 EUR of order 1036, a candle came broken"),
+    PastMessageRequest(12, "dan", "cancel order 1050, ordered twice by mistake"),
 )
 
 
-def live_through(
+def play_history(
     sandbox: Sandbox,
     now: Callable[[], datetime],
     settle: Callable[[], None],
-    past: Iterable[Scene] = HISTORY,
+    past: Iterable[HistoryEvent] = HISTORY,
 ) -> None:
     """Play all scenes, oldest first, and leave the sandbox's clock at `now`.
 
     The clock must be earlier than the first scene. `settle` waits until the bot is idle. A scene
     that fails is logged and left out: the demo works without it.
     """
-    for each in sorted(past, key=lambda scene: -scene.ago):
-        _go_to(sandbox, now() - timedelta(minutes=each.ago), settle)
+    for each in sorted(past, key=lambda scene: -scene.minutes_ago):
+        _advance_clock_to(sandbox, now() - timedelta(minutes=each.minutes_ago), settle)
         try:
-            each.happen(sandbox, settle)
+            each.play(sandbox, settle)
         except Exception as error:  # noqa: BLE001 - the demo goes on without it
-            log.warning("not in the demo's past, what began %s min ago: %s", each.ago, error)
-    _go_to(sandbox, now(), settle)
+            log.warning(
+                "not in the demo's past, what began %s min ago: %s", each.minutes_ago, error
+            )
+    _advance_clock_to(sandbox, now(), settle)
 
 
-def _go_to(sandbox: Sandbox, moment: datetime, settle: Callable[[], None]) -> None:
+def _advance_clock_to(sandbox: Sandbox, moment: datetime, settle: Callable[[], None]) -> None:
     """Advance the clock to `moment`, an hour at a time: what falls due happens at its time."""
     while (left := (moment - sandbox.clock.now()).total_seconds()) > 0:
         sandbox.clock.advance(min(left, 3600.0))
         settle()
 
 
-def pressed(
+def press_button(
     sandbox: Sandbox,
     person: Actor,
     channel: str,
@@ -147,14 +153,14 @@ def pressed(
     settle()
 
 
-def channel_named(sandbox: Sandbox, name: str) -> str:
+def get_channel_id(sandbox: Sandbox, name: str) -> str:
     """Return the id of the channel with this name; StopIteration if there is none."""
     return next(
         each.id for each in sandbox.world.channels.values() if each.name.lstrip("#") == name
     )
 
 
-def card_with(person: Actor, channel: str, thread: str | None, action: str) -> Json:
+def find_card_with_button(person: Actor, channel: str, thread: str | None, action: str) -> Json:
     """Return the newest message with this button; {} if there is none."""
     for message in reversed(person.messages(channel, thread)):
         for block in message.get("blocks") or ():
@@ -163,9 +169,9 @@ def card_with(person: Actor, channel: str, thread: str | None, action: str) -> J
     return {}
 
 
-def two_days_ago() -> datetime:
+def get_history_start() -> datetime:
     """Return the time five minutes before the first scene of HISTORY, in UTC."""
-    return datetime.now(UTC) - timedelta(minutes=max(each.ago for each in HISTORY) + 5)
+    return datetime.now(UTC) - timedelta(minutes=max(each.minutes_ago for each in HISTORY) + 5)
 
 
 VARIABLES = "program.sh"  # what a program at another terminal needs to ask, as a shell reads it
@@ -186,42 +192,42 @@ DEPLOY = OwnAction(
 
 
 @dataclass(frozen=True, slots=True)
-class PastRequest:
+class PastProgramRequest:
     """A program's request in #support, `ago` minutes ago; approved by Cleo if it has a `result`."""
 
     client: Countersign
-    ago: int
-    what: str | OwnAction
+    minutes_ago: int
+    action: str | OwnAction
     arguments: Mapping[str, Any]
     reason: str
     result: str = ""  # how it went, where it did it itself
 
-    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+    def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Send the request; if it has a `result`, get it approved, claim it and report."""
         asked = self.client.request(
-            self.what, self.arguments, channel="#support", reason=self.reason
+            self.action, self.arguments, channel="#support", reason=self.reason
         )
         settle()
         if not self.result:
             return
-        cleo, support = sandbox.person("cleo"), channel_named(sandbox, "support")
+        cleo, support = sandbox.person("cleo"), get_channel_id(sandbox, "support")
         thread = cleo.messages(support)[-1]["ts"]
-        card = sandbox.wait(partial(card_with, cleo, support, thread, "approve"))
+        card = sandbox.wait(partial(find_card_with_button, cleo, support, thread, "approve"))
         sandbox.clock.advance(4 * 60)
-        pressed(sandbox, cleo, support, card, "approve", settle)
-        claimant = new_claimant()
+        press_button(sandbox, cleo, support, card, "approve", settle)
+        claimant = generate_claimant_id()
         self.client.claim(asked.id, claimant)
         self.client.report(asked.id, claimant, succeeded=True, result=self.result)
         settle()
 
 
-def past(url: str, record: Path) -> list[PastRequest]:
+def build_program_requests(url: str, record: Path) -> list[PastProgramRequest]:
     """Return the programs' scenes: a release job this morning, a help desk's agent just now."""
-    release = Countersign(url, key_for("ci", "@ben", ["deploy_*"], record))
-    desk = Countersign(url, key_for("help-desk", "@dan", ["refund_order"], record))
+    release = Countersign(url, create_api_key("ci", "@ben", ["deploy_*"], record))
+    desk = Countersign(url, create_api_key("help-desk", "@dan", ["refund_order"], record))
     refund = {"order_id": 1046, "amount": "12.00", "reason": "damaged"}
     return [
-        PastRequest(
+        PastProgramRequest(
             release,
             5 * HOUR,
             DEPLOY,
@@ -229,21 +235,21 @@ def past(url: str, record: Path) -> list[PastRequest]:
             "All tests are green.",
             "deployed in 41 s",
         ),
-        PastRequest(
+        PastProgramRequest(
             desk, 6, "refund_order", refund, "The customer sent a picture of the broken lid."
         ),
     ]
 
 
-def key_for(name: str, person: str, tools: list[str], record: Path) -> str:
+def create_api_key(name: str, person: str, tools: list[str], record: Path) -> str:
     """Return a new API key for a program, made by the bot whose database file is `record`."""
     wanted = {"name": name, "person": person, "tools": tools}
-    return str(Wire(address_beside(record), "").post("/v1/keys", wanted)["key"])
+    return str(ApiTransport(build_socket_address(record), "").post("/v1/keys", wanted)["key"])
 
 
-def add_programs(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
+def write_program_variables(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
     """Write a shell file for programs at another terminal: an API key for Ben, and `variables`."""
-    given = {"COUNTERSIGN_API_KEY": key_for("terminal", "@ben", ["*"], record), **variables}
+    given = {"COUNTERSIGN_API_KEY": create_api_key("terminal", "@ben", ["*"], record), **variables}
     file = folder / VARIABLES
     file.touch(0o600)
     file.write_text("".join(f"export {name}={shlex.quote(given[name])}\n" for name in given))

@@ -15,12 +15,12 @@ from slack_sandbox.workspace.state import World
 MANIFEST = Path(__file__).parents[1] / "manifest.yml"
 
 
-def countersign_manifest() -> Json:
+def read_countersign_manifest() -> Json:
     """Return the app manifest with which Countersign is installed."""
     return read_manifest(MANIFEST)
 
 
-def local_slack(
+def build_local_slack(
     clock: Clock | None = None,
     seed: Seed | None = None,
     port: int = 0,
@@ -29,4 +29,4 @@ def local_slack(
     shares_clock: bool = False,
 ) -> Sandbox:
     """Return a new local Slack in which Countersign is installed; see `Sandbox`."""
-    return Sandbox(countersign_manifest(), clock, seed, port, guide, shares_clock=shares_clock)
+    return Sandbox(read_countersign_manifest(), clock, seed, port, guide, shares_clock=shares_clock)

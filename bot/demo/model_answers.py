@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.demo.responses_schema import without_data
+from bot.demo.responses_schema import replace_media_data
 
 REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)")
 # The seal is no secret: it only shows whether a reasoning item came back as it was sent.
@@ -46,7 +46,7 @@ class Turn:
             raise ValueError("a Turn with raw arguments needs a call")
 
 
-def seal(item_id: str, summary: Sequence[Any]) -> str:
+def seal_reasoning(item_id: str, summary: Sequence[Any]) -> str:
     """Return the encrypted_content of a reasoning item."""
     digest = hashlib.sha256(
         json.dumps([_SEAL, item_id, list(summary)], sort_keys=True).encode()
@@ -54,12 +54,12 @@ def seal(item_id: str, summary: Sequence[Any]) -> str:
     return "gAAAAA" + base64.urlsafe_b64encode(digest + item_id.encode()).decode()
 
 
-def opens_seal(sealed: str, item_id: str, summary: Sequence[Any]) -> bool:
+def is_matching_seal(sealed: str, item_id: str, summary: Sequence[Any]) -> bool:
     """Whether this encrypted_content belongs to exactly this item."""
-    return secrets.compare_digest(sealed.encode(), seal(item_id, summary).encode())
+    return secrets.compare_digest(sealed.encode(), seal_reasoning(item_id, summary).encode())
 
 
-def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
+def build_output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
     """Return the finished output items of a turn.
 
     `reasoning` puts a sealed reasoning item in front of its calls.
@@ -82,7 +82,7 @@ def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
                 "id": item_id,
                 "type": "reasoning",
                 "summary": [],
-                "encrypted_content": seal(item_id, []),
+                "encrypted_content": seal_reasoning(item_id, []),
             }
         )
     # An id of this form says that it must come back with its reasoning item; the other form stands
@@ -109,7 +109,7 @@ def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
     return items
 
 
-def blank_response(body: Mapping[str, Any]) -> Item:
+def build_blank_response(body: Mapping[str, Any]) -> Item:
     """Return the Response object at its start: the request's settings, and no output yet."""
     reasoning = body.get("reasoning") or {}
     text = body.get("text") or {}
@@ -152,11 +152,13 @@ def blank_response(body: Mapping[str, Any]) -> Item:
     }
 
 
-def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str, Any]) -> Item:
+def build_final_response(
+    blank: Item, turn: Turn, items: list[Item], body: Mapping[str, Any]
+) -> Item:
     """Return the Response object at its end, with its usage in roughly counted tokens."""
-    asked = tokens([body.get("instructions"), body.get("input"), body.get("tools")])
+    asked = estimate_tokens([body.get("instructions"), body.get("input"), body.get("tools")])
     thought = 64 if any(each["type"] == "reasoning" for each in items) else 0
-    said = sum(map(tokens, items)) + thought
+    said = sum(map(estimate_tokens, items)) + thought
     usage = {
         "input_tokens": asked,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -189,32 +191,34 @@ def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str
     return done
 
 
-def events(turn: Turn, items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
+def build_numbered_events(
+    turn: Turn, items: list[Item], blank: Item, final: Item
+) -> Iterator[Item]:
     """Yield all events of the stream in order, numbered."""
-    for number, event in enumerate(_events(turn, items, blank, final)):
+    for number, event in enumerate(_build_stream_events(turn, items, blank, final)):
         yield {"type": event.pop("type"), "sequence_number": number, **event}
 
 
-def _events(turn: Turn, items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
+def _build_stream_events(turn: Turn, items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
     yield {"type": "response.created", "response": blank}
     yield {"type": "response.in_progress", "response": blank}
     if not turn.failed:
         for index, item in enumerate(items):
-            yield from _item_events(item, index)
+            yield from _build_item_events(item, index)
     yield {"type": f"response.{final['status']}", "response": final}
 
 
-def _item_events(item: Item, index: int) -> Iterator[Item]:
+def _build_item_events(item: Item, index: int) -> Iterator[Item]:
     empty: dict[str, Item] = {"message": {"content": []}, "function_call": {"arguments": ""}}
     opened = {**item, **empty.get(item["type"], {})}
     if "status" in item:
         opened["status"] = "in_progress"
     yield {"type": "response.output_item.added", "output_index": index, "item": opened}
     if item["type"] == "message":
-        yield from _text_events(item, index)
+        yield from _build_text_events(item, index)
     elif item["type"] == "function_call":
         place = {"item_id": item["id"], "output_index": index}
-        for piece in pieces(item["arguments"]):
+        for piece in split_into_pieces(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", **place, "delta": piece}
         yield {
             "type": "response.function_call_arguments.done",
@@ -224,24 +228,24 @@ def _item_events(item: Item, index: int) -> Iterator[Item]:
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
-def _text_events(item: Item, index: int) -> Iterator[Item]:
+def _build_text_events(item: Item, index: int) -> Iterator[Item]:
     part = item["content"][0]
     place = {"item_id": item["id"], "output_index": index, "content_index": 0}
     yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
-    for piece in pieces(part["text"]):
+    for piece in split_into_pieces(part["text"]):
         yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
     yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
     yield {"type": "response.content_part.done", **place, "part": part}
 
 
-def pieces(text: str) -> list[str]:
+def split_into_pieces(text: str) -> list[str]:
     """Return the text in token-like pieces: words with leading space, long ones in parts."""
     return re.findall(r"\s*\S{1,12}|\s+", text)
 
 
-def tokens(value: Any) -> int:
+def estimate_tokens(value: Any) -> int:
     """Return roughly how many tokens a JSON value takes."""
-    return 1 + len(json.dumps(without_data(value))) // 4
+    return 1 + len(json.dumps(replace_media_data(value))) // 4
 
 
 # The answers of Chat Completions: a turn as a whole answer, and as the chunks of a stream.
@@ -249,9 +253,9 @@ def tokens(value: Any) -> int:
 REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def _called(turn: Turn) -> list[Item]:
+def _build_chat_tool_calls(turn: Turn) -> list[Item]:
     """Return the calls of a turn in the form of a Chat Completions message."""
-    items = output_items(turn, reasoning=False)
+    items = build_output_items(turn, reasoning=False)
     return [
         {
             "id": item["call_id"],
@@ -263,15 +267,15 @@ def _called(turn: Turn) -> list[Item]:
     ]
 
 
-def _finish(turn: Turn) -> str:
+def _get_finish_reason(turn: Turn) -> str:
     if turn.incomplete:
         return REASONS.get(turn.incomplete, turn.incomplete)
     return "tool_calls" if turn.calls else "stop"
 
 
-def _usage(turn: Turn, body: Mapping[str, Any]) -> Item:
-    asked = tokens([body["messages"], body.get("tools")])
-    said = tokens(turn.text) + sum(map(tokens, _called(turn)))
+def _build_chat_usage(turn: Turn, body: Mapping[str, Any]) -> Item:
+    asked = estimate_tokens([body["messages"], body.get("tools")])
+    said = estimate_tokens(turn.text) + sum(map(estimate_tokens, _build_chat_tool_calls(turn)))
     return {
         "prompt_tokens": asked,
         "completion_tokens": said,
@@ -281,7 +285,7 @@ def _usage(turn: Turn, body: Mapping[str, Any]) -> Item:
     }
 
 
-def _head(body: Mapping[str, Any], kind: str) -> Item:
+def _build_chat_header(body: Mapping[str, Any], kind: str) -> Item:
     return {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "object": kind,
@@ -292,53 +296,58 @@ def _head(body: Mapping[str, Any], kind: str) -> Item:
     }
 
 
-def failure(turn: Turn) -> Item:
+def build_failure_body(turn: Turn) -> Item:
     """Return the error body with which a turn fails."""
     message = "The stand-in was told to fail."
     error = {"message": message, "type": "server_error", "param": None, "code": turn.failed}
     return {"error": error}
 
 
-def whole_chat(turn: Turn, body: Mapping[str, Any]) -> Item:
+def build_chat_completion(turn: Turn, body: Mapping[str, Any]) -> Item:
     """Return the Chat Completions answer to a request that is not streamed."""
     message: Item = {"role": "assistant", "content": turn.text or None, "refusal": None}
     if turn.calls:
-        message["tool_calls"] = _called(turn)
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(turn)}
-    head = _head(body, "chat.completion")
-    return {**head, "choices": [choice], "usage": _usage(turn, body)}
+        message["tool_calls"] = _build_chat_tool_calls(turn)
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _get_finish_reason(turn),
+    }
+    head = _build_chat_header(body, "chat.completion")
+    return {**head, "choices": [choice], "usage": _build_chat_usage(turn, body)}
 
 
-def chunks(turn: Turn, body: Mapping[str, Any]) -> Iterator[Item]:
+def build_chat_chunks(turn: Turn, body: Mapping[str, Any]) -> Iterator[Item]:
     """Yield all chunks of a streamed Chat Completions answer in order."""
     counts = bool((body.get("stream_options") or {}).get("include_usage"))
-    head = _head(body, "chat.completion.chunk") | ({"usage": None} if counts else {})
+    head = _build_chat_header(body, "chat.completion.chunk") | ({"usage": None} if counts else {})
     if turn.failed:
-        yield failure(turn)
+        yield build_failure_body(turn)
         return
-    for delta in _deltas(turn):
+    for delta in _build_chat_deltas(turn):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
         yield {**head, "choices": [choice]}
-    last = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _finish(turn)}
+    last = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _get_finish_reason(turn)}
     yield {**head, "choices": [last]}
     if counts:
-        yield {**head, "choices": [], "usage": _usage(turn, body)}
+        yield {**head, "choices": [], "usage": _build_chat_usage(turn, body)}
 
 
-def _deltas(turn: Turn) -> Iterator[Item]:
+def _build_chat_deltas(turn: Turn) -> Iterator[Item]:
     says = bool(turn.text or not turn.calls)
     yield {"role": "assistant", "content": "" if says else None, "refusal": None}
-    for piece in pieces(turn.text):
+    for piece in split_into_pieces(turn.text):
         yield {"content": piece}
-    for index, call in enumerate(_called(turn)):
+    for index, call in enumerate(_build_chat_tool_calls(turn)):
         begun = {**call, "function": {**call["function"], "arguments": ""}}
         yield {"tool_calls": [{"index": index, **begun}]}
-        for piece in pieces(call["function"]["arguments"]):
+        for piece in split_into_pieces(call["function"]["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """One event of a stream: its number, its bytes, and whether it is a delta."""
 
     number: int
@@ -347,37 +356,41 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ModelExchange:
     """A request in the Responses API's form, the check that may refuse it, and its answers."""
 
     body: dict[str, Any]
     check: Callable[[], None]
     chat: dict[str, Any] | None = None  # as it came, where it is one of Chat Completions
 
-    def events(self, turn: Turn) -> Iterator[Event]:
+    def build_stream_events(self, turn: Turn) -> Iterator[StreamEvent]:
         """Yield the events of the streamed answer."""
         if self.chat is not None:
             # counted as if a message's beginning were told by itself, as the Responses API does
-            for number, chunk in enumerate(chunks(turn, self.chat), start=3):
+            for number, chunk in enumerate(build_chat_chunks(turn, self.chat), start=3):
                 said = any(each["delta"] for each in chunk.get("choices") or ())
-                yield Event(number, f"data: {json.dumps(chunk)}\n\n".encode(), said)
-            yield Event(number + 1, b"data: [DONE]\n\n", is_delta=False)
+                yield StreamEvent(number, f"data: {json.dumps(chunk)}\n\n".encode(), said)
+            yield StreamEvent(number + 1, b"data: [DONE]\n\n", is_delta=False)
             return
-        items, blank, final = self._response(turn)
-        for number, event in enumerate(events(turn, items, blank, final)):
+        items, blank, final = self._build_responses_answer(turn)
+        for number, event in enumerate(build_numbered_events(turn, items, blank, final)):
             data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-            yield Event(number, data, event["type"].endswith(".delta"))
+            yield StreamEvent(number, data, event["type"].endswith(".delta"))
 
-    def whole(self, turn: Turn) -> tuple[Item, int]:
+    def build_whole_answer(self, turn: Turn) -> tuple[Item, int]:
         """Return the answer in one piece, and its HTTP status."""
         if self.chat is None:
-            return self._response(turn)[-1], 200
-        return (failure(turn), 500) if turn.failed else (whole_chat(turn, self.chat), 200)
+            return self._build_responses_answer(turn)[-1], 200
+        return (
+            (build_failure_body(turn), 500)
+            if turn.failed
+            else (build_chat_completion(turn, self.chat), 200)
+        )
 
-    def _response(self, turn: Turn) -> tuple[list[Item], Item, Item]:
+    def _build_responses_answer(self, turn: Turn) -> tuple[list[Item], Item, Item]:
         """Return the output items, and the response at its start and at its end."""
         wanted = "reasoning.encrypted_content" in (self.body.get("include") or [])
         reasons = wanted and bool(REASONING_MODEL.match(self.body["model"]))
-        items = output_items(turn, reasoning=reasons)
-        blank = blank_response(self.body)
-        return items, blank, final_response(blank, turn, items, self.body)
+        items = build_output_items(turn, reasoning=reasons)
+        blank = build_blank_response(self.body)
+        return items, blank, build_final_response(blank, turn, items, self.body)

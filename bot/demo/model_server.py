@@ -18,16 +18,21 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from bot.demo.chat_checks import as_responses, check_chat
-from bot.demo.model_answers import Event, Exchange, Turn
-from bot.demo.model_turns import plan
-from bot.demo.responses_checks import MODEL, check, compacted, fits
-from bot.demo.responses_schema import Refusal, kinds
+from bot.demo.chat_checks import check_chat_request, convert_to_responses_request
+from bot.demo.model_answers import ModelExchange, StreamEvent, Turn
+from bot.demo.model_turns import plan_turn
+from bot.demo.responses_checks import (
+    MODEL,
+    build_compaction_response,
+    check_context_size,
+    check_responses_request,
+)
+from bot.demo.responses_schema import RequestRefusal, list_part_types
 
 # How the demo and the tests steer the stand-in planner: scripted turns, faults, cuts and holds.
 
 
-class Part(StrEnum):
+class ApiFeature(StrEnum):
     """A part of OpenAI's API that the stand-in server can be set to lack."""
 
     RESPONSES = "responses"  # the Responses API
@@ -39,7 +44,7 @@ class Part(StrEnum):
     STREAMS = "streams"  # answers as they are made, where tools are offered
 
 
-class Hold:
+class RequestHold:
     """One request kept waiting: `arrived` is set once it has come, `release()` lets it go on."""
 
     def __init__(self, after_events: int) -> None:
@@ -57,7 +62,7 @@ class Hold:
         if wake:
             wake()
 
-    async def wait(self) -> None:
+    async def wait_for_release(self) -> None:
         """Set `arrived` and wait for the release (on the server's loop)."""
         loop, free = asyncio.get_running_loop(), asyncio.Event()
         with self._lock:
@@ -69,7 +74,7 @@ class Hold:
         await free.wait()
 
 
-class Controls:
+class ModelServerControls:
     """What steers the stand-in server; usable from any thread, before and after the server starts.
 
     `requests` holds every JSON body that came, oldest first, those of Chat Completions converted to
@@ -85,15 +90,15 @@ class Controls:
         self.refused: list[str] = []
         self.compactions: list[dict[str, Any]] = []
         self.context: int | None = None
-        self.without: set[Part] = set()
+        self.without: set[ApiFeature] = set()
         self.chunk_delay = 0.0
         self.lenient_ids = False
         self._lock = threading.Lock()
         self._turns: deque[Turn] = deque()
         self._faults: deque[tuple[int, float | None]] = deque()
         self._cuts: deque[int] = deque()
-        self._holds: deque[Hold] = deque()
-        self._waiting: set[Hold] = set()
+        self._holds: deque[RequestHold] = deque()
+        self._waiting: set[RequestHold] = set()
         self._refusing = 0
         self._era = 0  # grows with each clearing: what was scripted after it is for later requests
 
@@ -105,29 +110,31 @@ class Controls:
         with self._lock:
             self._turns.extend(turns)
 
-    def fail(self, status: int = 500, retry_after: float | None = None, times: int = 1) -> None:
+    def fail_next_requests(
+        self, status: int = 500, retry_after: float | None = None, times: int = 1
+    ) -> None:
         """Answer the next `times` requests with this HTTP status; `retry_after` is in seconds."""
         with self._lock:
             self._faults.extend([(status, retry_after)] * times)
 
-    def cut(self, after_events: int = 3, times: int = 1) -> None:
+    def cut_next_answers(self, after_events: int = 3, times: int = 1) -> None:
         """Cut the next `times` answers short after that many events (at once if not streamed)."""
         with self._lock:
             self._cuts.extend([after_events] * times)
 
-    def refuse_connection(self, times: int = 1) -> None:
+    def refuse_next_connections(self, times: int = 1) -> None:
         """Close the next `times` connections without reading a request's body or answering."""
         with self._lock:
             self._refusing += times
 
-    def hold(self, after_events: int = 0) -> Hold:
+    def hold_next_request(self, after_events: int = 0) -> RequestHold:
         """Keep the next request waiting, before its answer or after that many streamed events."""
-        hold = Hold(after_events)
+        hold = RequestHold(after_events)
         with self._lock:
             self._holds.append(hold)
         return hold
 
-    def clear(self) -> None:
+    def clear_script(self) -> None:
         """Forget scripted turns and faults that were not used, and let held requests go on.
 
         A request from before takes none of the turns that are scripted from now on.
@@ -138,21 +145,21 @@ class Controls:
             self._faults.clear()
             self._cuts.clear()
             self._refusing = 0
-        self._release_all()
+        self._release_all_holds()
         with self._lock:
             self._holds.clear()
 
     # for the server
 
-    def _take_refusal(self) -> bool:
+    def _should_refuse_connection(self) -> bool:
         with self._lock:
             refusing = self._refusing > 0
             self._refusing -= refusing
         return refusing
 
-    def _take_request(
+    def _store_request(
         self, body: dict[str, Any]
-    ) -> tuple[tuple[int, float | None] | None, Hold | None, int]:
+    ) -> tuple[tuple[int, float | None] | None, RequestHold | None, int]:
         """Record a request; return the fault and the hold for it, if any, and the current era."""
         with self._lock:
             self.requests.append(body)
@@ -162,7 +169,7 @@ class Controls:
                 self._waiting.add(hold)
             return fault, hold, self._era
 
-    def _take_turn(self, era: int) -> tuple[Turn | None, int | None]:
+    def _pop_scripted_turn(self, era: int) -> tuple[Turn | None, int | None]:
         """Return the scripted turn for a request of this era, and after how many events to cut it.
 
         Each is None where nothing is scripted, or the era is over.
@@ -173,19 +180,19 @@ class Controls:
             turn = self._turns.popleft() if self._turns else None
             return turn, (self._cuts.popleft() if self._cuts else None)
 
-    def _give_back(self, turn: Turn, era: int) -> None:
+    def _requeue_turn(self, turn: Turn, era: int) -> None:
         with self._lock:
             if era == self._era:
                 self._turns.appendleft(turn)
 
-    def _release_all(self) -> None:
+    def _release_all_holds(self) -> None:
         with self._lock:
             holds = [*self._waiting, *self._holds]
         for hold in holds:
             hold.release()
 
 
-__all__ = ["Hold", "Part", "StandInPlanner", "Turn"]
+__all__ = ["ApiFeature", "RequestHold", "StandInPlanner", "Turn"]
 
 FAULTS = {
     429: (
@@ -207,10 +214,10 @@ FAULTS = {
 OTHER_FAULT = ("The request was refused on demand.", "invalid_request_error", None)
 
 
-class StandInPlanner(Controls):
+class StandInPlanner(ModelServerControls):
     """The stand-in server for the model; Controls has the methods that steer it."""
 
-    def __init__(self, port: int = 0, mind: Callable[[dict[str, Any]], Turn] = plan) -> None:
+    def __init__(self, port: int = 0, mind: Callable[[dict[str, Any]], Turn] = plan_turn) -> None:
         """Set the port (0: any free one); `mind` makes a turn of a body where none is scripted."""
         super().__init__()
         self._port = port
@@ -236,7 +243,7 @@ class StandInPlanner(Controls):
         ready = threading.Event()
         problem: list[OSError] = []
         self._thread = threading.Thread(
-            target=self._run, args=(ready, problem), name="planner", daemon=True
+            target=self._run_server_thread, args=(ready, problem), name="planner", daemon=True
         )
         self._thread.start()
         ready.wait()
@@ -250,7 +257,7 @@ class StandInPlanner(Controls):
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        self._release_all()
+        self._release_all_holds()
         if self._loop and self._quit:
             self._loop.call_soon_threadsafe(self._quit.set)
         thread.join(timeout=10)
@@ -264,22 +271,22 @@ class StandInPlanner(Controls):
 
     # the server's thread
 
-    def _run(self, ready: threading.Event, problem: list[OSError]) -> None:
+    def _run_server_thread(self, ready: threading.Event, problem: list[OSError]) -> None:
         try:
-            asyncio.run(self._serve(ready))
+            asyncio.run(self._serve_until_stopped(ready))
         except OSError as error:
             problem.append(error)
         finally:
             ready.set()
 
-    async def _serve(self, ready: threading.Event) -> None:
+    async def _serve_until_stopped(self, ready: threading.Event) -> None:
         self._loop, self._quit = asyncio.get_running_loop(), asyncio.Event()
-        app = web.Application(middlewares=[self._guard], client_max_size=32 * 2**20)
-        app.router.add_post("/v1/responses", self._responses)
-        app.router.add_post("/v1/responses/compact", self._compact)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/v1/models/{id}", self._model)
+        app = web.Application(middlewares=[self._guard_request], client_max_size=32 * 2**20)
+        app.router.add_post("/v1/responses", self._handle_responses)
+        app.router.add_post("/v1/responses/compact", self._handle_compaction)
+        app.router.add_post("/v1/chat/completions", self._handle_chat)
+        app.router.add_get("/v1/models", self._handle_list_models)
+        app.router.add_get("/v1/models/{id}", self._handle_get_model)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
@@ -291,139 +298,162 @@ class StandInPlanner(Controls):
             await runner.cleanup()
 
     @web.middleware
-    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+    async def _guard_request(self, request: web.Request, handler: Any) -> web.StreamResponse:
         """Apply connection faults, check the bearer key, and turn refusals into error bodies."""
-        if self._take_refusal():
-            return _hang_up(request)
+        if self._should_refuse_connection():
+            return _close_connection(request)
         try:
             scheme, _, key = request.headers.get("Authorization", "").partition(" ")
             if scheme != "Bearer" or not key.strip():
                 how = "Provide it in an Authorization header using Bearer auth."
-                raise Refusal(f"You didn't provide an API key. {how}", status=401)
+                raise RequestRefusal(f"You didn't provide an API key. {how}", status=401)
             response: web.StreamResponse = await handler(request)
-        except Refusal as refusal:
+        except RequestRefusal as refusal:
             self.refused.append(refusal.message)
-            return _answer(refusal.body(), refusal.status)
+            return _build_json_response(refusal.build_error_body(), refusal.status)
         except web.HTTPException as error:
             message = f"Invalid URL ({request.method} {request.path})"
-            return _answer(Refusal(message).body(), error.status)
+            return _build_json_response(RequestRefusal(message).build_error_body(), error.status)
         return response
 
-    async def _models(self, _: web.Request) -> web.StreamResponse:
-        return _answer({"object": "list", "data": [_model("stand-in")]})
+    async def _handle_list_models(self, _: web.Request) -> web.StreamResponse:
+        return _build_json_response({"object": "list", "data": [_build_model_entry("stand-in")]})
 
-    async def _model(self, request: web.Request) -> web.StreamResponse:
+    async def _handle_get_model(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["id"]
         if not MODEL.match(name):
-            raise Refusal(f"The model '{name}' does not exist.", "model", "model_not_found", 404)
-        return _answer(_model(name))
+            raise RequestRefusal(
+                f"The model '{name}' does not exist.", "model", "model_not_found", 404
+            )
+        return _build_json_response(_build_model_entry(name))
 
-    async def _responses(self, request: web.Request) -> web.StreamResponse:
-        if Part.RESPONSES in self.without:
-            raise Refusal("Invalid URL (POST /v1/responses)", status=404)
-        body = await _read(request)
-        return await self._turn(request, Exchange(body, lambda: self._check(body)))
+    async def _handle_responses(self, request: web.Request) -> web.StreamResponse:
+        if ApiFeature.RESPONSES in self.without:
+            raise RequestRefusal("Invalid URL (POST /v1/responses)", status=404)
+        body = await _read_json_body(request)
+        return await self._answer_with_turn(
+            request, ModelExchange(body, lambda: self._check_responses_request(body))
+        )
 
-    async def _compact(self, request: web.Request) -> web.StreamResponse:
-        if self.without & {Part.RESPONSES, Part.COMPACTION}:
-            raise Refusal("Invalid URL (POST /v1/responses/compact)", status=404)
-        body = await _read(request)
+    async def _handle_compaction(self, request: web.Request) -> web.StreamResponse:
+        if self.without & {ApiFeature.RESPONSES, ApiFeature.COMPACTION}:
+            raise RequestRefusal("Invalid URL (POST /v1/responses/compact)", status=404)
+        body = await _read_json_body(request)
         self.compactions.append(body)
-        return _answer(compacted(body, self.context))
+        return _build_json_response(build_compaction_response(body, self.context))
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        body = await _read(request)
+    async def _handle_chat(self, request: web.Request) -> web.StreamResponse:
+        body = await _read_json_body(request)
         self.chats.append(body)
         try:
-            check_chat(body)
-        except Refusal as refusal:
-            return await self._turn(request, Exchange(body, partial(_refuse, refusal), body))
-        asked = as_responses(body)
-        return await self._turn(request, Exchange(asked, lambda: self._check_chat(asked), body))
+            check_chat_request(body)
+        except RequestRefusal as refusal:
+            return await self._answer_with_turn(
+                request, ModelExchange(body, partial(_raise_refusal, refusal), body)
+            )
+        asked = convert_to_responses_request(body)
+        return await self._answer_with_turn(
+            request, ModelExchange(asked, lambda: self._check_chat_request(asked), body)
+        )
 
-    def _check(self, body: Any) -> None:
-        check(body, lenient_ids=self.lenient_ids)
-        fits(body, self.context)
-        self._check_model(body)
+    def _check_responses_request(self, body: Any) -> None:
+        check_responses_request(body, lenient_ids=self.lenient_ids)
+        check_context_size(body, self.context)
+        self._check_model_features(body)
 
-    def _check_chat(self, asked: dict[str, Any]) -> None:
+    def _check_chat_request(self, asked: dict[str, Any]) -> None:
         """Raise Refusal unless a chat, in the Responses API's form, fits the model's abilities."""
-        fits(asked, self.context, by_chat=True)
-        self._check_model(asked)
+        check_context_size(asked, self.context, by_chat=True)
+        self._check_model_features(asked)
 
-    def _check_model(self, body: dict[str, Any]) -> None:
-        if Part.TOOLS in self.without and body.get("tools"):
-            raise Refusal(f"{body['model']} does not support tools")
-        there = kinds(body["input"]) if self.without else ()
-        for part, kind, name in ((Part.SIGHT, "image", "image_url"), (Part.FILES, "file", "file")):
+    def _check_model_features(self, body: dict[str, Any]) -> None:
+        if ApiFeature.TOOLS in self.without and body.get("tools"):
+            raise RequestRefusal(f"{body['model']} does not support tools")
+        there = list_part_types(body["input"]) if self.without else ()
+        for part, kind, name in (
+            (ApiFeature.SIGHT, "image", "image_url"),
+            (ApiFeature.FILES, "file", "file"),
+        ):
             if part in self.without and f"input_{kind}" in there:
                 what = f"{name} is only supported by certain models."
-                raise Refusal(f"Invalid content type. {what}", "input")
-        if Part.REQUIRED in self.without and body.get("tool_choice") == "required":
-            raise Refusal("tool_choice cannot be 'required'")
+                raise RequestRefusal(f"Invalid content type. {what}", "input")
+        if ApiFeature.REQUIRED in self.without and body.get("tool_choice") == "required":
+            raise RequestRefusal("tool_choice cannot be 'required'")
 
-    async def _turn(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
-        fault, hold, era = self._take_request(exchange.body)
+    async def _answer_with_turn(
+        self, request: web.Request, exchange: ModelExchange
+    ) -> web.StreamResponse:
+        fault, hold, era = self._store_request(exchange.body)
         if fault:
-            return _fault(*fault)
+            return _build_fault_response(*fault)
         exchange.check()
         if hold and hold.after_events == 0:
-            await hold.wait()
+            await hold.wait_for_release()
             if request.transport is None or request.transport.is_closing():
                 return web.Response()  # nobody is listening any more: the script stays as it is
-        scripted, cut = self._take_turn(era)
-        if Part.STREAMS in self.without and exchange.body.get("tools"):
+        scripted, cut = self._pop_scripted_turn(era)
+        if ApiFeature.STREAMS in self.without and exchange.body.get("tools"):
             cut = 0 if exchange.body.get("stream") else cut
         sent = False
         try:
             turn = scripted or self._mind(exchange.body)
             if exchange.body.get("stream"):
-                response = await self._stream(request, exchange.events(turn), cut, hold)
+                response = await self._stream_events(
+                    request, exchange.build_stream_events(turn), cut, hold
+                )
             else:
-                response = _hang_up(request) if cut is not None else _answer(*exchange.whole(turn))
+                response = (
+                    _close_connection(request)
+                    if cut is not None
+                    else _build_json_response(*exchange.build_whole_answer(turn))
+                )
             sent = cut is None
         finally:
             if scripted and not sent:
-                self._give_back(scripted, era)
+                self._requeue_turn(scripted, era)
         return response
 
-    async def _stream(
-        self, request: web.Request, sent: Iterator[Event], cut: int | None, hold: Hold | None
+    async def _stream_events(
+        self,
+        request: web.Request,
+        sent: Iterator[StreamEvent],
+        cut: int | None,
+        hold: RequestHold | None,
     ) -> web.StreamResponse:
         headers = {
             "Content-Type": "text/event-stream; charset=utf-8",
             "Cache-Control": "no-store",
-            **_request_id(),
+            **_build_request_id_header(),
         }
         stream = web.StreamResponse(headers=headers)
         await stream.prepare(request)
         for event in sent:
             if cut is not None and event.number >= cut:
-                return _hang_up(request, stream)
+                return _close_connection(request, stream)
             if hold and event.number >= hold.after_events:
-                await hold.wait()
+                await hold.wait_for_release()
                 hold = None
             await stream.write(event.data)
             if self.chunk_delay and event.is_delta:
                 await asyncio.sleep(self.chunk_delay)
         if cut is not None:
-            return _hang_up(request, stream)
+            return _close_connection(request, stream)
         await stream.write_eof()
         return stream
 
 
-def _refuse(refusal: Refusal) -> None:
+def _raise_refusal(refusal: RequestRefusal) -> None:
     raise refusal
 
 
-async def _read(request: web.Request) -> Any:
+async def _read_json_body(request: web.Request) -> Any:
     try:
         return json.loads(await request.read())
     except ValueError:
-        raise Refusal("We could not parse the JSON body of your request.") from None
+        raise RequestRefusal("We could not parse the JSON body of your request.") from None
 
 
-def _hang_up(
+def _close_connection(
     request: web.Request, response: web.StreamResponse | None = None
 ) -> web.StreamResponse:
     if request.transport:
@@ -431,23 +461,25 @@ def _hang_up(
     return response or web.Response()
 
 
-def _request_id() -> dict[str, str]:
+def _build_request_id_header() -> dict[str, str]:
     return {"x-request-id": f"req_{secrets.token_hex(16)}"}
 
 
-def _answer(
+def _build_json_response(
     body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
-    return web.json_response(body, status=status, headers={**_request_id(), **(headers or {})})
+    return web.json_response(
+        body, status=status, headers={**_build_request_id_header(), **(headers or {})}
+    )
 
 
-def _fault(status: int, retry_after: float | None) -> web.Response:
+def _build_fault_response(status: int, retry_after: float | None) -> web.Response:
     message, kind, code = FAULTS.get(status, OTHER_FAULT)
     error = {"message": message, "type": kind, "param": None, "code": code}
-    return _answer(
+    return _build_json_response(
         {"error": error}, status, {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
     )
 
 
-def _model(name: str) -> dict[str, Any]:
+def _build_model_entry(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "offline-stand-in"}

@@ -62,7 +62,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class PhrasedCall:
+class RequestedCall:
     """A call that a request asks for, and the required arguments that are missing."""
 
     tool: str
@@ -70,17 +70,17 @@ class PhrasedCall:
     missing: tuple[str, ...] = ()
 
 
-def proposals(
+def parse_requested_calls(
     request: str, tools: Mapping[str, Values], known: Values
-) -> tuple[list[PhrasedCall], list[str]]:
+) -> tuple[list[RequestedCall], list[str]]:
     """Return the calls that a request asks for, and the parts of it that fit no tool.
 
     `known`: argument values from elsewhere, used where the request names none.
     """
-    found: list[PhrasedCall] = []
+    found: list[RequestedCall] = []
     left: list[str] = []
-    for order in _orders(request):
-        if call := _call(order, tools, known):
+    for order in _split_orders(request):
+        if call := _parse_order(order, tools, known):
             found.append(call)
             known = {**known, **{k: v for k, v in call.arguments.items() if k == "order_id"}}
             if call.tool == "cancel_order":
@@ -90,37 +90,39 @@ def proposals(
     return found, left
 
 
-def changed(text: str) -> Values:
+def parse_changed_values(text: str) -> Values:
     """Return the order number, amount and reason that an answer or correction names; {} if none."""
-    found = CHANGE.fullmatch(_plain(text))
-    return _read(found) if found else {}
+    found = CHANGE.fullmatch(_strip_polite_words(text))
+    return _parse_match_values(found) if found else {}
 
 
-def _orders(request: str) -> list[str]:
+def _split_orders(request: str) -> list[str]:
     """Return the single orders of a request, split where a new one begins outside quotes."""
     hidden = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", ""))
-    orders = (_plain(part.replace("\0", " ")) for part in NEXT.split(hidden))
+    orders = (_strip_polite_words(part.replace("\0", " ")) for part in NEXT.split(hidden))
     return [order for order in orders if order]
 
 
-def _plain(text: str) -> str:
+def _strip_polite_words(text: str) -> str:
     return POLITE.sub("", text.strip(" .,!?\n"))
 
 
-def _call(order: str, tools: Mapping[str, Values], known: Values) -> PhrasedCall | None:
+def _parse_order(order: str, tools: Mapping[str, Values], known: Values) -> RequestedCall | None:
     for name, form in FORMS:
         if name in tools and (found := re.fullmatch(form, order, re.I | re.S)):
-            return _completed(name, known | _read(found), tools[name]["parameters"], order)
+            return _complete_call(
+                name, known | _parse_match_values(found), tools[name]["parameters"], order
+            )
     offered = tools.keys() - {name for name, _ in FORMS}
     for name in (each for each in tools if each in offered):
-        gaps, schema = _gaps(name, order), tools[name]["parameters"]
-        values = None if gaps is None else _generic(schema, gaps, order)
+        gaps, schema = _split_at_tool_words(name, order), tools[name]["parameters"]
+        values = None if gaps is None else _guess_arguments(schema, gaps, order)
         if values is not None:
-            return _completed(name, values, schema, order)
+            return _complete_call(name, values, schema, order)
     return None
 
 
-def _completed(name: str, values: Values, schema: Values, order: str) -> PhrasedCall:
+def _complete_call(name: str, values: Values, schema: Values, order: str) -> RequestedCall:
     known, why = schema.get("properties", {}), values.get("why", "")
     if name == "refund_order":
         values = {"reason": "other"} | values
@@ -133,10 +135,10 @@ def _completed(name: str, values: Values, schema: Values, order: str) -> Phrased
         quoted = f"“{said if len(said) < 400 else said[:400] + '…'}”."
         values[REASON_FIELD] = f"{'The request says' if why else 'I was asked'}: {quoted}"
     missing = [key for key in schema.get("required", []) if key not in {*values, REASON_FIELD}]
-    return PhrasedCall(name, values, tuple(missing))
+    return RequestedCall(name, values, tuple(missing))
 
 
-def _read(found: re.Match[str]) -> Values:
+def _parse_match_values(found: re.Match[str]) -> Values:
     """Return the values in a match as tools take them; an unreadable amount is left out."""
     values: Values = {key: said for key, said in found.groupdict().items() if said}
     if "order_id" in values:
@@ -149,20 +151,20 @@ def _read(found: re.Match[str]) -> Values:
         if re.search(rf"\b(?:{words})\b", values.get("why", ""), re.I):
             values.setdefault("reason", reason)
     if "text" in values:
-        values["text"] = _quoted(values["text"]) or values["text"]
+        values["text"] = _find_quoted_text(values["text"]) or values["text"]
     if "channel" in values:
-        values["channel"] = _channel(values["channel"])
+        values["channel"] = _parse_channel(values["channel"])
     if "question" in values:
         values["question"] = f"{values['question'][:1].upper()}{values['question'][1:]}?"
     return values
 
 
-def _channel(said: str) -> str:
+def _parse_channel(said: str) -> str:
     known, _, name = said.strip("<>").partition("|")
     return f"#{name}" if name else known.removeprefix("#") if said[0] == "<" else said
 
 
-def _quoted(text: str) -> str | None:
+def _find_quoted_text(text: str) -> str | None:
     found = QUOTED.search(text)
     return next(filter(None, found.groups()), None) if found else None
 
@@ -170,7 +172,7 @@ def _quoted(text: str) -> str | None:
 # Calls of any other tool.
 
 
-def _gaps(name: str, text: str) -> list[str] | None:
+def _split_at_tool_words(name: str, text: str) -> list[str] | None:
     """Return the text before, between and after the words of a tool's name.
 
     None where the words are not all there in order, or the text says "never" or "do not".
@@ -187,13 +189,13 @@ def _gaps(name: str, text: str) -> list[str] | None:
     return [*gaps, rest]
 
 
-def _generic(schema: Values, gaps: list[str], order: str) -> Values | None:
+def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | None:
     """Return arguments for any tool, read by name and type; a number needs its name beside it.
 
     None where words are left that no argument takes.
     """
     values: Values = {}
-    text = next((said for said in map(_stripped, gaps) if said), "")
+    text = next((said for said in map(_strip_small_words, gaps) if said), "")
     for name, each in schema.get("properties", {}).items():
         kinds = {each.get("type"), *(one.get("type") for one in each.get("anyOf", []))}
         beside = re.search(
@@ -201,18 +203,18 @@ def _generic(schema: Values, gaps: list[str], order: str) -> Values | None:
         )
         if name == "channel":
             place = re.search(CHANNEL, order, re.I)
-            values |= {name: _channel(place[0])} if place else {}
+            values |= {name: _parse_channel(place[0])} if place else {}
         elif kinds & {"integer", "number"}:
             values |= {name: int(beside[1] or beside[2])} if beside else {}
         elif "string" in kinds and name in schema.get("required", []) and text:
-            values[name] = _quoted(order) or text
+            values[name] = _find_quoted_text(order) or text
         elif "array" in kinds and text:
             values[name] = [text]
     is_taken = any(isinstance(each, str | list) for key, each in values.items() if key != "channel")
     return values if is_taken or not text else None
 
 
-def _stripped(said: str) -> str:
+def _strip_small_words(said: str) -> str:
     """Return a gap's words without numbers and small words; for a mention, the person's id."""
     if mention := MENTION.search(said):
         return mention[1]

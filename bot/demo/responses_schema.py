@@ -34,7 +34,7 @@ Include = Literal[
 ]
 
 
-class Refusal(Exception):
+class RequestRefusal(Exception):
     """Raised to answer a request with an error: an HTTP status and OpenAI's error body."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Refusal(Exception):
         super().__init__(message)
         self.message, self.param, self.code, self.status = message, param, code, status
 
-    def body(self) -> dict[str, Any]:
+    def build_error_body(self) -> dict[str, Any]:
         """Return the JSON error body."""
         error = {
             "message": self.message,
@@ -54,13 +54,13 @@ class Refusal(Exception):
         return {"error": error}
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     """A JSON object without unknown members and without coercion."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Reasoning(Strict):
+class ReasoningOptions(StrictModel):
     """The `reasoning` parameter."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
@@ -69,20 +69,20 @@ class Reasoning(Strict):
     context: Literal["auto", "current_turn", "all_turns"] | None = None
 
 
-class TextConfig(Strict):
+class TextConfig(StrictModel):
     """The `text` parameter."""
 
     format: dict[str, Any] = {}
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class StreamOptions(Strict):
+class StreamOptions(StrictModel):
     """The `stream_options` parameter."""
 
     include_obfuscation: bool = True
 
 
-class Body(Strict):
+class ResponsesRequestBody(StrictModel):
     """All parameters the stand-in knows."""
 
     model: str
@@ -95,7 +95,7 @@ class Body(Strict):
     stream_options: StreamOptions | None = None
     store: bool | None = None
     include: list[Include] | None = None
-    reasoning: Reasoning | None = None
+    reasoning: ReasoningOptions | None = None
     text: TextConfig | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -112,7 +112,7 @@ class Body(Strict):
     previous_response_id: str | None = None
 
 
-class CompactBody(Strict):
+class CompactRequestBody(StrictModel):
     """What is to be said in fewer items."""
 
     model: str
@@ -122,7 +122,7 @@ class CompactBody(Strict):
     prompt_cache_key: Annotated[str, Field(max_length=64)] | None = None
 
 
-class ToolParam(Strict):
+class FunctionToolParam(StrictModel):
     """One function tool."""
 
     type: Literal["function"]
@@ -132,7 +132,7 @@ class ToolParam(Strict):
     description: str | None = None
 
 
-class MessageItem(Strict):
+class MessageItem(StrictModel):
     """A message item of any role."""
 
     type: Literal["message"] = "message"
@@ -143,7 +143,7 @@ class MessageItem(Strict):
     phase: Literal["commentary", "final_answer"] | None = None
 
 
-class CallItem(Strict):
+class FunctionCallItem(StrictModel):
     """A function call that comes back."""
 
     type: Literal["function_call"]
@@ -154,7 +154,7 @@ class CallItem(Strict):
     status: Status = "completed"
 
 
-class Output(Strict):
+class FunctionCallOutputItem(StrictModel):
     """The output of a function call."""
 
     type: Literal["function_call_output"]
@@ -164,25 +164,25 @@ class Output(Strict):
     status: Status | None = None
 
 
-class Summary(Strict):
+class ReasoningSummaryPart(StrictModel):
     """A part of a reasoning summary."""
 
     type: Literal["summary_text"]
     text: str
 
 
-class ReasoningItem(Strict):
+class ReasoningItem(StrictModel):
     """A reasoning item that comes back."""
 
     type: Literal["reasoning"]
     id: Annotated[str, Field(pattern="^rs")]
-    summary: list[Summary]
+    summary: list[ReasoningSummaryPart]
     content: list[dict[str, Any]] = []
     encrypted_content: str | None = None
     status: Status = "completed"
 
 
-class CompactionItem(Strict):
+class CompactionItem(StrictModel):
     """What stands for items that came before."""
 
     type: Literal["compaction"]
@@ -190,7 +190,7 @@ class CompactionItem(Strict):
     id: Annotated[str, Field(pattern="^cmp")] | None = None
 
 
-class TextPart(Strict):
+class TextPart(StrictModel):
     """One part of a content list."""
 
     type: str
@@ -199,7 +199,7 @@ class TextPart(Strict):
     logprobs: list[dict[str, Any]] = []
 
 
-class ImagePart(Strict):
+class ImagePart(StrictModel):
     """A picture in a content list."""
 
     type: Literal["input_image"]
@@ -207,7 +207,7 @@ class ImagePart(Strict):
     detail: Literal["low", "high", "auto", "original"]
 
 
-class FilePart(Strict):
+class FilePart(StrictModel):
     """A file in a content list."""
 
     type: Literal["input_file"]
@@ -216,45 +216,45 @@ class FilePart(Strict):
     detail: Literal["low", "high", "auto"] = "auto"
 
 
-S = TypeVar("S", bound=Strict)
-ITEMS: dict[str, type[Strict]] = {
+S = TypeVar("S", bound=StrictModel)
+ITEMS: dict[str, type[StrictModel]] = {
     "message": MessageItem,
-    "function_call": CallItem,
-    "function_call_output": Output,
+    "function_call": FunctionCallItem,
+    "function_call_output": FunctionCallOutputItem,
     "reasoning": ReasoningItem,
     "compaction": CompactionItem,
 }
 
 
-def parse(model: type[S], value: Any, path: str) -> S:
+def parse_strict_model(model: type[S], value: Any, path: str) -> S:
     """Return the value as this model, or raise a Refusal that names the place under `path`."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _refusal_of(error.errors()[0], path) from None
+        raise _build_validation_refusal(error.errors()[0], path) from None
 
 
-def _refusal_of(error: Any, path: str) -> Refusal:
+def _build_validation_refusal(error: Any, path: str) -> RequestRefusal:
     where = path
     for step in error["loc"]:
         where += f"[{step}]" if isinstance(step, int) else f"{'.' if where else ''}{step}"
     kind, given = error["type"], error["input"]
     if kind == "extra_forbidden":
-        return Refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
+        return RequestRefusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if kind == "missing":
-        return Refusal(
+        return RequestRefusal(
             f"Missing required parameter: '{where}'.", where, "missing_required_parameter"
         )
     if kind == "literal_error":
-        return bad_value(given, where, [error["ctx"]["expected"]])
+        return build_bad_value_refusal(given, where, [error["ctx"]["expected"]])
     if kind.endswith(("_type", "_parsing")):
         name = "null" if given is None else JSON_NAMES.get(type(given), "a number")
-        return Refusal(
+        return RequestRefusal(
             f"Invalid type for '{where}': {error['msg']}, but got {name} instead.",
             where,
             "invalid_type",
         )
-    return Refusal(f"Invalid '{where}': {error['msg']}.", where, "invalid_value")
+    return RequestRefusal(f"Invalid '{where}': {error['msg']}.", where, "invalid_value")
 
 
 # Checks that pictures and files are complete and of the type that they declare.
@@ -270,7 +270,7 @@ _PDF = "application/pdf"
 _DATA = re.compile(r"data:([a-z]+/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})")
 
 
-def is_whole(url: str, *, pictures: bool) -> bool:
+def is_valid_data_url(url: str, *, pictures: bool) -> bool:
     """Whether a data URL holds a picture (`pictures`) or a PDF of the type that it declares."""
     found = _DATA.fullmatch(url)
     if found is None or found[1] not in _BEGINS or (found[1] == _PDF) is pictures:
@@ -282,26 +282,26 @@ def is_whole(url: str, *, pictures: bool) -> bool:
     return re.match(_BEGINS[found[1]], data, re.DOTALL) is not None
 
 
-def kinds(items: Any) -> set[str]:
+def list_part_types(items: Any) -> set[str]:
     """Return the types of all parts in the content lists of a checked input."""
     contents = [each.get("content") for each in items] if isinstance(items, list) else []
     return {part["type"] for content in contents if isinstance(content, list) for part in content}
 
 
-def without_data(value: Any) -> Any:
+def replace_media_data(value: Any) -> Any:
     """Return a request's JSON with 4,000 characters in place of each picture's or file's data."""
     if isinstance(value, str):
         return "x" * 4000 if value.startswith("data:") else value
     if isinstance(value, list):
-        return [without_data(each) for each in value]
+        return [replace_media_data(each) for each in value]
     if isinstance(value, dict):
-        return {key: without_data(each) for key, each in value.items()}
+        return {key: replace_media_data(each) for key, each in value.items()}
     return value
 
 
-def bad_value(given: Any, path: str, allowed: list[str]) -> Refusal:
+def build_bad_value_refusal(given: Any, path: str, allowed: list[str]) -> RequestRefusal:
     """Return the refusal of a value that is not one of `allowed`."""
-    return Refusal(
+    return RequestRefusal(
         f"Invalid value: '{given}'. Supported values are: {', '.join(allowed)}.",
         path,
         "invalid_value",

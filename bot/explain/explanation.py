@@ -15,21 +15,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pydantic import BaseModel
 
 from bot.approvals import grants
-from bot.approvals.call_checks import Allowance
-from bot.approvals.call_gates import in_mode
-from bot.approvals.card_routing import PlaceKind, away_of, place_for, still_away
-from bot.approvals.facts import Sources, facts_of, needed, with_sums
+from bot.approvals.call_checks import UsageLimits
+from bot.approvals.call_gates import apply_channel_mode
+from bot.approvals.card_routing import (
+    PlaceKind,
+    list_away_people,
+    list_still_away,
+    resolve_place_for_people,
+)
+from bot.approvals.facts import FactSources, add_spending_sums, get_lookups_for_tool, load_facts
 from bot.cards.request_sentences import ICONS
-from bot.cards.slack_text import in_utc
+from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.business_hours import BusinessHours
 from bot.policy.condition_values import Facts
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
+from bot.policy.gates import Allow, Approvers, Ask, Deny, GrantOffer, Stage
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
-from countersign.durations import in_words
+from countersign.durations import format_duration
 from storage.models import Run
-from storage.states import Mode
+from storage.states import ChannelMode
 
 if TYPE_CHECKING:
     from bot.policy.evaluation import Judgement
@@ -42,9 +47,9 @@ if TYPE_CHECKING:
 class ExplanationSources:
     """What an explanation needs: the policy with its facts, who may decide, and the limits."""
 
-    sources: Sources
+    sources: FactSources
     authority: Authority
-    limits: Allowance
+    limits: UsageLimits
 
 
 # How people, groups, channels and quoted texts are written, which differs from place to place.
@@ -53,19 +58,19 @@ class ExplanationSources:
 class MentionStyle(Protocol):
     """How one place (Slack, a terminal) writes people, groups, channels and quoted texts."""
 
-    def person(self, user: str) -> str:
+    def format_person(self, user: str) -> str:
         """Return the text for a person, given by id."""
         ...
 
-    def group(self, handle: str) -> str:
+    def format_group(self, handle: str) -> str:
         """Return the text for a user group, given by handle."""
         ...
 
-    def channel(self, channel: str) -> str:
+    def format_channel(self, channel: str) -> str:
         """Return the text for a channel, given by id or as a policy names it."""
         ...
 
-    def quoted(self, text: str) -> str:
+    def quote_text(self, text: str) -> str:
         """Return the text for words that somebody else wrote."""
         ...
 
@@ -79,7 +84,7 @@ _REASONS = {
 }
 
 
-class GateWords:
+class GateDescriber:
     """The lines that describe a gate which asks people: who decides, where, until when, edits."""
 
     def __init__(
@@ -93,38 +98,38 @@ class GateWords:
             gate,
         )
 
-    def lines(self) -> Iterator[str]:
+    def describe_gate(self) -> Iterator[str]:
         """Yield the whole description, line by line."""
         gate, steps = self._gate, len(self._gate.stages)
         for number, stage in enumerate(gate.stages):
             step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
             step += " (in any order)" if steps > 1 and gate.any_order else ""
-            yield f"{step}: {self._stage(number, stage)}"
-        yield self._terms()
-        yield from self._shortage()
-        yield f"Where: {self._place()}"
-        yield f"When: {self._times()}"
-        yield from self._escalations()
-        yield f"Edits: {self._edits()}"
+            yield f"{step}: {self._describe_stage(number, stage)}"
+        yield self._describe_terms()
+        yield from self._describe_shortage()
+        yield f"Where: {self._describe_place()}"
+        yield f"When: {self._describe_times()}"
+        yield from self._describe_escalations()
+        yield f"Edits: {self._describe_edits()}"
         for offer in gate.remember:
-            yield f"May be remembered: {_offer(offer)}."
+            yield f"May be remembered: {_describe_offer(offer)}."
         if gate.once:
-            yield f"An approval is remembered by itself: {_offer(gate.once)}."
+            yield f"An approval is remembered by itself: {_describe_offer(gate.once)}."
 
-    def _stage(self, number: int, stage: Stage) -> str:
+    def _describe_stage(self, number: int, stage: Stage) -> str:
         many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
-        now = self._now(self._gate.approvers_of(number, timedelta()))
-        return f"{many} of {self._named(stage.approvers)}{now}"
+        now = self._describe_current_approvers(self._gate.get_stage_approvers(number, timedelta()))
+        return f"{many} of {self._describe_approvers(stage.approvers)}{now}"
 
-    def _named(self, who: Approvers) -> str:
+    def _describe_approvers(self, who: Approvers) -> str:
         """Return the approvers as the policy names them."""
         words = self._words
-        found = [words.group(each) for each in who.groups] + [
-            words.person(each) for each in who.users
+        found = [words.format_group(each) for each in who.groups] + [
+            words.format_person(each) for each in who.users
         ]
         if who.channel:
             here = (
-                words.channel(self._run.channel)
+                words.format_channel(self._run.channel)
                 if self._run.channel
                 else "the channel where it is asked"
             )
@@ -133,27 +138,29 @@ class GateWords:
             found.append("whoever asked")
         return ", ".join(found)
 
-    def _now(self, who: Approvers) -> str:
+    def _describe_current_approvers(self, who: Approvers) -> str:
         """Return who of these approvers could approve now, looked up, in parentheses."""
         run = self._run
         try:
             if who.channel and not run.channel:
                 raise LookupFailedError("no channel was named")
-            able = self._grounds.authority.able(
+            able = self._grounds.authority.list_able_approvers(
                 self._gate, who, requester=run.requester, channel=run.channel
             )
         except LookupFailedError as error:
             return f" (who that is now is not known: {error})"
-        return f" (now: {self._people(able)})" if able else " (now: nobody)"
+        return f" (now: {self._describe_people(able)})" if able else " (now: nobody)"
 
-    def _people(self, people: Collection[str]) -> str:
+    def _describe_people(self, people: Collection[str]) -> str:
         now, authority = self._grounds.sources.clock.now(), self._grounds.authority
-        marks = {user: " [away]" for user, _ in still_away(away_of(authority, people), now)}
-        names = [self._words.person(each) + marks.get(each, "") for each in sorted(people)]
+        marks = {
+            user: " [away]" for user, _ in list_still_away(list_away_people(authority, people), now)
+        }
+        names = [self._words.format_person(each) + marks.get(each, "") for each in sorted(people)]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         return ", ".join(names[:MOST_NAMES]) + more
 
-    def _terms(self) -> str:
+    def _describe_terms(self) -> str:
         gate = self._gate
         no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
         own = (
@@ -165,25 +172,29 @@ class GateWords:
             own = "Whoever asked may approve where a step names them."
         return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
 
-    def _shortage(self) -> Iterator[str]:
+    def _describe_shortage(self) -> Iterator[str]:
         run, gate, authority = self._run, self._gate, self._grounds.authority
         if not run.channel and any(stage.approvers.channel for stage in gate.stages):
             return
         try:
-            missing = authority.shortage(gate, requester=run.requester, channel=run.channel)
-            able = authority.eligible(gate, requester=run.requester, channel=run.channel)
+            missing = authority.count_missing_approvers(
+                gate, requester=run.requester, channel=run.channel
+            )
+            able = authority.list_first_stage_approvers(
+                gate, requester=run.requester, channel=run.channel
+            )
         except LookupFailedError:
             return  # said above
         if missing > 0 or not able:
             short = (
-                f"only {max(gate.people - missing, 0)} can be reached"
+                f"only {max(gate.required_approvers - missing, 0)} can be reached"
                 if able
                 else "nobody can be reached who could begin"
             )
-            takes = f"it takes {gate.people} to approve, and {short}"
+            takes = f"it takes {gate.required_approvers} to approve, and {short}"
             yield f"⚠ This can’t be approved: {takes}."
 
-    def _place(self) -> str:
+    def _describe_place(self) -> str:
         """Return where the card would be posted, as things are now.
 
         The policy's own word for the place if that is not known.
@@ -193,44 +204,50 @@ class GateWords:
             "thread": "in the thread where it is asked",
             "approvers": "in the approvers' direct messages",
         }
-        wanted = asked.get(gate.post_to) or f"in {self._words.channel(gate.post_to)}"
+        wanted = asked.get(gate.post_to) or f"in {self._words.format_channel(gate.post_to)}"
         if not run.channel and gate.post_to == "thread":
             return wanted
         try:
-            able = self._grounds.authority.eligible(
+            able = self._grounds.authority.list_first_stage_approvers(
                 gate, requester=run.requester, channel=run.channel
             )
-            place = place_for(self._grounds.authority, run, gate, able)
+            place = resolve_place_for_people(self._grounds.authority, run, gate, able)
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
         if place.kind is not PlaceKind.PEOPLE:
-            return f"{wanted}; told are {self._people(able)}"
+            return f"{wanted}; told are {self._describe_people(able)}"
         instead = (
             "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
         )
-        told = self._people(place.targets)
+        told = self._describe_people(place.targets)
         return (
             f"in direct messages to {told}{instead}"
             if told
             else f"nowhere, for want of approvers ({wanted})"
         )
 
-    def _times(self) -> str:
+    def _describe_times(self) -> str:
         gate = self._gate
-        found = f"no answer within {in_words(gate.deadline)} is a no."
+        found = f"no answer within {format_duration(gate.deadline)} is a no."
         if gate.reminders:
-            found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
+            found += f" Reminders after {', '.join(map(format_duration, gate.reminders))}."
         if gate.hours:
             now = self._grounds.sources.clock.now()
-            found += f" Only business hours count: {_open(gate.hours, now)}."
-        return f"{found} An approval is good for {in_words(gate.good_for)}."
+            found += f" Only business hours count: {_describe_business_hours(gate.hours, now)}."
+        return f"{found} An approval is good for {format_duration(gate.good_for)}."
 
-    def _escalations(self) -> Iterator[str]:
+    def _describe_escalations(self) -> Iterator[str]:
         for step in self._gate.escalation:
-            who = f"{self._named(step.approvers)}{self._now(step.approvers)}"
-            yield f"After {in_words(step.after)} without an answer these may decide as well: {who}"
+            who = (
+                f"{self._describe_approvers(step.approvers)}"
+                f"{self._describe_current_approvers(step.approvers)}"
+            )
+            yield (
+                f"After {format_duration(step.after)} without an answer these may decide as well: "
+                f"{who}"
+            )
 
-    def _edits(self) -> str:
+    def _describe_edits(self) -> str:
         gate, tool = self._gate, self._tool
         fields = [
             each
@@ -247,20 +264,20 @@ class GateWords:
         return f"{who}; who edits {counts} approve what came of it."
 
 
-def _open(hours: BusinessHours, now: datetime) -> str:
+def _describe_business_hours(hours: BusinessHours, now: datetime) -> str:
     """Return the business hours in words, with the next days off."""
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
     days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
-    off = days_off_in_words(hours, now)
+    off = describe_days_off(hours, now)
     return f"{days}, {opens} to {closes} in {hours.zone}" + (f", but not {off}" if off else "")
 
 
-def days_off_in_words(hours: BusinessHours, now: datetime) -> str:
+def describe_days_off(hours: BusinessHours, now: datetime) -> str:
     """Return the next holidays within business hours and their calendar; "" for none within a year.
 
     "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY"
     """
-    found = hours.next_off(now, DAYS_OFF + 1)
+    found = hours.list_next_holidays(now, DAYS_OFF + 1)
     named = [
         f"{day.day} {day:%b %Y}" + (f" ({name})" if name else "") for day, name in found[:DAYS_OFF]
     ]
@@ -269,17 +286,17 @@ def days_off_in_words(hours: BusinessHours, now: datetime) -> str:
     return f"{', '.join(named)}{more}{whose}" if named else ""
 
 
-def _offer(offer: Offer) -> str:
+def _describe_offer(offer: GrantOffer) -> str:
     same = (
         "the same arguments"
         if offer.fields is None
         else f"the same {' and '.join(offer.fields) or 'tool'}"
     )
     where = "in the same thread" if offer.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {in_words(offer.lasts)}, at most {offer.uses} times"
+    return f"{same}, {where}, for {format_duration(offer.lasts)}, at most {offer.uses} times"
 
 
-def explain(
+def explain_call(
     grounds: ExplanationSources,
     words: MentionStyle,
     run: Run,
@@ -293,40 +310,44 @@ def explain(
     `sums`: whether the rows can be read. What Slack cannot be asked about is said to be not known;
     nothing is raised for it.
     """
-    facts = facts_of(grounds.sources, run, tool, args)
+    facts = load_facts(grounds.sources, run, tool, args)
     gate: Allow | Deny | Ask | None = None
-    mode = Mode.ASK
+    mode = ChannelMode.ASK
     if sums:
         with grounds.sources.store.read() as tx:
-            facts = with_sums(tx, grounds.sources, run, tool, facts)
-            judged = grounds.sources.policy.policy.judged(facts)
-            gate, mode = in_mode(tx, grounds.sources, run, facts, judged.gate)
+            facts = add_spending_sums(tx, grounds.sources, run, tool, facts)
+            judged = grounds.sources.policy.policy.judge_call(facts)
+            gate, mode = apply_channel_mode(tx, grounds.sources, run, facts, judged.gate)
     else:
-        judged = grounds.sources.policy.policy.judged(facts)
-    who = f"asked by {words.person(run.requester) if run.requester else 'somebody'}"
-    where = f" in {words.channel(run.channel)}" if run.channel else ""
+        judged = grounds.sources.policy.policy.judge_call(facts)
+    who = f"asked by {words.format_person(run.requester) if run.requester else 'somebody'}"
+    where = f" in {words.format_channel(run.channel)}" if run.channel else ""
     lines = [
-        words.quoted(tool.effect_sentence(args)),
-        f"The tool is {tool.name} ({_class(tool)}, {tool.risk} risk), {who}{where}.",
+        words.quote_text(tool.effect_sentence(args)),
+        f"The tool is {tool.name} ({_describe_effect_class(tool)}, {tool.risk} risk), "
+        f"{who}{where}.",
         "",
-        _verdict(judged, words),
-        *_trail(judged, words),
-        *_by_mode(judged.gate, gate, mode, words),
+        _describe_verdict(judged, words),
+        *_describe_tried_rules(judged, words),
+        *_describe_mode_change(judged.gate, gate, mode, words),
     ]
     gate = gate or judged.gate
     if isinstance(gate, Ask):
-        lines += _instead(grounds, words, run, tool, args, gate) if sums else []
-        lines += ["", *GateWords(grounds, words, run, tool, gate).lines()]
-    return lines + _unknown(facts, grounds, tool, words)
+        lines += _describe_grant_or_limit(grounds, words, run, tool, args, gate) if sums else []
+        lines += ["", *GateDescriber(grounds, words, run, tool, gate).describe_gate()]
+    return lines + _describe_unknown_facts(facts, grounds, tool, words)
 
 
-def _class(tool: Tool[Any]) -> str:
+def _describe_effect_class(tool: Tool[Any]) -> str:
     """Return the tool's effect class, saying if it is only assumed."""
-    return tool.does if tool.stated_effect else f"taken as {tool.does}, as it is not known"
+    return tool.does if tool.declared_effect else f"taken as {tool.does}, as it is not known"
 
 
-def _by_mode(
-    policy: Allow | Deny | Ask, gate: Allow | Deny | Ask | None, mode: Mode, words: MentionStyle
+def _describe_mode_change(
+    policy: Allow | Deny | Ask,
+    gate: Allow | Deny | Ask | None,
+    mode: ChannelMode,
+    words: MentionStyle,
 ) -> Iterator[str]:
     """Yield what the mode of the place changes about the policy's verdict, if anything."""
     if gate is None or gate == policy:
@@ -334,14 +355,14 @@ def _by_mode(
     yet = f"{ICONS[mode]} Yet {mode} mode holds here"
     match gate:
         case Deny(reason=reason):
-            yield f"{yet}, and it is refused: {words.quoted(reason)}."
+            yield f"{yet}, and it is refused: {words.quote_text(reason)}."
         case Ask() if isinstance(policy, Ask):
             yield f"{yet}: nothing is remembered, and it is asked each time."
         case _:
             yield f"{yet}: people are asked all the same, those of [defaults]."
 
 
-def _instead(
+def _describe_grant_or_limit(
     grounds: ExplanationSources,
     words: MentionStyle,
     run: Run,
@@ -351,32 +372,34 @@ def _instead(
 ) -> Iterator[str]:
     """Yield what happens instead of asking: a saved approval applies, or a limit is reached."""
     with grounds.sources.store.read() as tx:
-        given = grants.candidates(tx, grounds.sources, run, tool, gate, dump_arguments(args))
-        reached = grounds.limits.on_asking(tx, run, 0)
-    if grant := grants.find(grounds.authority, run, gate, given):
-        by, until = words.person(grant.given_by), in_utc(grant.until)
+        given = grants.list_candidate_grants(
+            tx, grounds.sources, run, tool, gate, dump_arguments(args)
+        )
+        reached = grounds.limits.find_reached_asking_limit(tx, run, 0)
+    if grant := grants.find_valid_grant(grounds.authority, run, gate, given):
+        by, until = words.format_person(grant.given_by), format_in_utc(grant.until)
         uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
     elif reached:
-        yield f"⚠ Just now nobody would be asked: {words.quoted(reached.note)}."
+        yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
 
 
-def _verdict(judged: Judgement, words: MentionStyle) -> str:
+def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:
     gate = judged.gate
     named = any(each.rule == gate.rule for each in judged.tried)
-    by = f"the rule {words.quoted(gate.rule)}" if named else "no rule: [defaults] hold"
+    by = f"the rule {words.quote_text(gate.rule)}" if named else "no rule: [defaults] hold"
     match gate:
         case Allow():
             by = by if named else "no rule: what only reads is allowed"
             return f"It runs without asking, by {by}."
         case Deny(reason=reason):
-            return f"It is refused, by {by if named else 'no rule'}: {words.quoted(reason)}"
-    also = " and ".join(words.quoted(each) for each in gate.added)
+            return f"It is refused, by {by if named else 'no rule'}: {words.quote_text(reason)}"
+    also = " and ".join(words.quote_text(each) for each in gate.added)
     adds = f" {also} {'adds' if len(gate.added) == 1 else 'add'} to it." if also else ""
     return f"People are asked, by {by}.{adds}"
 
 
-def _trail(judged: Judgement, words: MentionStyle) -> Iterator[str]:
+def _describe_tried_rules(judged: Judgement, words: MentionStyle) -> Iterator[str]:
     """Yield a line for each rule that was tried; rules about other tools are only counted."""
     answers = {True: "applies", False: "does not apply", None: "cannot be told, so it applies"}
     added = getattr(judged.gate, "added", ())
@@ -392,25 +415,29 @@ def _trail(judged: Judgement, words: MentionStyle) -> Iterator[str]:
         elif each.fits is not False and not applied:
             idle = "has nothing to add" if each.adds else "another rule applies"
             answer = f"fits, but {idle}" if each.fits else "cannot be told"
-        why = "" if each.why == "it matches" else f": {words.quoted(each.why)}"
-        yield f"• {words.quoted(each.rule)} {answer}{why}"
+        why = "" if each.why == "it matches" else f": {words.quote_text(each.why)}"
+        yield f"• {words.quote_text(each.rule)} {answer}{why}"
     if others:
         yield f"• {others} {'rule is' if others == 1 else 'rules are'} about other tools"
 
 
-def _unknown(
+def _describe_unknown_facts(
     facts: Facts, grounds: ExplanationSources, tool: Tool[Any], words: MentionStyle
 ) -> list[str]:
     missing = [
-        words.group(handle) for handle, found in (facts.groups or {}).items() if found is None
+        words.format_group(handle)
+        for handle, found in (facts.groups or {}).items()
+        if found is None
     ]
     missing += [
-        words.channel(name) for name, found in (facts.channels or {}).items() if found is None
+        words.format_channel(name)
+        for name, found in (facts.channels or {}).items()
+        if found is None
     ]
     sums = facts.spent or {}
     missing += [
         f"what was spent with {each.tool}"
-        for each in sorted(needed(grounds.sources.policy, tool).spent)
+        for each in sorted(get_lookups_for_tool(grounds.sources.policy, tool).spent)
         if sums.get(each) is None
     ]
     return (

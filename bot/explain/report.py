@@ -14,26 +14,26 @@ from enum import StrEnum
 from statistics import median
 from typing import TypeVar
 
-from bot.cards.action_names import Block
+from bot.cards.action_names import BlockKind
 from bot.cards.block_kit import (
     Json,
-    bullets,
-    context,
-    header,
-    line,
+    context_block,
+    header_block,
     mrkdwn,
-    person,
-    rich,
-    section,
-    words,
+    rich_text_block,
+    rich_text_line,
+    rich_text_list,
+    section_block,
+    text_leaf,
+    user_leaf,
 )
-from bot.cards.button_codec import block_id
-from bot.cards.slack_text import plain, visible
+from bot.cards.button_codec import build_block_id
+from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.explain.explanation import MentionStyle
 from countersign.durations import DAY, HOUR, MINUTE
-from storage.call_history import AskedCall, ReportedVote
+from storage.call_history import ReportedCall, ReportedVote
 from storage.calls import WRITERS
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 
 # The numbers of a report: how many decisions, how fast, by tool, by approver and by day.
 
@@ -81,13 +81,13 @@ class CallCounts:
     speed: DecisionSpeed  # from the card to the vote that decided it
 
     @property
-    def asked(self) -> int:
+    def asked_count(self) -> int:
         """The number of calls that people were asked about."""
         return sum(self.fates.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Approver:
+class ApproverStats:
     """One person's votes and edits in a report."""
 
     person: str  # Slack user id
@@ -108,18 +108,18 @@ class Report:
     hasty: int  # votes given in under three seconds
     votes: int
     tools: tuple[CallCounts, ...]  # most asked first
-    approvers: tuple[Approver, ...]  # who voted most first
+    approvers: tuple[ApproverStats, ...]  # who voted most first
     days: tuple[
         tuple[date, dict[CallFate, int]], ...
     ]  # UTC days on which something ended, in order
 
 
-def compute_report(asked: Iterable[AskedCall], since: datetime, until: datetime) -> Report:
+def compute_report(asked: Iterable[ReportedCall], since: datetime, until: datetime) -> Report:
     """Compute the report on these calls, which were proposed in [since, until)."""
-    found = [each for each in asked if _by_people(each)]
-    tools = _grouped(found, lambda each: each.tool)
-    votes = [(vote, _thought(call, vote)) for call in found for vote in call.votes]
-    total = _calls("", found)
+    found = [each for each in asked if _is_decided_by_people(each)]
+    tools = _group_by(found, lambda each: each.tool)
+    votes = [(vote, _measure_voting_time(call, vote)) for call in found for vote in call.votes]
+    total = _count_calls("", found)
     return Report(
         since,
         until,
@@ -128,53 +128,57 @@ def compute_report(asked: Iterable[AskedCall], since: datetime, until: datetime)
         votes=len(votes),
         tools=tuple(
             sorted(
-                (_calls(tool, calls) for tool, calls in tools.items()),
-                key=lambda each: (-each.asked, each.tool),
+                (_count_calls(tool, calls) for tool, calls in tools.items()),
+                key=lambda each: (-each.asked_count, each.tool),
             )
         ),
-        approvers=_approvers(found, votes),
-        days=_decided_by_day(found),
+        approvers=_build_approver_stats(found, votes),
+        days=_count_fates_by_day(found),
     )
 
 
-def _by_people(call: AskedCall) -> bool:
+def _is_decided_by_people(call: ReportedCall) -> bool:
     """Return whether people decided or may decide the call, not a grant or the policy alone."""
     return call.status in _FATES or bool(call.votes)
 
 
-def fate_of(call: AskedCall) -> CallFate:
+def get_call_fate(call: ReportedCall) -> CallFate:
     """Return what became of a call."""
     return _FATES.get(call.status, CallFate.APPROVED)
 
 
-def _calls(tool: str, calls: Sequence[AskedCall]) -> CallCounts:
-    counts = _counted(calls)
-    edited = sum(bool(_editors(call)) for call in calls)
-    return CallCounts(tool, counts, edited, _speed_of(map(_took, calls)))
+def _count_calls(tool: str, calls: Sequence[ReportedCall]) -> CallCounts:
+    counts = _count_fates(calls)
+    edited = sum(bool(_list_editors(call)) for call in calls)
+    return CallCounts(tool, counts, edited, _compute_speed(map(_measure_decision_time, calls)))
 
 
-def _counted(calls: Iterable[AskedCall]) -> dict[CallFate, int]:
+def _count_fates(calls: Iterable[ReportedCall]) -> dict[CallFate, int]:
     counts = dict.fromkeys(CallFate, 0)
     for call in calls:
-        counts[fate_of(call)] += 1
+        counts[get_call_fate(call)] += 1
     return counts
 
 
-def _editors(call: AskedCall) -> set[str]:
-    return {each.author for each in call.drafts.values()} - WRITERS
+def _list_editors(call: ReportedCall) -> set[str]:
+    return {each.author for each in call.revisions_by_number.values()} - WRITERS
 
 
-def _took(call: AskedCall) -> timedelta | None:
+def _measure_decision_time(call: ReportedCall) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None if it is not decided."""
-    first = call.drafts.get(1)
-    if fate_of(call) not in (CallFate.APPROVED, CallFate.REJECTED) or not call.votes or not first:
+    first = call.revisions_by_number.get(1)
+    if (
+        get_call_fate(call) not in (CallFate.APPROVED, CallFate.REJECTED)
+        or not call.votes
+        or not first
+    ):
         return None
     return call.votes[-1].at - first.at
 
 
-def _thought(call: AskedCall, vote: ReportedVote) -> timedelta | None:
+def _measure_voting_time(call: ReportedCall, vote: ReportedVote) -> timedelta | None:
     """Return the time from when the voted revision was made to the vote; None if unknown."""
-    draft = call.drafts.get(vote.revision)
+    draft = call.revisions_by_number.get(vote.revision)
     return vote.at - draft.at if draft else None
 
 
@@ -182,39 +186,43 @@ def _is_hasty(taken: timedelta | None) -> bool:
     return taken is not None and taken < HASTY
 
 
-def _approvers(
-    calls: Sequence[AskedCall], votes: Sequence[tuple[ReportedVote, timedelta | None]]
-) -> tuple[Approver, ...]:
-    edited = Counter(person for call in calls for person in _editors(call))
-    of_each = _grouped(votes, lambda each: each[0].person)
+def _build_approver_stats(
+    calls: Sequence[ReportedCall], votes: Sequence[tuple[ReportedVote, timedelta | None]]
+) -> tuple[ApproverStats, ...]:
+    edited = Counter(person for call in calls for person in _list_editors(call))
+    of_each = _group_by(votes, lambda each: each[0].person)
     found = [
-        Approver(
+        ApproverStats(
             person,
-            approved=sum(vote.verb is Verb.APPROVE for vote, _ in of_each.get(person, ())),
-            rejected=sum(vote.verb is Verb.REJECT for vote, _ in of_each.get(person, ())),
+            approved=sum(vote.verb is CallVerb.APPROVE for vote, _ in of_each.get(person, ())),
+            rejected=sum(vote.verb is CallVerb.REJECT for vote, _ in of_each.get(person, ())),
             edited=edited[person],
             hasty=sum(_is_hasty(taken) for _, taken in of_each.get(person, ())),
-            speed=_speed_of(taken for _, taken in of_each.get(person, ())),
+            speed=_compute_speed(taken for _, taken in of_each.get(person, ())),
         )
         for person in {*of_each, *edited}
     ]
     return tuple(sorted(found, key=lambda each: (-each.approved - each.rejected, each.person)))
 
 
-def _decided_by_day(calls: Iterable[AskedCall]) -> tuple[tuple[date, dict[CallFate, int]], ...]:
-    ended = [(_ended(call), call) for call in calls]
-    days = _grouped([(at.date(), call) for at, call in ended if at], lambda each: each[0])
-    return tuple((day, _counted(call for _, call in each)) for day, each in sorted(days.items()))
+def _count_fates_by_day(
+    calls: Iterable[ReportedCall],
+) -> tuple[tuple[date, dict[CallFate, int]], ...]:
+    ended = [(_find_decision_time(call), call) for call in calls]
+    days = _group_by([(at.date(), call) for at, call in ended if at], lambda each: each[0])
+    return tuple(
+        (day, _count_fates(call for _, call in each)) for day, each in sorted(days.items())
+    )
 
 
-def _ended(call: AskedCall) -> datetime | None:
+def _find_decision_time(call: ReportedCall) -> datetime | None:
     """Return when the call was decided, by people or the clock; None while it waits."""
-    if fate_of(call) is CallFate.WAITING:
+    if get_call_fate(call) is CallFate.WAITING:
         return None
     return call.votes[-1].at if call.votes else call.decided_at
 
 
-def _speed_of(taken: Iterable[timedelta | None]) -> DecisionSpeed:
+def _compute_speed(taken: Iterable[timedelta | None]) -> DecisionSpeed:
     """Return the median time, and the time of the 90th percentile (nearest rank)."""
     known = sorted(each.total_seconds() for each in taken if each is not None)
     if not known:
@@ -223,7 +231,7 @@ def _speed_of(taken: Iterable[timedelta | None]) -> DecisionSpeed:
     return DecisionSpeed(timedelta(seconds=median(known)), timedelta(seconds=slow))
 
 
-def _grouped(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def _group_by(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     groups: dict[K, list[T]] = {}
     for each in things:
         groups.setdefault(key(each), []).append(each)
@@ -239,37 +247,39 @@ NONE = "–"
 _HEAD = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edited")
 
 
-def report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
+def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
     """Yield the report, line by line; `words` names the people."""
     yield f"Decisions from {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)"
-    if not report.total.asked:
+    if not report.total.asked_count:
         yield "Nobody was asked about anything."
         return
-    yield summary(report)
+    yield describe_decision_speed(report)
     yield ""
     listed = [*report.tools[:MOST_LINES], *([report.total] if len(report.tools) != 1 else [])]
-    yield from _table(("tool", *_HEAD, "median", "90% within"), [_of_tool(each) for each in listed])
+    yield from _render_table(
+        ("tool", *_HEAD, "median", "90% within"), [_build_tool_row(each) for each in listed]
+    )
     yield from left_out_line(len(report.tools), MOST_LINES, "tools")
     if report.approvers:
         yield ""
         head = ("approver", "approved", "rejected", "edited", "median", "90% within", _UNDER)
-        people = [_person_line(each, words) for each in report.approvers[:MOST_LINES]]
-        yield from _table(head, people)
+        people = [_build_approver_row(each, words) for each in report.approvers[:MOST_LINES]]
+        yield from _render_table(head, people)
         yield from left_out_line(len(report.approvers), MOST_LINES, "approvers")
     if report.days:
         yield ""
-        yield from _chart(report)
+        yield from _render_day_chart(report)
 
 
 _UNDER = f"under {HASTY.seconds} s"
 
 
-def summary(report: Report) -> str:
+def describe_decision_speed(report: Report) -> str:
     """Return one or two sentences on how long decisions took and how many votes were hasty."""
     speed = report.total.speed
     taken = (
-        f"Half of the decisions took {brief_duration(speed.median)} or less,"
-        f" nine of ten {brief_duration(speed.slow)} or less."
+        f"Half of the decisions took {format_duration(speed.median)} or less,"
+        f" nine of ten {format_duration(speed.slow)} or less."
         if speed.median is not None
         else "People have decided nothing yet."
     )
@@ -279,17 +289,17 @@ def summary(report: Report) -> str:
     return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {_UNDER}."
 
 
-def _of_tool(calls: CallCounts) -> tuple[str, ...]:
+def _build_tool_row(calls: CallCounts) -> tuple[str, ...]:
     counts = [str(calls.fates[each] or NONE) for each in CallFate]
-    speed = (brief_duration(calls.speed.median), brief_duration(calls.speed.slow))
-    return (calls.tool or "all", str(calls.asked), *counts, str(calls.edited or NONE), *speed)
+    speed = (format_duration(calls.speed.median), format_duration(calls.speed.slow))
+    return (calls.tool or "all", str(calls.asked_count), *counts, str(calls.edited or NONE), *speed)
 
 
-def _person_line(each: Approver, words: MentionStyle) -> tuple[str, ...]:
+def _build_approver_row(each: ApproverStats, words: MentionStyle) -> tuple[str, ...]:
     counts = (each.approved, each.rejected, each.edited)
-    speed = (brief_duration(each.speed.median), brief_duration(each.speed.slow))
+    speed = (format_duration(each.speed.median), format_duration(each.speed.slow))
     return (
-        words.person(each.person),
+        words.format_person(each.person),
         *(str(count or NONE) for count in counts),
         *speed,
         str(each.hasty or NONE),
@@ -302,7 +312,7 @@ def left_out_line(number: int, most: int, what: str) -> Iterator[str]:
         yield f"… and {number - most} more {what}"
 
 
-def _chart(report: Report) -> Iterator[str]:
+def _render_day_chart(report: Report) -> Iterator[str]:
     """Yield a bar for each of the newest days: approved █, rejected ▒, expired ░."""
     shown = (CallFate.APPROVED, "█"), (CallFate.REJECTED, "▒"), (CallFate.EXPIRED, "░")
     days = report.days[-DAYS:]
@@ -316,7 +326,7 @@ def _chart(report: Report) -> Iterator[str]:
         yield f"… and {len(report.days) - DAYS} days before"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _render_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows in aligned columns: the first column to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, *rows):
@@ -327,7 +337,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join([first, *others]).rstrip()
 
 
-def brief_duration(taken: timedelta | None) -> str:
+def format_duration(taken: timedelta | None) -> str:
     """Return a short duration: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"; a dash for None."""
     if taken is None:
         return NONE
@@ -357,69 +367,94 @@ SAID = {
 }
 
 
-def report_blocks(report: Report, titles: Mapping[str, str], note: str = "") -> list[Json]:
+def render_report_blocks(report: Report, titles: Mapping[str, str], note: str = "") -> list[Json]:
     """Draw the report as blocks; `titles`: of tools by name; `note`: our mrkdwn put below."""
     span = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
-    asked = report.total.asked
-    told = summary(report) if asked else "Nobody was asked about anything."
-    blocks = [header(_id("title"), TITLE), section(_id("summary"), mrkdwn(f"{span} {told}"))]
+    asked = report.total.asked_count
+    told = describe_decision_speed(report) if asked else "Nobody was asked about anything."
+    blocks = [
+        header_block(_build_block_id("title"), TITLE),
+        section_block(_build_block_id("summary"), mrkdwn(f"{span} {told}")),
+    ]
     if asked:
-        blocks += _part("tools", "What was asked", _tools(report, titles))
-        blocks += _part("people", "Who decided", map(_of_person, report.approvers[:MOST]))
-        blocks += _part("days", "Day by day", _days(report))
+        blocks += _render_list_section(
+            "tools", "What was asked", _render_tool_items(report, titles)
+        )
+        blocks += _render_list_section(
+            "people", "Who decided", map(_render_approver_item, report.approvers[:MOST])
+        )
+        blocks += _render_list_section("days", "Day by day", _render_day_items(report))
     more = [
         *left_out_line(len(report.tools), MOST, "tools"),
         *left_out_line(len(report.approvers), MOST, "people"),
         *left_out_line(len(report.days), NEWEST, "days before"),
     ]
     notes = [*more, *([note] if note else [])]
-    return [*blocks, *([context(_id("notes"), [mrkdwn("  ·  ".join(notes))])] if notes else [])]
+    return [
+        *blocks,
+        *(
+            [context_block(_build_block_id("notes"), [mrkdwn("  ·  ".join(notes))])]
+            if notes
+            else []
+        ),
+    ]
 
 
-def _id(name: str) -> str:
-    return block_id(Block.OVERVIEW, name)
+def _build_block_id(name: str) -> str:
+    return build_block_id(BlockKind.OVERVIEW, name)
 
 
-def _part(name: str, title: str, items: Iterator[Sequence[Json]]) -> list[Json]:
+def _render_list_section(name: str, title: str, items: Iterator[Sequence[Json]]) -> list[Json]:
     """Build a list below its title; nothing if there is nothing to list."""
-    found = [line(*each) for each in items]
-    return [rich(_id(name), [line(words(title, bold=True)), bullets(found)])] if found else []
+    found = [rich_text_line(*each) for each in items]
+    return (
+        [
+            rich_text_block(
+                _build_block_id(name),
+                [rich_text_line(text_leaf(title, bold=True)), rich_text_list(found)],
+            )
+        ]
+        if found
+        else []
+    )
 
 
-def _tools(report: Report, titles: Mapping[str, str]) -> Iterator[list[Json]]:
+def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[list[Json]]:
     for each in report.tools[:MOST]:
-        name = plain(visible(" ".join(titles.get(each.tool, each.tool).split())), NAME)
-        yield [words(name, bold=True), words(f": {_of_calls(each)}")]
+        name = shorten_text(
+            show_hidden_characters(" ".join(titles.get(each.tool, each.tool).split())), NAME
+        )
+        yield [text_leaf(name, bold=True), text_leaf(f": {_describe_call_counts(each)}")]
     if len(report.tools) > 1:
-        yield [words("All", bold=True), words(f": {_of_calls(report.total)}")]
+        yield [text_leaf("All", bold=True), text_leaf(f": {_describe_call_counts(report.total)}")]
 
 
-def _of_calls(calls: CallCounts) -> str:
+def _describe_call_counts(calls: CallCounts) -> str:
     counts = [f"{calls.fates[each]} {word}" for each, word in SAID.items() if calls.fates[each]]
     edited = [f"{calls.edited} edited before"] if calls.edited else []
-    return ", ".join([*counts, *edited]) + _speed(calls.speed)
+    return ", ".join([*counts, *edited]) + _describe_speed(calls.speed)
 
 
-def _of_person(each: Approver) -> list[Json]:
+def _render_approver_item(each: ApproverStats) -> list[Json]:
     counts = {"approved": each.approved, "rejected": each.rejected, "edited": each.edited}
     told = [f"{word} {count}" for word, count in counts.items() if count]
     if each.hasty:
         told.append(f"{each.hasty} in under {HASTY.seconds} s")
-    return [person(each.person), words(f" {', '.join(told)}{_speed(each.speed)}")]
+    return [user_leaf(each.person), text_leaf(f" {', '.join(told)}{_describe_speed(each.speed)}")]
 
 
-def _speed(speed: DecisionSpeed) -> str:
+def _describe_speed(speed: DecisionSpeed) -> str:
     """Return how fast half and nine of ten decisions were; one time only if both are equal."""
     if speed.median is None:
         return ""
-    half, most = brief_duration(speed.median), brief_duration(speed.slow)
+    half, most = format_duration(speed.median), format_duration(speed.slow)
     return f"; in {half}" if half == most else f"; half within {half}, nine of ten within {most}"
 
 
-def _days(report: Report) -> Iterator[list[Json]]:
+def _render_day_items(report: Report) -> Iterator[list[Json]]:
     days = report.days[-NEWEST:]
     most = max((sum(counts[each] for each, _ in SHOWN) for _, counts in days), default=0) or 1
     for day, counts in days:
         bar = "".join(mark * -(-counts[each] * BAR // max(most, BAR)) for each, mark in SHOWN)
         told = ", ".join(f"{counts[each]} {SAID[each]}" for each, _ in SHOWN if counts[each])
-        yield [words(f"{day:%d %b}  {bar}  {told or 'nothing decided'}")]
+        yield [text_leaf(f"{day:%d %b}  {bar}  {told or 'nothing decided'}")]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from bot.explain.report import CallCounts, CallFate, Report, brief_duration
+from bot.explain.report import CallCounts, CallFate, Report, format_duration
 from countersign.durations import DAY, HOUR, MINUTE
 
 SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
@@ -36,22 +36,22 @@ _ROOM = 50_000  # the longest time by the shortest, up to which there is
 _painting = threading.Lock()  # matplotlib is made for one thread
 
 
-def has_picture(report: Report) -> bool:
+def has_decisions_to_draw(report: Report) -> bool:
     """Return whether the report has any decision to draw."""
     return any(counts[each] for _, counts in report.days for each, _ in SHADES)
 
 
-def draw_png(report: Report, titles: Mapping[str, str]) -> bytes:
+def draw_report_png(report: Report, titles: Mapping[str, str]) -> bytes:
     """Return the picture as a PNG file; `titles` has the tools' titles by name."""
     file = io.BytesIO()
     with _painting:
-        draw_figure(report, titles).savefig(
+        draw_report_figure(report, titles).savefig(
             file, format="png", dpi=DPI, metadata={"Software": None}
         )
     return file.getvalue()
 
 
-def draw_figure(report: Report, titles: Mapping[str, str]) -> Figure:
+def draw_report_figure(report: Report, titles: Mapping[str, str]) -> Figure:
     """Return the picture as a matplotlib figure; `titles` has the tools' titles by name."""
     drawn = Figure(
         figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
@@ -67,16 +67,16 @@ def draw_figure(report: Report, titles: Mapping[str, str]) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=INK)
         axes.set_axisbelow(True)
-    _draw_days(days, report)
-    _draw_tools(tools, report, titles)
+    _draw_decisions_by_day(days, report)
+    _draw_decision_times(tools, report, titles)
     return drawn
 
 
-def _draw_days(axes: Axes, report: Report) -> None:
+def _draw_decisions_by_day(axes: Axes, report: Report) -> None:
     """Draw a column for each day or week: approved at the bottom, rejected and expired above."""
-    first, last = _span(report)
+    first, last = _get_drawn_period(report)
     width = 1 if (last - first).days < BY_DAY else 7
-    counted = _columns(report, width)
+    counted = _count_fates_by_column(report, width)
     places = [float(date2num(day)) for day in counted]
     below = [0] * len(places)
     for each, shade in SHADES:
@@ -108,13 +108,13 @@ def _draw_days(axes: Axes, report: Report) -> None:
     axes.legend(loc="upper left", ncols=len(SHADES), frameon=False, borderaxespad=0.2)
 
 
-def _span(report: Report) -> tuple[date, date]:
+def _get_drawn_period(report: Report) -> tuple[date, date]:
     """Return the first and last day to draw; a long time begins at its first day with decisions."""
     first, last = report.since.date(), max(report.until.date(), report.days[-1][0])
     return (report.days[0][0] if (last - first).days >= BY_DAY else first), last
 
 
-def _columns(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
+def _count_fates_by_column(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
     """Return the counts of outcomes by day, or by the Monday of the week if `width` is 7."""
     found: dict[date, dict[CallFate, int]] = {}
     for day, counts in report.days:
@@ -125,7 +125,7 @@ def _columns(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
     return found
 
 
-def _draw_tools(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
+def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
     """Draw a bar for each tool's median time, and a mark where nine of ten are decided."""
     known = [each for each in report.tools if each.speed.median is not None]
     shown = known[:MOST]
@@ -136,30 +136,30 @@ def _draw_tools(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
         axes.text(0.5, 0.5, "People have decided nothing.", ha="center", color=INK)
         return
     places = range(len(shown))
-    medians = _seconds(each.speed.median for each in shown)
-    slow = _seconds(each.speed.slow for each in shown)
-    _lay_time(axes, min(medians), max(slow))
+    medians = _list_seconds(each.speed.median for each in shown)
+    slow = _list_seconds(each.speed.slow for each in shown)
+    _set_time_axis(axes, min(medians), max(slow))
     axes.barh(places, medians, height=0.5, color="#4c72b0", edgecolor=INK, linewidth=0.6)
     axes.hlines(places, medians, slow, color=INK, linewidth=1)
     axes.plot(slow, places, "D", color=INK, markersize=6, linestyle="none")
-    names = [_name(each, titles) for each in shown]
+    names = [_shorten_tool_title(each, titles) for each in shown]
     axes.set_yticks(places, names, parse_math=False)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(
         max(len(shown), 3) - 0.4, -0.6
     )  # the most asked on top, no bar thicker than three
     for place, each in zip(places, shown, strict=True):
-        told = f"{brief_duration(each.speed.median)}, 90% {brief_duration(each.speed.slow)}"
+        told = f"{format_duration(each.speed.median)}, 90% {format_duration(each.speed.slow)}"
         axes.text(1.02, place, told, transform=axes.get_yaxis_transform(), va="center", color=INK)
     left_out = f"; {len(known) - MOST} more tools are not shown" if len(known) > MOST else ""
     axes.set_xlabel(f"bar: median, ◆: 90% decided within{left_out}", color=INK)
 
 
-def _seconds(times: Iterable[timedelta | None]) -> list[float]:
+def _list_seconds(times: Iterable[timedelta | None]) -> list[float]:
     return [each.total_seconds() for each in times if each is not None]
 
 
-def _lay_time(axes: Axes, least: float, most: float) -> None:
+def _set_time_axis(axes: Axes, least: float, most: float) -> None:
     """Set a logarithmic time axis with ticks at familiar times, such as 1 min and 1 h."""
     low, high = (1 if least > 1.5 else 0.1), max(most * 1.5, 15)
     times = _TIMES if high / low > _ROOM else _TIMES | _BETWEEN
@@ -171,6 +171,6 @@ def _lay_time(axes: Axes, least: float, most: float) -> None:
     axes.grid(axis="x", color="#dddddd", linewidth=0.8)
 
 
-def _name(calls: CallCounts, titles: Mapping[str, str]) -> str:
+def _shorten_tool_title(calls: CallCounts, titles: Mapping[str, str]) -> str:
     title = titles.get(calls.tool, calls.tool)
     return title if len(title) <= NAME else f"{title[: NAME - 1]}…"

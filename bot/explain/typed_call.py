@@ -12,15 +12,15 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.cards.field_layout import sentence
+from bot.cards.field_layout import reword_pydantic_message
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.names import NameResolver
-from storage.digest import OddValueError, parse_object
+from storage.digest import NonCanonicalValueError, parse_json_object
 
 
-class MistypedError(ValueError):
+class TypedCallError(ValueError):
     """Raised if the typed text is no valid call; one line says why and what to write."""
 
 
@@ -34,69 +34,71 @@ def parse_typed_call(
     Raises MistypedError.
     """
     if not words:
-        raise MistypedError("Name a tool, and its arguments as key=value.")
+        raise TypedCallError("Name a tool, and its arguments as key=value.")
     tool = tools.get(words[0])
     if tool is None:
         names = sorted(each.name for each in tools)
         close = get_close_matches(words[0], names, 1)
         hint = f"; is {close[0]} meant?" if close else f". There are: {', '.join(names)}."
-        raise MistypedError(f"There is no tool {words[0]!r}{hint}")
+        raise TypedCallError(f"There is no tool {words[0]!r}{hint}")
     try:
-        values = _values(words[1:])
+        values = _parse_key_values(words[1:])
         try:
-            args = _validated(tool, values, NameResolver(directory, asker))
+            args = _validate_arguments(tool, values, NameResolver(directory, asker))
         except LookupFailedError:
-            args = _validated(tool, values, None)
+            args = _validate_arguments(tool, values, None)
         dump_arguments(args)
-    except OddValueError as error:
-        raise MistypedError(f"{tool.name}: {error}.") from None
+    except NonCanonicalValueError as error:
+        raise TypedCallError(f"{tool.name}: {error}.") from None
     except ValidationError as error:
         wrong = (
             f"{'.'.join(map(str, each['loc'])) or 'arguments'}: "
-            + sentence(each["type"], each["msg"])
+            + reword_pydantic_message(each["type"], each["msg"])
             for each in error.errors()[:20]
         )
-        raise MistypedError(f"{tool.name} does not take this. {' '.join(wrong)}") from None
+        raise TypedCallError(f"{tool.name} does not take this. {' '.join(wrong)}") from None
     return tool, args
 
 
-def _values(words: Sequence[str]) -> dict[str, str]:
+def _parse_key_values(words: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise MistypedError(
+            raise TypedCallError(
                 f"{word!r} is no argument; write key=value, in quotes where it has blanks."
             )
         if key in found:
-            raise MistypedError(f"{key} stands there twice.")
+            raise TypedCallError(f"{key} stands there twice.")
         found[key] = value
     return found
 
 
-def _validated(tool: Tool[Any], values: dict[str, str], names: NameResolver | None) -> BaseModel:
+def _validate_arguments(
+    tool: Tool[Any], values: dict[str, str], names: NameResolver | None
+) -> BaseModel:
     """Return the arguments, each value as text if the model accepts that, else as JSON.
 
     Raises ValidationError.
     """
     written = {key: json.dumps(value) for key, value in values.items()}
     try:
-        return load_arguments(tool, _object(written), names)
+        return load_arguments(tool, _build_json_object(written), names)
     except ValidationError as error:
         refused = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(values)
         as_json = {key: values[key] for key in refused if _is_json(values[key])}
         if not as_json:
             raise
-    return load_arguments(tool, _object(written | as_json), names)
+    return load_arguments(tool, _build_json_object(written | as_json), names)
 
 
-def _object(written: dict[str, str]) -> str:
+def _build_json_object(written: dict[str, str]) -> str:
     return "{" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in written.items()) + "}"
 
 
 def _is_json(text: str) -> bool:
     """Return whether a text is exactly one JSON value, with nothing behind it."""
     try:
-        return set(parse_object(f'{{"value": {text}}}')) == {"value"}
-    except OddValueError:
+        return set(parse_json_object(f'{{"value": {text}}}')) == {"value"}
+    except NonCanonicalValueError:
         return False

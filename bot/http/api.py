@@ -30,28 +30,28 @@ from bot.http.api_bodies import (
     ProblemError,
     RequestShown,
     ShownStatus,
-    invalid,
-    later,
-    not_taken,
+    build_field_problem,
+    build_retry_problem,
+    build_validation_problem,
 )
-from bot.http.api_gate import DescribedApi, Gate, Key
-from bot.http.api_routes import Routes
-from bot.http.ask_route import WaitingPrograms
+from bot.http.api_gate import ApiKeyMiddleware, DescribedApi, Key
+from bot.http.api_routes import ApiRoutes
+from bot.http.ask_route import RequestWatcher
 from bot.http.claude_code import (
     ASKING,
     HookEvent,
     HookEventReader,
     ToolUse,
-    allowed,
-    denied,
-    read_use,
-    why_not,
+    build_allow_answer,
+    build_deny_answer,
+    describe_denial,
+    parse_tool_use,
 )
-from countersign.durations import seconds
-from storage.availability import may_pass
+from countersign.durations import parse_duration
+from storage.availability import is_temporary_error
 
 if TYPE_CHECKING:
-    from bot.http.api_gate import Callers
+    from bot.http.api_gate import ApiKeyChecker
     from bot.http.ask_route import AskHandler
     from storage.programs import ClientKey
     from storage.store import Store
@@ -80,7 +80,7 @@ _WORDS = ("hook", "claude")  # in an address that was mistyped
 _OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp")
 
 
-def is_hook(method: str, path: str) -> bool:
+def is_hook_request(method: str, path: str) -> bool:
     """Return whether a request is for the hook of a coding agent, or was meant to be.
 
     That is: any method at or below the hooks' address, or a POST to a similar address.
@@ -92,12 +92,12 @@ def is_hook(method: str, path: str) -> bool:
     return method == "POST" and not other and any(each in found for each in _WORDS)
 
 
-def prefers_later(headers: Headers) -> bool:
+def prefers_async_response(headers: Headers) -> bool:
     """Return whether the client prefers to ask again (`Prefer: respond-async`, RFC 7240)."""
     return "respond-async" in headers.get("prefer", "")
 
 
-class HookAnswers:
+class HookDenialMiddleware:
     """ASGI: passes all requests on; a hook that gets no good answer is answered with a denial."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -107,21 +107,21 @@ class HookAnswers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on; see to it that a hook gets an answer."""
-        if scope["type"] != "http" or not is_hook(scope["method"], scope["path"]):
+        if scope["type"] != "http" or not is_hook_request(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
-        elif scope["path"] == CLAUDE_CODE and prefers_later(Headers(scope=scope)):
+        elif scope["path"] == CLAUDE_CODE and prefers_async_response(Headers(scope=scope)):
             await self._app(scope, receive, send)  # a program, which says no by itself
         else:
-            await self._answer(scope, _Heard(receive), _Answer(send))
+            await self._answer_hook(scope, _HookBody(receive), _HookAnswer(send))
 
-    async def _answer(self, scope: Scope, receive: _Heard, answer: _Answer) -> None:
-        work = asyncio.ensure_future(self._work(scope, receive, answer))
+    async def _answer_hook(self, scope: Scope, receive: _HookBody, answer: _HookAnswer) -> None:
+        work = asyncio.ensure_future(self._run_app(scope, receive, answer))
         why = BROKEN
         try:
-            ended, _ = await asyncio.wait({work}, timeout=_longest(scope))
-            if ended and not answer.is_over:
-                await receive.rest()
-            why = answer.why if ended else TOO_LATE
+            ended, _ = await asyncio.wait({work}, timeout=_get_answer_timeout(scope))
+            if ended and not answer.is_complete:
+                await receive.read_rest()
+            why = answer.denial_reason if ended else TOO_LATE
             if ended and (work.cancelled() or work.exception() is not None):
                 error = None if work.cancelled() else work.exception()
                 log.error("a hook could not be answered", exc_info=error)
@@ -133,39 +133,39 @@ class HookAnswers:
                 self._left.add(work)
                 work.add_done_callback(self._left.discard)
                 work.cancel()
-            await answer.refuse(why, receive.event.event)
+            await answer.deny(why, receive.event_reader.event)
 
-    async def _work(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        await self._app(scope, receive, answer.heard)
+    async def _run_app(self, scope: Scope, receive: Receive, answer: _HookAnswer) -> None:
+        await self._app(scope, receive, answer.forward_message)
 
 
-class _Heard:
+class _HookBody:
     """The body of one hook's request, passed on while it is searched for the hook's name."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._left, self._is_gone = MOST, False
-        self.event = HookEventReader()
+        self.event_reader = HookEventReader()
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             part, more = message.get("body", b""), message.get("more_body", False)
             self._left -= len(part)
-            self.event.take(part, is_last=not more)
+            self.event_reader.add_part(part, is_last=not more)
         else:
             self._is_gone = True
         return message
 
-    async def rest(self) -> None:
+    async def read_rest(self) -> None:
         """Read the rest of a body that was refused unread: REST seconds and MOST bytes at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(REST):
-                while not (self.event.is_whole or self._is_gone) and self._left > 0:
+                while not (self.event_reader.is_whole or self._is_gone) and self._left > 0:
                     await self()
 
 
-class _Answer:
+class _HookAnswer:
     """The answer to one hook as far as it has been sent: nothing, blanks, or all of it."""
 
     def __init__(self, send: Send) -> None:
@@ -176,7 +176,7 @@ class _Answer:
         self._start: Message | None = None  # goes out with the first of what follows it
         self._begun = self._said = self._over = False
 
-    async def heard(self, message: Message) -> None:
+    async def forward_message(self, message: Message) -> None:
         """Send the app's message on if it is of a good answer; keep the text of a problem."""
         if self._over:
             return
@@ -192,16 +192,16 @@ class _Answer:
         if is_last and not self._said:
             return  # blanks to the end are no answer
         self._over = is_last
-        await self._begin(self._start)
+        await self._send_start(self._start)
         await self._send(message)
 
-    async def _begin(self, start: Message) -> None:
+    async def _send_start(self, start: Message) -> None:
         if not self._begun:
             self._begun = True
             await self._send(start)
 
     @property
-    def why(self) -> str:
+    def denial_reason(self) -> str:
         """Return why there is no good answer, as the app's problem says it."""
         if self._status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
             return NO_PATH
@@ -211,11 +211,11 @@ class _Answer:
             return BROKEN
 
     @property
-    def is_over(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the whole answer has been sent."""
         return self._over
 
-    async def refuse(self, why: str, event: HookEvent) -> None:
+    async def deny(self, why: str, event: HookEvent) -> None:
         """End an unfinished answer, with a denial if no more than blanks was sent.
 
         Messages that come later are ignored.
@@ -223,27 +223,27 @@ class _Answer:
         if self._over:
             return
         self._over = True
-        body = b"" if self._said else refusal(why, event)
+        body = b"" if self._said else build_denial_body(why, event)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"cache-control", b"no-store"),
             *(each for each in self._refused_with if each == CLOSE),
         ]
-        await self._begin({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send_start({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def refusal(why: str, event: HookEvent = HookEvent.BEFORE) -> bytes:
+def build_denial_body(why: str, event: HookEvent = HookEvent.BEFORE) -> bytes:
     """Return the body of an answer that denies a use."""
-    said: dict[str, Any] = denied(why, event)
+    said: dict[str, Any] = build_deny_answer(why, event)
     return json.dumps(said).encode()
 
 
-def _longest(scope: Scope) -> float:
+def _get_answer_timeout(scope: Scope) -> float:
     """Return the seconds after which it is too late for the app's answer to a hook."""
     said = QueryParams(scope["query_string"]).get("wait", WAIT)
-    return (seconds(said) or seconds(WAIT) or 0) + LATE + SLOW
+    return (parse_duration(said) or parse_duration(WAIT) or 0) + LATE + SLOW
 
 
 KEPT = 15  # seconds between two signs of life on a line that waits
@@ -257,168 +257,176 @@ _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class HookTerms:
+class HookOptions:
     """The terms of a hook's requests, as its address states them."""
 
-    wait: int  # seconds that people have
-    does: str  # "" where it is not said
+    wait_seconds: int  # seconds that people have
+    effect_kind: str  # "" where it is not said
     requester: str
     channel: str
 
 
-class Hooks:
+class HookRoutes:
     """The endpoint for Claude Code's hooks; runs on the server's event loop."""
 
-    def __init__(self, routes: Routes, is_stopping: Callable[[], bool]) -> None:
+    def __init__(self, routes: ApiRoutes, is_stopping: Callable[[], bool]) -> None:
         """`routes`: the API's endpoints, with which hooks ask, wait, claim and report."""
         self._routes = routes
         self._is_stopping = is_stopping
 
-    def router(self) -> APIRouter:
+    def build_router(self) -> APIRouter:
         """Return the hooks' router, left out of the API's description: its format is not ours."""
         router = APIRouter(include_in_schema=False)
-        router.add_api_route("/hooks/claude-code", self.claude_code, methods=["POST"])
+        router.add_api_route("/hooks/claude-code", self.handle_claude_code, methods=["POST"])
         return router
 
-    async def claude_code(self, key: Key, request: Request) -> Response:
+    async def handle_claude_code(self, key: Key, request: Request) -> Response:
         """Answer what Claude Code says before or after it uses a tool.
 
         Before: once people have decided; who prefers to ask again (`Prefer: respond-async`) is
         answered 202 while they have not. After: nothing, and how it went is written down.
         """
         try:
-            use = read_use(await request.json())
+            use = parse_tool_use(await request.json())
         except ValueError as error:
-            raise not_taken("body", str(error)) from None
-        terms = terms_of(request.query_params)
+            raise build_field_problem("body", str(error)) from None
+        terms = parse_hook_options(request.query_params)
         if use.event not in ASKING:
-            return JSONResponse(await self._report(key, use))
-        if prefers_later(request.headers):
-            return await self._for_now(key, use, terms, request)
+            return JSONResponse(await self._report_outcome(key, use))
+        if prefers_async_response(request.headers):
+            return await self._answer_or_accept(key, use, terms, request)
         return StreamingResponse(
-            self._in_the_end(key, use, terms, request), media_type="application/json"
+            self._stream_final_answer(key, use, terms, request), media_type="application/json"
         )
 
-    async def _for_now(
-        self, key: ClientKey, use: ToolUse, terms: HookTerms, request: Request
+    async def _answer_or_accept(
+        self, key: ClientKey, use: ToolUse, terms: HookOptions, request: Request
     ) -> Response:
         """Return the answer if people decide soon, else 202; raises ProblemError."""
         said = _WAIT.search(request.headers["prefer"])
-        found = await self._ask(key, use, terms)
+        found = await self._request_approval(key, use, terms)
         if found.status in ASKED and said:
-            found = await self._routes.look(key, found.id, request, min(int(said[1]), 60))
+            found = await self._routes.get_request(key, found.id, request, min(int(said[1]), 60))
         if found.status in ASKED:
             about = {"id": found.id, "link": found.link, "status": found.status}
             return JSONResponse(about, HTTPStatus.ACCEPTED)
-        return JSONResponse(await self._decided(key, use, found))
+        return JSONResponse(await self._build_decision_answer(key, use, found))
 
-    async def _in_the_end(
-        self, key: ClientKey, use: ToolUse, terms: HookTerms, request: Request
+    async def _stream_final_answer(
+        self, key: ClientKey, use: ToolUse, terms: HookOptions, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
         left_alone = ""  # a request that nobody waits for any more
         try:
-            found = await self._ask(key, use, terms)
-            until = time.monotonic() + terms.wait + LATE
-            left_alone = _open(found)
+            found = await self._request_approval(key, use, terms)
+            until = time.monotonic() + terms.wait_seconds + LATE
+            left_alone = _get_id_if_open(found)
             while found.status in ASKED and time.monotonic() < until and not self._is_stopping():
                 yield b" "
-                found = await self._routes.look(key, found.id, request, KEPT)
-                left_alone = _open(found)
+                found = await self._routes.get_request(key, found.id, request, KEPT)
+                left_alone = _get_id_if_open(found)
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
-                answer = denied(STOPPED, use.event)
+                answer = build_deny_answer(STOPPED, use.event)
             else:
                 if found.status in ASKED:
-                    found = await self._withdrawn(key, found.id, request)
-                answer = await self._decided(key, use, found)
+                    found = await self._cancel_or_get_request(key, found.id, request)
+                answer = await self._build_decision_answer(key, use, found)
                 left_alone = ""
         except ProblemError as error:
-            answer = denied(str(error), use.event)
+            answer = build_deny_answer(str(error), use.event)
         except Exception:
             log.exception("a hook could not be answered")
-            answer = denied(BROKEN, use.event)
+            answer = build_deny_answer(BROKEN, use.event)
         finally:
             if left_alone:
                 with CancelScope(shield=True), suppress(ProblemError):
                     await self._routes.cancel(key, left_alone)
         yield json.dumps(answer).encode()
 
-    async def _ask(self, key: ClientKey, use: ToolUse, terms: HookTerms) -> RequestShown:
+    async def _request_approval(
+        self, key: ClientKey, use: ToolUse, terms: HookOptions
+    ) -> RequestShown:
         """Put the use before people, once, however often it is sent. Raises ProblemError."""
         try:
             wanted = ActionWanted(
-                action=use.action(terms.does),
-                arguments=use.given,
+                action=use.build_action(terms.effect_kind),
+                arguments=use.tool_input,
                 reason=use.reason,
-                deadline_seconds=terms.wait,
+                deadline_seconds=terms.wait_seconds,
                 requester=terms.requester,
                 channel=terms.channel,
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise not_taken(".".join(map(str, first["loc"])), first["msg"]) from None
-        return await self._routes.ask(key, wanted, Response(), use.key)
+            raise build_field_problem(".".join(map(str, first["loc"])), first["msg"]) from None
+        return await self._routes.ask(key, wanted, Response(), use.idempotency_key)
 
-    async def _withdrawn(self, key: ClientKey, request_id: str, request: Request) -> RequestShown:
+    async def _cancel_or_get_request(
+        self, key: ClientKey, request_id: str, request: Request
+    ) -> RequestShown:
         """Cancel the request and return it; if it was decided at that moment, as it is now."""
         try:
             return await self._routes.cancel(key, request_id)
         except ProblemError:
-            return await self._routes.look(key, request_id, request, 0)
+            return await self._routes.get_request(key, request_id, request, 0)
 
-    async def _decided(self, key: ClientKey, use: ToolUse, found: RequestShown) -> dict[str, Any]:
+    async def _build_decision_answer(
+        self, key: ClientKey, use: ToolUse, found: RequestShown
+    ) -> dict[str, Any]:
         """Return the answer for Claude Code; an approved use is claimed first."""
         if found.status not in MAY:
-            return denied(why_not(found, taken_back=True), use.event)
-        who = use.claimant(key.id)
+            return build_deny_answer(describe_denial(found, taken_back=True), use.event)
+        who = use.build_claimant_id(key.id)
         claimed = await self._routes.claim(
             key, found.id, ClaimSent(claimant=who, lease_seconds=QUIET)
         )
-        if not use.is_heard_of:
+        if not use.has_outcome_report:
             outcome = OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
-            await self._routes.report(key, found.id, outcome)
-        return allowed(use, found, claimed.arguments)
+            await self._routes.report_outcome(key, found.id, outcome)
+        return build_allow_answer(use, found, claimed.arguments)
 
-    async def _report(self, key: ClientKey, use: ToolUse) -> dict[str, Any]:
+    async def _report_outcome(self, key: ClientKey, use: ToolUse) -> dict[str, Any]:
         """Record how a use went that people were asked about; return the answer, always empty."""
-        request_id = await self._routes.asked_with(key, use.key)
+        request_id = await self._routes.find_request_by_idempotency_key(key, use.idempotency_key)
         if request_id is None:
             return {}
-        succeeded, how = use.outcome()
-        outcome = OutcomeSent(claimant=use.claimant(key.id), succeeded=succeeded, result=how)
+        succeeded, how = use.describe_outcome()
+        outcome = OutcomeSent(
+            claimant=use.build_claimant_id(key.id), succeeded=succeeded, result=how
+        )
         try:
-            await self._routes.report(key, request_id, outcome)
+            await self._routes.report_outcome(key, request_id, outcome)
         except ProblemError as error:
             log.warning("request %s: Claude Code says “%s”, but: %s", request_id, how, error)
         return {}
 
 
-def _open(found: RequestShown) -> str:
+def _get_id_if_open(found: RequestShown) -> str:
     """Return the request's id if it could still be carried out, else ""."""
     return found.id if found.status in OPEN else ""
 
 
-def terms_of(said: QueryParams) -> HookTerms:
+def parse_hook_options(said: QueryParams) -> HookOptions:
     """Return the terms that the query of a hook's address states; raises ProblemError."""
     for name in said:
         if name not in ("wait", "does", "requester", "channel"):
-            raise not_taken(name, "This is not a parameter of the hook's address.")
-    wait = seconds(said.get("wait", WAIT))
+            raise build_field_problem(name, "This is not a parameter of the hook's address.")
+    wait = parse_duration(said.get("wait", WAIT))
     if not wait:
-        raise not_taken("wait", "This is not a duration. Write 90s, 30m, 4h or 2d.")
+        raise build_field_problem("wait", "This is not a duration. Write 90s, 30m, 4h or 2d.")
     texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
-    return HookTerms(wait, *texts)
+    return HookOptions(wait, *texts)
 
 
 KEYS = 4  # that are looked at at once
 ASK_AGAIN = 1  # seconds, where the database could not
 
 
-def make_api(
+def build_api_app(
     store: Store,
-    callers: Callers,
+    callers: ApiKeyChecker,
     asking: AskHandler,
     is_stopping: Callable[[], bool],
     further: APIRouter | None = None,
@@ -427,37 +435,41 @@ def make_api(
 
     `further`: routes beside those for programs.
     """
-    waiting = WaitingPrograms(store, CapacityLimiter(1), is_stopping)
+    waiting = RequestWatcher(store, CapacityLimiter(1), is_stopping)
     api = DescribedApi()
-    routes = Routes(asking, callers, waiting, is_stopping)
-    api.include_router(routes.router())
-    api.include_router(Hooks(routes, is_stopping).router())
+    routes = ApiRoutes(asking, callers, waiting, is_stopping)
+    api.include_router(routes.build_router())
+    api.include_router(HookRoutes(routes, is_stopping).build_router())
     if further is not None:
         api.include_router(further)
-    api.add_middleware(Gate, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping)
-    api.add_exception_handler(ProblemError, _problem)
-    api.add_exception_handler(RequestValidationError, _invalid)
-    api.add_exception_handler(HTTPException, _refused)
-    api.add_exception_handler(Exception, _broken)
+    api.add_middleware(
+        ApiKeyMiddleware, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping
+    )
+    api.add_exception_handler(ProblemError, _handle_problem_error)
+    api.add_exception_handler(RequestValidationError, _handle_validation_error)
+    api.add_exception_handler(HTTPException, _handle_http_error)
+    api.add_exception_handler(Exception, _handle_unexpected_error)
     return api
 
 
-async def _problem(_: Request, error: Exception) -> Response:
+async def _handle_problem_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)
-    return error.answer()
+    return error.build_response()
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _handle_validation_error(_: Request, error: Exception) -> Response:
     """Return the problem for a path, header or body that FastAPI does not accept."""
     assert isinstance(error, RequestValidationError)
     found: list[dict[str, Any]] = list(error.errors())
     if any(each["loc"][0] == "path" for each in found):
-        return ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.").answer()
-    errors = [FieldError(field=_field(each["loc"]), message=each["msg"]) for each in found]
-    return invalid(errors).answer()
+        return ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.").build_response()
+    errors = [
+        FieldError(field=_format_field_path(each["loc"]), message=each["msg"]) for each in found
+    ]
+    return build_validation_problem(errors).build_response()
 
 
-def _field(loc: tuple[Any, ...]) -> str:
+def _format_field_path(loc: tuple[Any, ...]) -> str:
     """Return a field's name in a body, without the kind of body; else a header's or parameter's."""
     place, *rest = loc
     if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
@@ -465,21 +477,23 @@ def _field(loc: tuple[Any, ...]) -> str:
     return ".".join(map(str, rest)) or "body"
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _handle_http_error(_: Request, error: Exception) -> Response:
     """Return the problem for an unknown path, or for a method that the path does not have."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
-    return ProblemError(status, f"{status.phrase}.", headers=error.headers).answer()
+    return ProblemError(status, f"{status.phrase}.", headers=error.headers).build_response()
 
 
-async def _broken(_: Request, error: Exception) -> Response:
+async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
     """Return the problem for an unexpected error: 503 if it may pass, else 500."""
-    if may_pass(error):
+    if is_temporary_error(error):
         sentence = (
             "The database cannot be read or written at the moment. Please repeat the request."
         )
-        return later(HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN).answer()
+        return build_retry_problem(
+            HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN
+        ).build_response()
     sentence = (
         "Something went wrong in Countersign. It is not known whether the request had an effect."
     )
-    return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).answer()
+    return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).build_response()

@@ -71,20 +71,20 @@ class ProblemError(Exception):
         )
         self.headers = {**NEVER_KEPT, **(headers or {})}
 
-    def answer(self) -> JSONResponse:
+    def build_response(self) -> JSONResponse:
         """Return the problem as a JSON response."""
         unset = {"errors"} if not self.problem.errors else set()
         body: dict[str, Any] = self.problem.model_dump(exclude=unset)
         return JSONResponse(body, self.status, self.headers, media_type=KIND)
 
 
-def not_taken(field: str, message: str) -> ProblemError:
+def build_field_problem(field: str, message: str) -> ProblemError:
     """Return the 422 problem that one field of the body is wrong."""
     error = FieldError(field=field, message=message)
-    return invalid([error])
+    return build_validation_problem([error])
 
 
-def invalid(errors: Sequence[FieldError]) -> ProblemError:
+def build_validation_problem(errors: Sequence[FieldError]) -> ProblemError:
     """Return the 422 problem with these errors of the body."""
     first = errors[0]
     detail = f"{first.field}: {first.message}"
@@ -93,7 +93,9 @@ def invalid(errors: Sequence[FieldError]) -> ProblemError:
     )
 
 
-def later(status: HTTPStatus, detail: str, seconds: int, about: str = "") -> ProblemError:
+def build_retry_problem(
+    status: HTTPStatus, detail: str, seconds: int, about: str = ""
+) -> ProblemError:
     """Return a problem after which the request may be sent again in so many seconds."""
     return ProblemError(status, detail, about=about, headers={"Retry-After": str(max(1, seconds))})
 
@@ -125,13 +127,13 @@ Words = Annotated[str, Field(max_length=3_000)]
 MOST_SECONDS = 30 * 24 * 3600
 
 
-class _Sent(BaseModel):
+class _StrictBody(BaseModel):
     """What is sent: nothing is guessed, and nothing that is not known is passed over."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Wanted(_Sent):
+class _AskBody(_StrictBody):
     """What all that is asked has in common."""
 
     requester: Line = Field(
@@ -151,7 +153,7 @@ class _Wanted(_Sent):
     )
 
 
-class _CallWanted(_Wanted):
+class _CallAskBody(_AskBody):
     """What both kinds of calls have in common."""
 
     reason: Words = Field("", description="Why, for the approver.", examples=["Friday's release"])
@@ -163,7 +165,7 @@ class _CallWanted(_Wanted):
     )
 
 
-class ToolWanted(_CallWanted):
+class ToolWanted(_CallAskBody):
     """A call of a tool that the bot has; the bot runs it once it is approved."""
 
     tool: Annotated[str, Field(min_length=1, max_length=64, examples=["refund_order"])]
@@ -172,7 +174,7 @@ class ToolWanted(_CallWanted):
     )
 
 
-class ActionSent(_Sent):
+class ActionSent(_StrictBody):
     """How a program describes what it will execute itself."""
 
     name: Annotated[
@@ -195,7 +197,7 @@ class ActionSent(_Sent):
     )
 
 
-class ActionWanted(_CallWanted):
+class ActionWanted(_CallAskBody):
     """A handed-over call: the program claims it once it is approved, and executes it itself."""
 
     action: ActionSent = Field(
@@ -217,17 +219,17 @@ class ActionWanted(_CallWanted):
     arguments: JsonObject = Field(default={}, examples=[{"version": "1.4.2", "env": "prod"}])
 
 
-def _kind(sent: Any) -> str:
+def _get_body_kind(sent: Any) -> str:
     return "action" if isinstance(sent, dict) and "action" in sent else "tool"
 
 
 RequestWanted = Annotated[
     Annotated[ToolWanted, Tag("tool")] | Annotated[ActionWanted, Tag("action")],
-    Discriminator(_kind),
+    Discriminator(_get_body_kind),
 ]
 
 
-class QuestionWanted(_Wanted):
+class QuestionWanted(_AskBody):
     """A question to a person; its answer is the result, and approves nothing."""
 
     question: JsonObject = Field(
@@ -248,7 +250,7 @@ Claimant = Annotated[
 ]
 
 
-class ClaimSent(_Sent):
+class ClaimSent(_StrictBody):
     """Who executes it."""
 
     claimant: Claimant
@@ -260,7 +262,7 @@ class ClaimSent(_Sent):
     )
 
 
-class OutcomeSent(_Sent):
+class OutcomeSent(_StrictBody):
     """What came of it."""
 
     claimant: Claimant
@@ -319,7 +321,7 @@ class ClaimedShown(BaseModel):
     )
 
 
-def shown(standing: ProgramRequestStatus) -> RequestShown:
+def build_request_shown(standing: ProgramRequestStatus) -> RequestShown:
     """Return a request as programs are shown it, filled from the fields of the same names."""
     is_entrusted = standing.status == CallStatus.ENTRUSTED
     told = {field.name: getattr(standing, field.name) for field in fields(standing)}
@@ -328,7 +330,7 @@ def shown(standing: ProgramRequestStatus) -> RequestShown:
     return RequestShown.model_validate(told)
 
 
-def goes_on(standing: RequestShown) -> bool:
+def should_keep_waiting(standing: RequestShown) -> bool:
     """Return whether a program that waits has nothing to do or to learn yet.
 
     A handed-over call that is approved waits for the program; any other runs by itself.

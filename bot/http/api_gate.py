@@ -22,9 +22,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot import __version__
-from bot.cards.field_inputs import UnreadableError, parsed_json
-from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, later
-from bot.http.keys import read_key_text
+from bot.cards.field_inputs import UnreadableError, parse_json_entry
+from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_problem
+from bot.http.keys import parse_key_text
 from storage import programs
 from storage.programs import ClientKey
 
@@ -48,7 +48,9 @@ _BEARER = HTTPBearer(
 )
 
 
-async def _asking_key(request: Request, _bearer: Annotated[Any, Security(_BEARER)]) -> ClientKey:
+async def _get_request_key(
+    request: Request, _bearer: Annotated[Any, Security(_BEARER)]
+) -> ClientKey:
     """Return the key that the gate has found.
 
     `_bearer` only has the API's description name the scheme.
@@ -57,10 +59,10 @@ async def _asking_key(request: Request, _bearer: Annotated[Any, Security(_BEARER
     return found
 
 
-Key = Annotated[ClientKey, Depends(_asking_key)]
+Key = Annotated[ClientKey, Depends(_get_request_key)]
 
 
-def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def build_problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the problems that a path may answer with, for its description in OpenAPI."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in (400, *statuses, 500):
@@ -105,23 +107,23 @@ KEYED = 320  # requests with a good key; 200 of them may wait for people
 HOSTS = 96  # requests of MCP hosts
 
 
-class FullError(Exception):
+class NoCapacityError(Exception):
     """Raised when there is no room for one more request now."""
 
 
-class Room:
+class RequestLimit:
     """A limit on how many requests of one kind are under way at once."""
 
     def __init__(self, most: int) -> None:
         """`most`: how many requests at once."""
-        self.most = most
+        self.max_requests = most
         self._inside = 0
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def reserve_place(self) -> Iterator[None]:
         """Take one place until the block ends; raises FullError if there is none."""
-        if self._inside >= self.most:
-            raise FullError
+        if self._inside >= self.max_requests:
+            raise NoCapacityError
         self._inside += 1
         try:
             yield
@@ -129,19 +131,19 @@ class Room:
             self._inside -= 1
 
 
-class RoomLimit:
+class RequestLimitMiddleware:
     """ASGI: an app that answers a limited number of requests at once, and 503 to any more."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         """`most`: how many requests at once."""
-        self._app, self._room = app, Room(most)
+        self._app, self._room = app, RequestLimit(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 503 if there is no room."""
         try:
-            with self._room.one():
+            with self._room.reserve_place():
                 await self._app(scope, receive, send)
-        except FullError:
+        except NoCapacityError:
             busy = PlainTextResponse(
                 "Too many at once.", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"}
             )
@@ -154,7 +156,7 @@ SCHEME = "Bearer"
 _UNKNOWN = "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"
 
 
-class Callers:
+class ApiKeyChecker:
     """The check of the API keys of one workspace; thread-safe."""
 
     def __init__(self, store: Store, clock: Clock, team: str) -> None:
@@ -163,29 +165,31 @@ class Callers:
         self._clock = clock
         self._team = team
 
-    def of(self, headers: Sequence[str]) -> ClientKey:
+    def authenticate(self, headers: Sequence[str]) -> ClientKey:
         """Return the good key in these Authorization headers; raises ProblemError if there is none.
 
         A revoked key is not good from that moment on.
         """
         scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
-        text = read_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
+        text = parse_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
         if text is not None:
             with self._store.read() as tx:
-                key = programs.get_key(tx, text.id)
-            is_good = key is not None and text.fits(key.hash) and not key.revoked_at
+                key = programs.find_api_key(tx, text.id)
+            is_good = key is not None and text.has_hash(key.hash) and not key.revoked_at
             if key is not None and is_good and key.team == self._team:
                 return key
-        raise _no_key()
+        raise _build_no_key_problem()
 
-    def insist(self, key: ClientKey) -> None:
+    def check_not_revoked(self, key: ClientKey) -> None:
         """Raise ProblemError if a key that was good has been revoked meanwhile."""
         with self._store.read() as tx:
-            now = programs.get_key(tx, key.id)
+            now = programs.find_api_key(tx, key.id)
         if now is None or now.revoked_at:
-            raise _no_key()
+            raise _build_no_key_problem()
 
-    def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
+    def check_hourly_limit(
+        self, key: ClientKey, idempotency: str, *, while_open: bool = False
+    ) -> None:
         """Raise ProblemError if the key has made all the requests that it may make in an hour.
 
         A request repeated with the same `idempotency` is not counted again; with `while_open`, only
@@ -193,20 +197,20 @@ class Callers:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            asked = programs.has_asked
+            asked = programs.has_sent_request
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
-            since = programs.time_of_earlier_request(
+            since = programs.find_time_of_earlier_request(
                 tx, key.name, key.per_hour, now - programs.HOUR
             )
         if since is not None:
-            raise too_often(key, since, now)
+            raise build_rate_limit_problem(key, since, now)
 
 
-def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
+def build_rate_limit_problem(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
     """Return the 429 problem of a key that may ask again one hour after `since`."""
     wait = since + programs.HOUR - now
-    return later(
+    return build_retry_problem(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{key.name} has made the {key.per_hour} requests that it may make in an hour.",
         int(wait.total_seconds()) + 1,
@@ -214,7 +218,7 @@ def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
     )
 
 
-def _no_key() -> ProblemError:
+def _build_no_key_problem() -> ProblemError:
     return ProblemError(
         HTTPStatus.UNAUTHORIZED,
         _UNKNOWN,
@@ -230,14 +234,14 @@ JSON = "application/json"
 NUL = "\x00"  # PostgreSQL keeps no text that holds it
 
 
-class Gate:
+class ApiKeyMiddleware:
     """ASGI middleware that passes on requests with a good key, their bodies read and checked."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        callers: Callers,
+        callers: ApiKeyChecker,
         turns: CapacityLimiter,
         is_stopping: Callable[[], bool],
     ) -> None:
@@ -246,44 +250,48 @@ class Gate:
         self._callers = callers
         self._turns = turns
         self._is_stopping = is_stopping
-        self._room = Room(KEYED)
+        self._room = RequestLimit(KEYED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""
         if scope["type"] != "http":
             return
         try:
-            await self._look_at_the_key(scope)
-            with self._room.one():
-                body = await self._body(scope, receive)
-                await self._app(scope, read_again(body, receive), _never_kept(send))
-        except FullError:
+            await self._authenticate_request(scope)
+            with self._room.reserve_place():
+                body = await self._read_checked_body(scope, receive)
+                await self._app(scope, replay_body(body, receive), _forbid_caching(send))
+        except NoCapacityError:
             many = "Too many requests at once. Please repeat this one."
-            error = later(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
-            await error.answer()(scope, receive, send)
+            error = build_retry_problem(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
+            await error.build_response()(scope, receive, send)
         except ProblemError as error:
             if error.status is not HTTPStatus.UNAUTHORIZED:
                 log.info("refused a request: %d %s", error.status, error.problem.title)
-            await error.answer()(scope, receive, send)
+            await error.build_response()(scope, receive, send)
 
-    async def _look_at_the_key(self, scope: Scope) -> None:
+    async def _authenticate_request(self, scope: Scope) -> None:
         """Put the request's key into its state; ProblemError for no good one or while stopping."""
         if self._is_stopping():
-            raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
+            raise build_retry_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1
+            )
         key = await to_thread.run_sync(
-            self._callers.of, Headers(scope=scope).getlist("authorization"), limiter=self._turns
+            self._callers.authenticate,
+            Headers(scope=scope).getlist("authorization"),
+            limiter=self._turns,
         )
         scope["state"] = {**scope.get("state", {}), KEY: key}
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read_checked_body(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body of a request; raises ProblemError for one that is refused."""
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length) > MOST:
-            raise _too_long()
+            raise _build_too_long_problem()
         body = await read_body(receive)
         if body:
-            look_at_body(body, headers)
+            check_json_body(body, headers)
         return body
 
 
@@ -298,7 +306,7 @@ async def read_body(receive: Receive) -> bytes:
                     raise ProblemError(HTTPStatus.BAD_REQUEST, "The body ended too early.")
                 found += message.get("body", b"")
                 if len(found) > MOST:
-                    raise _too_long()
+                    raise _build_too_long_problem()
                 if not message.get("more_body", False):
                     return bytes(found)
     except TimeoutError:
@@ -307,7 +315,7 @@ async def read_body(receive: Receive) -> bytes:
         ) from None
 
 
-def _too_long() -> ProblemError:
+def _build_too_long_problem() -> ProblemError:
     return ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"A body may have at most {MOST:,} bytes.",
@@ -315,27 +323,30 @@ def _too_long() -> ProblemError:
     )
 
 
-def look_at_body(body: bytes, headers: Headers) -> None:
+def check_json_body(body: bytes, headers: Headers) -> None:
     """Raise ProblemError unless the body is uncompressed, unambiguous JSON without U+0000."""
-    if headers.get("content-encoding", "identity") != "identity" or _kind(headers) != JSON:
+    if (
+        headers.get("content-encoding", "identity") != "identity"
+        or _get_media_type(headers) != JSON
+    ):
         raise ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}, without compression."
         )
     try:
-        found = parsed_json(body.decode())
+        found = parse_json_entry(body.decode())
     except UnicodeDecodeError:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not UTF-8.") from None
     except UnreadableError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
-    if any(NUL in each for each in _texts(found)):
+    if any(NUL in each for each in _list_strings(found)):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")
 
 
-def _kind(headers: Headers) -> str:
+def _get_media_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _texts(value: Any) -> list[str]:
+def _list_strings(value: Any) -> list[str]:
     """Return every string in a JSON value, including the names of fields."""
     found, left = [], [value]
     while left:
@@ -350,7 +361,7 @@ def _texts(value: Any) -> list[str]:
     return found
 
 
-def _never_kept(send: Send) -> Send:
+def _forbid_caching(send: Send) -> Send:
     """Return a `send` that forbids caches to keep the answer."""
 
     async def sent(message: Message) -> None:
@@ -361,7 +372,7 @@ def _never_kept(send: Send) -> Send:
     return sent
 
 
-def read_again(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that yields the body already read, then further messages."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -20,16 +20,16 @@ from bot.http.api_bodies import (
     RequestsShown,
     RequestWanted,
     ShownStatus,
-    goes_on,
-    later,
-    shown,
+    build_request_shown,
+    build_retry_problem,
+    should_keep_waiting,
 )
-from bot.http.api_gate import Key, problem_responses
+from bot.http.api_gate import Key, build_problem_responses
 from storage.programs import ClientKey
 
 if TYPE_CHECKING:
-    from bot.http.api_gate import Callers
-    from bot.http.ask_route import AskHandler, WaitingPrograms
+    from bot.http.api_gate import ApiKeyChecker
+    from bot.http.ask_route import AskHandler, RequestWatcher
 
 GLANCE = 0.25  # seconds between two looks at a claim that is being checked
 ASKING = 16  # that ask at once
@@ -60,14 +60,14 @@ Idempotency = Annotated[
 ]
 
 
-class Routes:
+class ApiRoutes:
     """The API's endpoints, called on the server's event loop; their work is done on threads."""
 
     def __init__(
         self,
         asking: AskHandler,
-        callers: Callers,
-        waiting: WaitingPrograms,
+        callers: ApiKeyChecker,
+        waiting: RequestWatcher,
         is_stopping: Callable[[], bool],
     ) -> None:
         """`is_stopping` returns true once the process stops; then no request waits any more."""
@@ -78,29 +78,34 @@ class Routes:
         self._asks, self._looks = CapacityLimiter(ASKING), CapacityLimiter(LOOKING)
         self._is_stopping = is_stopping
 
-    def router(self) -> APIRouter:
+    def build_router(self) -> APIRouter:
         """Return a router with all endpoints."""
         router = APIRouter()
         again = {"model": RequestShown, "description": "It was asked with this key before."}
         asked: Answers = {
             200: again,
-            **problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
+            **build_problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
         }
-        looked = problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
-        acted = problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
+        looked = build_problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
+        acted = build_problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
         ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
             ("POST /requests", self.ask, "Put a call before people", asked),
             ("POST /questions", self.ask_person, "Ask a person for information", asked),
             (
                 "GET /requests",
-                self.listed,
+                self.list_requests,
                 "A key's own requests",
-                problem_responses(401, 408, 413, 415, 422, 503),
+                build_problem_responses(401, 408, 413, 415, 422, 503),
             ),
-            ("GET /requests/{request_id}", self.look, "How a request stands", looked),
-            ("GET /questions/{request_id}", self.look, "How a question stands", looked),
+            ("GET /requests/{request_id}", self.get_request, "How a request stands", looked),
+            ("GET /questions/{request_id}", self.get_request, "How a question stands", looked),
             ("POST /requests/{request_id}/claim", self.claim, "Claim an approved call", acted),
-            ("POST /requests/{request_id}/outcome", self.report, "Say what came of it", acted),
+            (
+                "POST /requests/{request_id}/outcome",
+                self.report_outcome,
+                "Say what came of it",
+                acted,
+            ),
             ("POST /requests/{request_id}/cancel", self.cancel, "Take a request back", acted),
         )
         for way, answer, summary, answers in ways:
@@ -124,7 +129,7 @@ class Routes:
         idempotency: Idempotency = None,
     ) -> RequestShown:
         """Put a call before people. Nothing has been decided when this returns."""
-        return await self._asked(key, wanted, response, idempotency or "")
+        return await self._ask_people(key, wanted, response, idempotency or "")
 
     async def ask_person(
         self,
@@ -134,9 +139,9 @@ class Routes:
         idempotency: Idempotency = None,
     ) -> RequestShown:
         """Ask a person for information. Their answer is the result, and approves nothing."""
-        return await self._asked(key, wanted, response, idempotency or "")
+        return await self._ask_people(key, wanted, response, idempotency or "")
 
-    async def listed(
+    async def list_requests(
         self,
         key: Key,
         status: Annotated[
@@ -148,27 +153,29 @@ class Routes:
         ] = "",
     ) -> RequestsShown:
         """The requests that this key has asked, the newest first, each as it stands."""
-        return await self._held(key, lambda: self._asking.asked_by(key, after, status or (), limit))
+        return await self._run_with_valid_key(
+            key, lambda: self._asking.list_requests(key, after, status or (), limit)
+        )
 
-    async def look(
+    async def get_request(
         self, key: Key, request_id: Id, request: Request, wait: Wait = 0
     ) -> RequestShown:
         """How it stands. With `wait`, once it is decided: a tool's call once it has ended, a
         handed-over one once it may be claimed, and once it has ended if it was.
         """
         if not wait:
-            return await self._stands(key, request_id)
+            return await self._load_request(key, request_id)
         until = time.monotonic() + wait
-        with self._waiting.one(key.id, request_id) as changed:
+        with self._waiting.watch_request(key.id, request_id) as changed:
             while True:
                 changed.clear()
-                found = await self._stands(key, request_id)
+                found = await self._load_request(key, request_id)
                 left = until - time.monotonic()
-                if not goes_on(found) or left <= 0 or self._is_stopping():
+                if not should_keep_waiting(found) or left <= 0 or self._is_stopping():
                     return found
                 if await request.is_disconnected():
                     return found
-                await _either(changed, min(left, GONE))
+                await _wait_for_change(changed, min(left, GONE))
 
     async def claim(self, key: Key, request_id: Id, sent: ClaimSent) -> ClaimedShown:
         """Claim an approved call to execute it. The same claimant again gets the same, and more
@@ -176,7 +183,9 @@ class Routes:
         """
         until = time.monotonic() + PATIENCE
         while True:
-            found = await self._held(key, lambda: self._asking.claim(key, request_id, sent))
+            found = await self._run_with_valid_key(
+                key, lambda: self._asking.claim_call(key, request_id, sent)
+            )
             if found is not None:
                 return ClaimedShown(
                     arguments=found.arguments,
@@ -185,52 +194,58 @@ class Routes:
                     lease_seconds=int(found.lease.total_seconds()),
                 )
             if time.monotonic() >= until or self._is_stopping():
-                raise later(HTTPStatus.CONFLICT, "It is still being checked.", 1)
+                raise build_retry_problem(HTTPStatus.CONFLICT, "It is still being checked.", 1)
             await asyncio.sleep(GLANCE)
 
-    async def report(self, key: Key, request_id: Id, sent: OutcomeSent) -> RequestShown:
+    async def report_outcome(self, key: Key, request_id: Id, sent: OutcomeSent) -> RequestShown:
         """Say what came of a call that this claimant has claimed."""
-        return await self._held(key, lambda: self._asking.report(key, request_id, sent))
+        return await self._run_with_valid_key(
+            key, lambda: self._asking.report_outcome(key, request_id, sent)
+        )
 
-    async def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
+    async def find_request_by_idempotency_key(self, key: ClientKey, idempotency: str) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none.
 
         Used by hooks.
         """
-        return await self._turn(lambda: self._asking.asked_with(key, idempotency))
+        return await self._run_on_thread(
+            lambda: self._asking.find_request_by_idempotency_key(key, idempotency)
+        )
 
     async def cancel(self, key: Key, request_id: Id) -> RequestShown:
         """Take a request back that has not ended and is not being executed."""
-        return await self._turn(lambda: self._asking.cancel(key, request_id))
+        return await self._run_on_thread(lambda: self._asking.cancel_request(key, request_id))
 
-    async def _asked(
+    async def _ask_people(
         self, key: ClientKey, wanted: Any, response: Response, idempotency: str
     ) -> RequestShown:
         def ask() -> tuple[RequestShown, bool]:
-            self._callers.spend(key, idempotency, while_open=wanted.while_open)
+            self._callers.check_hourly_limit(key, idempotency, while_open=wanted.while_open)
             return self._asking.ask(key, wanted, idempotency)
 
         found, is_new = await to_thread.run_sync(ask, limiter=self._asks)
         response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return found
 
-    async def _stands(self, key: ClientKey, run_id: str) -> RequestShown:
-        return await self._held(key, lambda: shown(self._asking.find(key, run_id).stands()))
+    async def _load_request(self, key: ClientKey, run_id: str) -> RequestShown:
+        return await self._run_with_valid_key(
+            key, lambda: build_request_shown(self._asking.get_request(key, run_id).load_status())
+        )
 
-    async def _held(self, key: ClientKey, work: Callable[[], T]) -> T:
+    async def _run_with_valid_key(self, key: ClientKey, work: Callable[[], T]) -> T:
         """Run `work` on a thread; ProblemError if the key was revoked while the program waited."""
 
         def done() -> T:
-            self._callers.insist(key)
+            self._callers.check_not_revoked(key)
             return work()
 
-        return await self._turn(done)
+        return await self._run_on_thread(done)
 
-    async def _turn(self, work: Callable[[], T]) -> T:
+    async def _run_on_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._looks)
 
 
-async def _either(changed: asyncio.Event, seconds: float) -> None:
+async def _wait_for_change(changed: asyncio.Event, seconds: float) -> None:
     """Return once `changed` is set, or after `seconds`."""
     try:
         async with asyncio.timeout(seconds):

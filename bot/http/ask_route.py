@@ -30,21 +30,26 @@ from bot.http.api_bodies import (
     RequestsShown,
     ShownStatus,
     ToolWanted,
-    invalid,
-    later,
-    not_taken,
-    shown,
+    build_field_problem,
+    build_request_shown,
+    build_retry_problem,
+    build_validation_problem,
 )
-from bot.http.api_gate import too_often
+from bot.http.api_gate import build_rate_limit_problem
 from bot.policy.authority import LookupFailedError
-from bot.runs.program_calls import KeyUsedError, NotClaimedError, NotPermittedError, TooOftenError
+from bot.runs.program_calls import (
+    ClaimRefusedError,
+    RequesterNotPermittedError,
+    RequestKeyReusedError,
+    RequestRateLimitError,
+)
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOverAction
 from bot.tools.names import NamedKind, NameResolver
 from bot.tools.person_question import ASK_PERSON
 from storage import programs as program_requests
 from storage import runs, webhooks
-from storage.programs import LEASE, Mark
+from storage.programs import LEASE, StatusFingerprint
 
 if TYPE_CHECKING:
     from bot.clock import Clock
@@ -63,7 +68,7 @@ MOST = 200  # that wait at once
 MOST_OF_ONE = 50  # with the same key
 
 
-class WaitingPrograms:
+class RequestWatcher:
     """The programs that wait for a request to change; used on the server's event loop only."""
 
     def __init__(
@@ -78,7 +83,7 @@ class WaitingPrograms:
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def one(self, key_id: str, run_id: str) -> Iterator[asyncio.Event]:
+    def watch_request(self, key_id: str, run_id: str) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each change of the request until the block ends.
 
         A caller that looks inside the block misses no change. Raises ProblemError if too many wait
@@ -86,12 +91,14 @@ class WaitingPrograms:
         """
         if self._by_key[key_id] >= MOST_OF_ONE or self._by_key.total() >= MOST:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise later(many, "Too many requests wait at once. Ask without `wait`.", 5, "limits")
+            raise build_retry_problem(
+                many, "Too many requests wait at once. Ask without `wait`.", 5, "limits"
+            )
         event = asyncio.Event()
         self._by_key[key_id] += 1
         self._waiters.setdefault(run_id, set()).add(event)
         if self._task is None:
-            self._task = asyncio.create_task(self._look())
+            self._task = asyncio.create_task(self._watch_for_changes())
         try:
             yield event
         finally:
@@ -101,21 +108,25 @@ class WaitingPrograms:
             if not waiters:
                 del self._waiters[run_id]
 
-    async def _look(self) -> None:
+    async def _watch_for_changes(self) -> None:
         """Look for changes of the awaited requests until nobody waits any more."""
-        seen: dict[str, Mark] = {}
+        seen: dict[str, StatusFingerprint] = {}
         try:
             while self._waiters:
                 await asyncio.sleep(GLANCE)
                 seen = {} if self._is_stopping() else seen  # then all of them look again
-                seen = await self._glance(seen)
+                seen = await self._signal_changed_requests(seen)
         finally:
             self._task = None
 
-    async def _glance(self, seen: dict[str, Mark]) -> dict[str, Mark]:
+    async def _signal_changed_requests(
+        self, seen: dict[str, StatusFingerprint]
+    ) -> dict[str, StatusFingerprint]:
         """Set the events of requests whose mark is not as in `seen`; return the new marks."""
         try:
-            found = await to_thread.run_sync(self._marks, list(self._waiters), limiter=self._turns)
+            found = await to_thread.run_sync(
+                self._load_status_marks, list(self._waiters), limiter=self._turns
+            )
         except Exception:
             log.exception("the record could not be looked at")  # who waits goes on waiting
             return seen
@@ -125,9 +136,9 @@ class WaitingPrograms:
                     event.set()
         return found
 
-    def _marks(self, run_ids: list[str]) -> dict[str, Mark]:
+    def _load_status_marks(self, run_ids: list[str]) -> dict[str, StatusFingerprint]:
         with self._store.read() as tx:
-            return dict(program_requests.status_marks(tx, run_ids))
+            return dict(program_requests.get_status_fingerprints(tx, run_ids))
 
 
 MOST_RESULT = 100_000  # bytes of what a program reports
@@ -136,7 +147,7 @@ ASK_SLACK_AGAIN = 10  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class WantedCall:
+class ProgramCallSpec:
     """A call that a program asks for: tool or action, arguments and terms."""
 
     tool: str | HandedOverAction
@@ -179,34 +190,36 @@ class AskHandler:
 
         Raises ProblemError.
         """
-        call = replace(_call(wanted), while_open=wanted.while_open)
+        call = replace(_build_call_spec(wanted), while_open=wanted.while_open)
         if not key.may_ask_for(call.name):
             why = f"The key of {key.name} may not ask for {call.name}."
             raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
         try:
-            requester = self._requester(key, wanted.requester)
-            channel = self._channel(wanted.channel, requester)
-            asked = self._ask(key, call, requester, channel, idempotency)
+            requester = self._resolve_requester_id(key, wanted.requester)
+            channel = self._resolve_channel_id(wanted.channel, requester)
+            asked = self._create_request(key, call, requester, channel, idempotency)
         except LookupFailedError as error:
-            raise later(
+            raise build_retry_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"Slack could not be asked ({error}).",
                 ASK_SLACK_AGAIN,
             ) from error
         if key.webhook:
             with self._store.write() as tx:
-                webhooks.expect_events(tx, key.id, asked.run_id, at=self._clock.now())
+                webhooks.register_request_for_webhooks(
+                    tx, key.id, asked.run_id, at=self._clock.now()
+                )
             self._expect()
-        return shown(asked.stands()), asked.is_new
+        return build_request_shown(asked.load_status()), asked.is_new
 
-    def find(self, key: ClientKey, run_id: str) -> ProgramRequest:
+    def get_request(self, key: ClientKey, run_id: str) -> ProgramRequest:
         """Return the request of that id; raises ProblemError if this key did not make it."""
-        found = self._programs.asked(run_id, key)
+        found = self._programs.find_request(run_id, key)
         if found is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"This key has no request {run_id}.")
         return found
 
-    def asked_by(
+    def list_requests(
         self, key: ClientKey, after: str, statuses: Collection[ShownStatus], most: int
     ) -> RequestsShown:
         """Return at most `most` requests of this key, newest first, that have one of `statuses`.
@@ -218,83 +231,83 @@ class AskHandler:
         before = self._clock.now() + timedelta(days=1), ""
         if after:
             with self._store.read() as tx:
-                run = runs.get(tx, after)
-                if run is None or not program_requests.belongs_to(tx, run, key):
-                    raise not_taken("after", f"This key has no request {after}.")
+                run = runs.find_run(tx, after)
+                if run is None or not program_requests.is_request_of_key(tx, run, key):
+                    raise build_field_problem("after", f"This key has no request {after}.")
             before = run.created_at, run.id
         with self._store.read() as tx:
-            looked = program_requests.requests_of_key(tx, key, before, MOST_LOOKED)
+            looked = program_requests.list_requests_of_key(tx, key, before, MOST_LOOKED)
         found: list[RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
-            stands = self.find(key, run.id).stands() if is_own else None
+            stands = self.get_request(key, run.id).load_status() if is_own else None
             last = run.id if is_own else last
-            if stands and (not statuses or shown(stands).status in statuses):
-                found.append(shown(stands))
+            if stands and (not statuses or build_request_shown(stands).status in statuses):
+                found.append(build_request_shown(stands))
             if len(found) == most:
                 is_last = number == len(looked) < MOST_LOOKED
                 return RequestsShown(requests=found, next=None if is_last else last)
         more = len(looked) == MOST_LOOKED and last
         return RequestsShown(requests=found, next=last if more else None)
 
-    def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
+    def find_request_by_idempotency_key(self, key: ClientKey, idempotency: str) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none."""
         with self._store.read() as tx:
-            return program_requests.request_with_key(tx, key, idempotency)
+            return program_requests.find_request_by_idempotency_key(tx, key, idempotency)
 
-    def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
+    def claim_call(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
         try:
             lease = timedelta(seconds=sent.lease_seconds) if sent.lease_seconds else LEASE
-            return self.find(key, run_id).claim(sent.claimant, lease)
-        except NotClaimedError as error:
-            raise _conflict(error) from error
+            return self.get_request(key, run_id).claim_call(sent.claimant, lease)
+        except ClaimRefusedError as error:
+            raise _build_conflict_problem(error) from error
 
-    def report(self, key: ClientKey, run_id: str, sent: OutcomeSent) -> RequestShown:
+    def report_outcome(self, key: ClientKey, run_id: str, sent: OutcomeSent) -> RequestShown:
         """Record the outcome of a claimed call; return the request. Raises ProblemError."""
         if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
-            raise not_taken("result", f"This has more than {MOST_RESULT:,} bytes.")
-        asked = self.find(key, run_id)
+            raise build_field_problem("result", f"This has more than {MOST_RESULT:,} bytes.")
+        asked = self.get_request(key, run_id)
         try:
-            asked.report(sent.claimant, sent.succeeded, sent.result)
-        except NotClaimedError as error:
-            raise _conflict(error) from error
-        return shown(asked.stands())
+            asked.report_outcome(sent.claimant, sent.succeeded, sent.result)
+        except ClaimRefusedError as error:
+            raise _build_conflict_problem(error) from error
+        return build_request_shown(asked.load_status())
 
-    def cancel(self, key: ClientKey, run_id: str) -> RequestShown:
+    def cancel_request(self, key: ClientKey, run_id: str) -> RequestShown:
         """Cancel a request, unless it was cancelled before; return it. Raises ProblemError."""
-        asked = self.find(key, run_id)
+        asked = self.get_request(key, run_id)
         is_taken_back = asked.cancel()
-        found = shown(asked.stands())
+        found = build_request_shown(asked.load_status())
         if not is_taken_back and found.status is not ShownStatus.CANCELLED:
             why = "It has ended or is being executed, so it cannot be taken back."
             raise ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
         return found
 
-    def _requester(self, key: ClientKey, named: str) -> str:
+    def _resolve_requester_id(self, key: ClientKey, named: str) -> str:
         """Return the id of the requester named; ProblemError if the key may not ask for them."""
         if not named:
             return key.person
         try:
-            found = NameResolver(self._directory, None).id_of(NamedKind.PERSON, named)
+            found = NameResolver(self._directory, None).resolve_id(NamedKind.PERSON, named)
         except ValueError as error:
-            raise not_taken("requester", str(error)) from None
+            raise build_field_problem("requester", str(error)) from None
         if found != key.person and not key.is_service:
             why = f"The key of {key.name} may only ask in the name of {key.person}."
             raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
         return found
 
-    def _channel(self, named: str, requester: str) -> str:
+    def _resolve_channel_id(self, named: str, requester: str) -> str:
         """Return the id of the channel; ProblemError for one that the requester does not see."""
         if not named:
             return ""
         try:
-            return NameResolver(self._directory, requester).id_of(NamedKind.CHANNEL, named)
+            return NameResolver(self._directory, requester).resolve_id(NamedKind.CHANNEL, named)
         except ValueError as error:
-            raise not_taken("channel", str(error)) from None
+            raise build_field_problem("channel", str(error)) from None
 
-    def _ask(
-        self, key: ClientKey, call: WantedCall, requester: str, channel: str, idempotency: str
+    def _create_request(
+        self, key: ClientKey, call: ProgramCallSpec, requester: str, channel: str, idempotency: str
     ) -> ProgramRequest:
         try:
             return self._programs.ask(
@@ -304,47 +317,47 @@ class AskHandler:
                 channel=channel,
                 why=call.reason,
                 key=idempotency,
-                client="" if key.is_account else key,
+                client="" if key.is_bot_account else key,
                 deadline=call.deadline,
                 while_open=call.while_open,
             )
         except KeyError:
-            raise not_taken("tool", f"There is no tool {call.name}.") from None
+            raise build_field_problem("tool", f"There is no tool {call.name}.") from None
         except ValidationError as error:
-            raise invalid(_errors(error, call.field)) from None
+            raise build_validation_problem(_build_field_errors(error, call.field)) from None
         except ActionError as error:
-            raise not_taken("action", str(error)) from None
-        except NotPermittedError as error:
-            raise not_taken("requester", str(error)) from None
-        except TooOftenError as error:
-            raise too_often(key, error.since, self._clock.now()) from None
-        except KeyUsedError as error:
+            raise build_field_problem("action", str(error)) from None
+        except RequesterNotPermittedError as error:
+            raise build_field_problem("requester", str(error)) from None
+        except RequestRateLimitError as error:
+            raise build_rate_limit_problem(key, error.since, self._clock.now()) from None
+        except RequestKeyReusedError as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error), about="asking-twice") from None
 
 
-def _call(wanted: ToolWanted | ActionWanted | QuestionWanted) -> WantedCall:
+def _build_call_spec(wanted: ToolWanted | ActionWanted | QuestionWanted) -> ProgramCallSpec:
     if isinstance(wanted, QuestionWanted):
-        return WantedCall(ASK_PERSON.name, wanted.question, "question")
+        return ProgramCallSpec(ASK_PERSON.name, wanted.question, "question")
     seconds = wanted.deadline_seconds
     deadline = timedelta(seconds=seconds) if seconds is not None else None
     if isinstance(wanted, ToolWanted):
-        return WantedCall(wanted.tool, wanted.arguments, "arguments", wanted.reason, deadline)
+        return ProgramCallSpec(wanted.tool, wanted.arguments, "arguments", wanted.reason, deadline)
     sent = wanted.action
     # any object, where the program says nothing
     schema = {"type": "object"} if sent.argument_schema is None else sent.argument_schema
     does = Effect(sent.does) if sent.does else None
     action = HandedOverAction(sent.name, sent.title, sent.effect, does, schema)
-    return WantedCall(action, wanted.arguments, "arguments", wanted.reason, deadline)
+    return ProgramCallSpec(action, wanted.arguments, "arguments", wanted.reason, deadline)
 
 
-def _errors(error: ValidationError, field: str) -> list[FieldError]:
+def _build_field_errors(error: ValidationError, field: str) -> list[FieldError]:
     return [
         FieldError(field=".".join([field, *map(str, each["loc"])]), message=each["msg"])
         for each in error.errors(include_url=False, include_input=False, include_context=False)
     ]
 
 
-def _conflict(error: NotClaimedError) -> ProblemError:
+def _build_conflict_problem(error: ClaimRefusedError) -> ProblemError:
     text = str(error)
     sentence = f"{text[0].upper()}{text[1:]}."
     return ProblemError(HTTPStatus.CONFLICT, sentence, about="handed-over-calls")

@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-from bot.cards.field_values import same_json
+from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown, ShownStatus
-from countersign.request import as_effect, request_of, trouble_of
-from countersign.schema import schema_of_values
+from countersign.request import escape_braces, find_request_error, parse_request
+from countersign.schema import infer_schema_from_values
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
 TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
@@ -48,47 +48,47 @@ class ToolUse:
 
     event: HookEvent
     tool: str
-    given: dict[str, Any]
+    tool_input: dict[str, Any]
     session: str
     id: str
     folder: str
-    said: Mapping[str, Any]  # all of it
+    payload: Mapping[str, Any]  # all of it
 
     @property
-    def key(self) -> str:
+    def idempotency_key(self) -> str:
         """Return the idempotency key by which people are asked about this use once."""
-        return f"claude-code:{self._hashed()}"
+        return f"claude-code:{self._hash_ids()}"
 
-    def claimant(self, key_id: str) -> str:
+    def build_claimant_id(self, key_id: str) -> str:
         """Return the claimant's id for this use and this API key; the same in every process."""
-        return self._hashed(key_id)
+        return self._hash_ids(key_id)
 
     @property
-    def is_heard_of(self) -> bool:
+    def has_outcome_report(self) -> bool:
         """Return whether Claude Code reports afterwards how this very use went."""
         return not self.id.startswith(OWN_ID)
 
-    def _hashed(self, *more: str) -> str:
+    def _hash_ids(self, *more: str) -> str:
         return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
 
-    def action(self, does: str) -> ActionSent:
+    def build_action(self, does: str) -> ActionSent:
         """Return the action that describes this use to people; raises pydantic.ValidationError."""
-        field = next((each for each in TELLING if each in self.given), "")
-        effect = as_effect(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
+        field = next((each for each in TELLING if each in self.tool_input), "")
+        effect = escape_braces(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
         return ActionSent.model_validate(
             {
                 "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MOST_NAME],
                 "title": f"Claude Code: {self.tool}"[:MOST_TITLE],
                 "effect": effect,
                 "does": does or None,
-                "schema": schema_of_values(self.given),
+                "schema": infer_schema_from_values(self.tool_input),
             }
         )
 
     @property
     def reason(self) -> str:
         """Return what Claude says of this use and its folder, for the approver; "" for neither."""
-        said = self.given.get("description") if self.tool in TELL_WHY else None
+        said = self.tool_input.get("description") if self.tool in TELL_WHY else None
         line = " ".join(said.split()) if isinstance(said, str) else ""
         if not line:
             return f"Claude Code works in {self.folder}." if self.folder else ""
@@ -96,7 +96,7 @@ class ToolUse:
         where = f", and works in {self.folder}" if self.folder else ""
         return f"Claude Code says: “{line}”{where}."
 
-    def outcome(self) -> tuple[bool | None, str]:
+    def describe_outcome(self) -> tuple[bool | None, str]:
         """Return whether the use succeeded (None: not known), and a sentence on how it went.
 
         Of a failure that is the first line of its error; what the tool printed is no part of it.
@@ -104,22 +104,22 @@ class ToolUse:
         if self.event is HookEvent.DENIED:
             return False, "Claude Code's own auto mode did not let it be used."
         if self.event is HookEvent.FAILED:
-            lines = str(self.said.get("error", "")).strip().splitlines()
+            lines = str(self.payload.get("error", "")).strip().splitlines()
             return False, lines[0][:MOST_WHY] if lines else "It failed."
-        if self._goes_on():
+        if self._is_in_background():
             return None, GOES_ON
-        spent = self.said.get("duration_ms")
+        spent = self.payload.get("duration_ms")
         return True, f"done in {spent / 1000:.1f} s" if isinstance(spent, int | float) else "done"
 
-    def _goes_on(self) -> bool:
-        response = self.said.get("tool_response")
+    def _is_in_background(self) -> bool:
+        response = self.payload.get("tool_response")
         launched = isinstance(response, dict) and (
             response.get("status") == "async_launched" or "backgroundTaskId" in response
         )
-        return launched or self.given.get("run_in_background") is True
+        return launched or self.tool_input.get("run_in_background") is True
 
 
-def read_use(said: Any) -> ToolUse:
+def parse_tool_use(said: Any) -> ToolUse:
     """Return the use that a hook's JSON describes; raises ValueError, with a sentence, for none."""
     try:
         found = ToolUse(
@@ -127,7 +127,7 @@ def read_use(said: Any) -> ToolUse:
             said["tool_name"],
             dict(said["tool_input"]),
             said["session_id"],
-            _id(said),
+            _get_use_id(said),
             said.get("cwd", ""),
             said,
         )
@@ -139,44 +139,48 @@ def read_use(said: Any) -> ToolUse:
     return found
 
 
-def _id(said: Mapping[str, Any]) -> Any:
+def _get_use_id(said: Mapping[str, Any]) -> Any:
     """Return the id of a use; a new one for a request for permission that has none."""
     found = said.get("tool_use_id")
     has_none = not found and said["hook_event_name"] == HookEvent.PERMISSION
     return f"{OWN_ID}{uuid4().hex}" if has_none else found
 
 
-def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dict[str, Any]:
+def build_allow_answer(
+    use: ToolUse, found: RequestShown, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """Return the answer that allows the use, with the arguments that people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
     # by ==, true would be 1; all of it, for it replaces what was given
-    edited = {} if same_json(arguments, use.given) else {"updatedInput": arguments}
+    edited = {} if is_same_json(arguments, use.tool_input) else {"updatedInput": arguments}
     if use.event is HookEvent.PERMISSION:
-        return _answer({"decision": {"behavior": "allow", **edited}}, use.event)
+        return _build_hook_answer({"decision": {"behavior": "allow", **edited}}, use.event)
     said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
-    return _answer({**said, **edited})
+    return _build_hook_answer({**said, **edited})
 
 
-def denied(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
+def build_deny_answer(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
     """Return the answer that denies the use; `why` is a sentence that Claude reads."""
     said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
     if event is HookEvent.PERMISSION:
-        return _answer({"decision": {"behavior": "deny", "message": said}}, event)
-    return _answer({"permissionDecision": "deny", "permissionDecisionReason": said})
+        return _build_hook_answer({"decision": {"behavior": "deny", "message": said}}, event)
+    return _build_hook_answer({"permissionDecision": "deny", "permissionDecisionReason": said})
 
 
-def why_not(found: RequestShown, *, taken_back: bool) -> str:
+def describe_denial(found: RequestShown, *, taken_back: bool) -> str:
     """Return why a request that is not approved was not carried out.
 
     `taken_back`: a cancelled one was cancelled because nobody had decided in time.
     """
     if taken_back and found.status is ShownStatus.CANCELLED:
         return "Nobody approved it in time."
-    trouble = trouble_of(request_of(found.model_dump(mode="json")))
+    trouble = find_request_error(parse_request(found.model_dump(mode="json")))
     return str(trouble) if trouble else "It was done before, and is not done again."
 
 
-def _answer(decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
+def _build_hook_answer(
+    decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE
+) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.value, **decided}}
 
 
@@ -192,7 +196,7 @@ class HookEventReader:
         self._last, self._named = b"", set[bytes]()
         self.is_whole = False
 
-    def take(self, part: bytes, *, is_last: bool) -> None:
+    def add_part(self, part: bytes, *, is_last: bool) -> None:
         """Add the next part of the body."""
         text = self._last + part
         self._named.update(found[1] for found in _NAMED.finditer(text))

@@ -19,20 +19,20 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.config.connection_settings import Endpoint
-from bot.http.api import HookAnswers, make_api
+from bot.http.api import HookDenialMiddleware, build_api_app
 from bot.http.api_bodies import ProblemError
 from bot.http.api_gate import PAGES as PAGES_ROOM
 from bot.http.api_gate import SLACK as SLACK_ROOM
-from bot.http.api_gate import Callers, RoomLimit
+from bot.http.api_gate import ApiKeyChecker, RequestLimitMiddleware
 from bot.http.ask_route import AskHandler
 from bot.http.server import WebServer
-from bot.http.slack_endpoint import Signatures, SlackEndpoint
+from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.http.webhooks import WebhookNotifier
-from bot.monitoring.exporters import METRICS, missing
+from bot.monitoring.exporters import METRICS, missing_extra_text
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.monitoring.spans import Tracer
 from bot.signals import Signal
-from bot.slack.client import SlackClient, is_token
+from bot.slack.client import SlackClient, is_token_refused
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -52,7 +52,7 @@ class PageText:
 
     status: HTTPStatus
     text: str
-    kind: str = PLAIN  # its Content-Type
+    content_type: str = PLAIN  # its Content-Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Page:
     """
 
     path: str
-    answer: Callable[[], PageText]
+    render: Callable[[], PageText]
 
 
 # Refuses a request of which two readers could take different bytes for the end.
@@ -71,7 +71,7 @@ class Page:
 TWICE = "A request has a Content-Length or a Transfer-Encoding, and not both."
 
 
-class OneLength:
+class LengthHeaderMiddleware:
     """ASGI: refuses a request with both Content-Length and Transfer-Encoding, passes on the rest.
 
     A proxy may go by the one and this server by the other: then a part of one request's body is
@@ -87,7 +87,7 @@ class OneLength:
         names = [name for name, _ in scope.get("headers", ())]
         if b"transfer-encoding" in names and b"content-length" in names:
             error = ProblemError(HTTPStatus.BAD_REQUEST, TWICE, headers={"Connection": "close"})
-            await error.answer()(scope, receive, send)
+            await error.build_response()(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -98,7 +98,7 @@ API = "/v1"  # what programs ask
 ASKING = 4  # machines that are answered at once; others wait for their turn
 
 
-def web_app(
+def build_web_app(
     pages: Iterable[Page],
     door: SlackEndpoint | None,
     api: ASGIApp | None = None,
@@ -111,40 +111,44 @@ def web_app(
     all other requests another.
     """
     turns = CapacityLimiter(ASKING)
-    pages_alone = [Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages]
+    pages_alone = [
+        Route(each.path, _build_page_endpoint(each, turns), methods=["GET"]) for each in pages
+    ]
     routes: list[BaseRoute] = []
     if door is not None:
-        delivered = _starlette([Route(SLACK, door.take, methods=["POST"])])
-        routes.append(Route(SLACK, RoomLimit(delivered, SLACK_ROOM)))
+        delivered = _build_starlette([Route(SLACK, door.handle_request, methods=["POST"])])
+        routes.append(Route(SLACK, RequestLimitMiddleware(delivered, SLACK_ROOM)))
     if api is not None:
-        routes.append(_below(API, api))
+        routes.append(_build_mount(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
-    app = _starlette(routes)
-    app.router.default = RoomLimit(_starlette(pages_alone), PAGES_ROOM)
-    return HookAnswers(OneLength(app))
+    app = _build_starlette(routes)
+    app.router.default = RequestLimitMiddleware(_build_starlette(pages_alone), PAGES_ROOM)
+    return HookDenialMiddleware(LengthHeaderMiddleware(app))
 
 
-def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
+def _build_starlette(routes: Sequence[BaseRoute]) -> Starlette:
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # one path leads there, no other
     return app
 
 
-def _below(path: str, app: ASGIApp) -> Mount:
+def _build_mount(path: str, app: ASGIApp) -> Mount:
     """Return a route from every path below `path` to `app`, even one with a line end in it."""
     mount = Mount(path, app)
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     return mount
 
 
-def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitable[Response]]:
+def _build_page_endpoint(
+    page: Page, turns: CapacityLimiter
+) -> Callable[[Request], Awaitable[Response]]:
     """Return the function that Starlette calls for that page."""
 
     async def answer(_: Request) -> Response:
-        said = await to_thread.run_sync(page.answer, limiter=turns)
+        said = await to_thread.run_sync(page.render, limiter=turns)
         return PlainTextResponse(
-            said.text, said.status, {"Content-Type": said.kind, "Cache-Control": "no-store"}
+            said.text, said.status, {"Content-Type": said.content_type, "Cache-Control": "no-store"}
         )
 
     return answer
@@ -157,13 +161,13 @@ def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitabl
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_page(tracer: Tracer) -> Page:
+def build_metrics_page(tracer: Tracer) -> Page:
     """Return the page of metrics; without an exporter it names the extra to install."""
 
     def answer() -> PageText:
-        text = tracer.page()
+        text = tracer.render_metrics_page()
         if text is None:
-            return PageText(HTTPStatus.NOT_IMPLEMENTED, f"{missing(METRICS)}\n")
+            return PageText(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
         return PageText(HTTPStatus.OK, text, KIND)
 
     return Page("/metrics", answer)
@@ -175,7 +179,7 @@ BEHIND = 5.0  # seconds after a look was due when no work is sent here any more
 LOST = 120.0  # and when nobody expects the loop to look again
 
 
-class Health:
+class HealthPages:
     """The checks of this process, and the pages that show them."""
 
     def __init__(
@@ -194,24 +198,24 @@ class Health:
         self._database, self._slack = database, slack
         self._stopping = stopping
 
-    def pages(self) -> list[Page]:
+    def list_pages(self) -> list[Page]:
         """Return the pages /healthz and /readyz."""
-        return [Page("/healthz", self.alive), Page("/readyz", self.ready)]
+        return [Page("/healthz", self.render_alive), Page("/readyz", self.render_ready)]
 
-    def alive(self) -> PageText:
+    def render_alive(self) -> PageText:
         """Return whether the process lives: its loop looks, at most LOST seconds late."""
-        return _said("alive", {"loop": self._late(LOST)})
+        return _render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
-    def ready(self) -> PageText:
+    def render_ready(self) -> PageText:
         """Return whether work may be sent here: the loop, the database and Slack are well."""
         if self._stopping():
-            return _said("ready", {"process": "is stopping"})
-        return _said(
+            return _render_findings("ready", {"process": "is stopping"})
+        return _render_findings(
             "ready",
             {
-                "loop": self._late(BEHIND),
-                "database": self._database.now(),
-                "slack": self._slack.lately(),
+                "loop": self._describe_loop_delay(BEHIND),
+                "database": self._database.get_current_result(),
+                "slack": self._slack.get_last_result(),
             },
         )
 
@@ -220,15 +224,15 @@ class Health:
         self._database.close()
         self._slack.close()
 
-    def _late(self, allowed: float) -> str:
-        looked = self._loop.looked_at
+    def _describe_loop_delay(self, allowed: float) -> str:
+        looked = self._loop.cleared_at
         if looked is None:
             return "has not begun"
         late = time.monotonic() - looked - self._tick
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 
 
-def _said(word: str, found: Mapping[str, str]) -> PageText:
+def _render_findings(word: str, found: Mapping[str, str]) -> PageText:
     """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
@@ -236,7 +240,7 @@ def _said(word: str, found: Mapping[str, str]) -> PageText:
     return PageText(status, "\n".join(lines) + "\n")
 
 
-class Web:
+class HttpSide:
     """The HTTP side of a process; it listens once it is made, and answers from `start` on."""
 
     def __init__(
@@ -249,43 +253,45 @@ class Web:
         self._core = core
         self._shut = False
         self._door: SlackEndpoint | None = None
-        self.health = Health(
+        self.health = HealthPages(
             core.signals.work,
             core.settings.tick,
             CachedCheck(lambda: check_writable(core.store), GOOD_FOR),
-            CachedCheck(TokenLook(slack), ASK_AGAIN, OK),  # a start has just signed in
+            CachedCheck(TokenCheck(slack), ASK_AGAIN, OK),  # a start has just signed in
             self.is_stopping,
         )
         expected = Signal()  # a request was asked whose program is to be told of it
         parts = (core.store, core.clock, core.directory)
-        self._asking = AskHandler(*parts, programs, expected.give)
+        self._asking = AskHandler(*parts, programs, expected.set)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
-        self._server = WebServer.at(address)
+        self._server = WebServer.listen_at(address)
 
     @property
     def url(self) -> str:
         """Return the address where the server listens."""
         return self._server.url
 
-    def let_slack_in(self, bolt: BoltApp, own: Collection[str]) -> None:
+    def add_slack_endpoint(self, bolt: BoltApp, own: Collection[str]) -> None:
         """Pass Slack's signed requests to the listeners on `bolt`; to be called before `start`.
 
         `own`: the ids that the bot has as a user and as a bot.
         """
         core = self._core
         secret = core.settings.slack_signing_secret.get_secret_value()
-        signatures = Signatures(secret, core.clock)
+        signatures = SignatureChecker(secret, core.clock)
         self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own)
 
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
         core = self._core
-        callers = Callers(core.store, core.clock, core.identity.team)
-        api = make_api(core.store, callers, self._asking, self.is_stopping)
-        self._server.start(web_app(self.pages(), self._door, api, self._hosts()))
+        callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
+        api = build_api_app(core.store, callers, self._asking, self.is_stopping)
+        self._server.start(
+            build_web_app(self.list_pages(), self._door, api, self._build_mcp_endpoint())
+        )
         self._teller.start()
 
-    def _hosts(self) -> ASGIApp | None:
+    def _build_mcp_endpoint(self) -> ASGIApp | None:
         """Return the MCP endpoint; None where the extra `mcp` is not installed."""
         try:
             from bot.http.mcp_endpoint import McpEndpoint
@@ -295,15 +301,15 @@ class Web:
             return None
         return McpEndpoint(self._core, self.url, self.is_stopping)
 
-    def pages(self) -> list[Page]:
+    def list_pages(self) -> list[Page]:
         """Return the pages of health and metrics."""
-        return [*self.health.pages(), metrics_page(self._core.signals.tracer)]
+        return [*self.health.list_pages(), build_metrics_page(self._core.signals.tracer)]
 
     def is_stopping(self) -> bool:
         """Return whether this process is about to end."""
         return self._shut or self._core.signals.stopping.is_set()
 
-    def shut(self) -> None:
+    def refuse_requests(self) -> None:
         """Refuse new requests from now on, saying that the process is stopping."""
         self._shut = True
         if self._door is not None:
@@ -316,7 +322,7 @@ class Web:
         self.health.close()
 
 
-class TokenLook:
+class TokenCheck:
     """The check of the bot's token with Slack; while Slack cannot be asked, the last result holds.
 
     For one thread.
@@ -331,7 +337,7 @@ class TokenLook:
         try:
             self._slack.auth_test()
         except SlackApiError as error:
-            if is_token(error):
+            if is_token_refused(error):
                 self._last = "refuses the bot token"
         except OSError:
             pass

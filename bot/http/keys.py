@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from bot.http.api_bodies import ProblemError, later
+from bot.http.api_bodies import ProblemError, build_retry_problem
 from bot.policy.authority import LookupFailedError
 from bot.tools.names import NamedKind, NameResolver
 from storage import programs
@@ -39,27 +39,27 @@ class KeyText(NamedTuple):
         return f"csk_{self.id}_{self.secret}"
 
     @property
-    def hash(self) -> str:
+    def secret_hash(self) -> str:
         """Return the hash of the secret, which is what is stored."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
-    def fits(self, kept: str) -> bool:
+    def has_hash(self, kept: str) -> bool:
         """Return whether `kept` is the hash of this secret; compares in constant time."""
-        return hmac.compare_digest(self.hash, kept)
+        return hmac.compare_digest(self.secret_hash, kept)
 
 
-def new_key_text() -> KeyText:
+def generate_key_text() -> KeyText:
     """Return a new random key."""
     return KeyText(secrets.token_hex(8), secrets.token_urlsafe(32))
 
 
-def read_key_text(text: str) -> KeyText | None:
+def parse_key_text(text: str) -> KeyText | None:
     """Return the key that a text holds; None if the text is not a key."""
     found = _WRITTEN.fullmatch(text)
     return KeyText(*found.groups()) if found else None
 
 
-def webhook_secret(installation: bytes, key_id: str) -> str:
+def derive_webhook_secret(installation: bytes, key_id: str) -> str:
     """Return the secret that signs a key's webhooks, in the form of Standard Webhooks: whsec_….
 
     `installation`: the key that signs the record; another one gives other secrets.
@@ -80,7 +80,7 @@ ASK_SLACK_AGAIN = 10  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class KeyWanted:
+class KeySpec:
     """A key that the operator wants for a program."""
 
     name: str  # the program's
@@ -92,14 +92,14 @@ class KeyWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyMade:
+class CreatedKey:
     """A new key, whose secrets are shown only this once."""
 
     key: str
     webhook_secret: str  # what is told to its address is signed with it; "" for no address
 
 
-class Keys:
+class KeyManager:
     """The operator's means to make, renew and revoke keys; thread-safe. Raises ProblemError."""
 
     def __init__(self, host: Host) -> None:
@@ -107,30 +107,34 @@ class Keys:
         self._host = host
         self._by = host.settings.operator or SYSTEM
 
-    def make(self, wanted: KeyWanted) -> KeyMade:
+    def create_key(self, wanted: KeySpec) -> CreatedKey:
         """Make a key for a program. Looks people up in Slack."""
         try:
-            person = self._person(wanted.person)
-            _insist(wanted)
+            person = self._resolve_person_id(wanted.person)
+            _check_key_spec(wanted)
         except LookupFailedError as error:
             why = f"Slack could not be asked ({error}); try again later."
-            raise later(HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN) from error
+            raise build_retry_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN
+            ) from error
         except ValueError as error:
-            raise _refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error).rstrip(".")) from None
-        return self._made(replace(wanted, person=person))
+            raise _build_key_problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY, str(error).rstrip(".")
+            ) from None
+        return self._store_new_key(replace(wanted, person=person))
 
-    def renew(self, name: str) -> KeyMade:
+    def renew_key(self, name: str) -> CreatedKey:
         """Make a further key for the program `name`, with the same rights; older keys stay good."""
         with self._host.store.read() as tx:
-            old = programs.current_key(tx, self._host.identity.team, name)
+            old = programs.find_current_api_key(tx, self._host.identity.team, name)
         if old is None:
-            raise _no_such_key(name)
+            raise _build_unknown_key_problem(name)
         service, per_hour = old.is_service, old.per_hour
-        same = KeyWanted(name, old.person, list(old.patterns), service, per_hour, old.webhook)
-        return self._made(same, beside=True)
+        same = KeySpec(name, old.person, list(old.tool_patterns), service, per_hour, old.webhook)
+        return self._store_new_key(same, beside=True)
 
-    def _made(self, wanted: KeyWanted, *, beside: bool = False) -> KeyMade:
-        host, text = self._host, new_key_text()
+    def _store_new_key(self, wanted: KeySpec, *, beside: bool = False) -> CreatedKey:
+        host, text = self._host, generate_key_text()
         row = ClientKey(
             id=text.id,
             team=host.identity.team,
@@ -139,49 +143,51 @@ class Keys:
             is_service=wanted.service,
             tools=json.dumps(wanted.tools),
             per_hour=wanted.per_hour,
-            hash=text.hash,
+            hash=text.secret_hash,
             webhook=wanted.webhook,
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
-            is_made = programs.make_key(tx, row, self._by, beside=beside)
+            is_made = programs.store_api_key(tx, row, self._by, beside=beside)
         if not is_made:
             why = (
                 f"there is already a key with that name; `countersign key revoke {wanted.name}` "
                 "ends it"
             )
-            raise _refused(HTTPStatus.CONFLICT, why)
-        signing = webhook_secret(host.store.key, text.id) if wanted.webhook else ""
-        return KeyMade(str(text), signing)
+            raise _build_key_problem(HTTPStatus.CONFLICT, why)
+        signing = derive_webhook_secret(host.store.signing_key, text.id) if wanted.webhook else ""
+        return CreatedKey(str(text), signing)
 
-    def revoke(self, name: str) -> None:
+    def revoke_key(self, name: str) -> None:
         """Revoke all keys of the program `name`, or the one key that has that id.
 
         They are refused from the next request on.
         """
         host = self._host
         with host.store.write() as tx:
-            if not programs.revoke_key(tx, host.identity.team, name, self._by, at=host.clock.now()):
-                raise _no_such_key(name)
+            if not programs.revoke_api_keys(
+                tx, host.identity.team, name, self._by, at=host.clock.now()
+            ):
+                raise _build_unknown_key_problem(name)
 
-    def _person(self, named: str) -> str:
+    def _resolve_person_id(self, named: str) -> str:
         """Return the id of the person named; ValueError for nobody, or who is no full member."""
         authority = self._host.authority
-        person = NameResolver(authority.directory, None).id_of(NamedKind.PERSON, named)
-        if not authority.colleague(person):
+        person = NameResolver(authority.directory, None).resolve_id(NamedKind.PERSON, named)
+        if not authority.is_active_colleague(person):
             raise ValueError(f"{named} is not a full member of this workspace")
         return person
 
 
-def _no_such_key(name: str) -> ProblemError:
-    return _refused(HTTPStatus.NOT_FOUND, f"there is no valid key with the name {name!r}")
+def _build_unknown_key_problem(name: str) -> ProblemError:
+    return _build_key_problem(HTTPStatus.NOT_FOUND, f"there is no valid key with the name {name!r}")
 
 
-def _refused(status: HTTPStatus, why: str) -> ProblemError:
+def _build_key_problem(status: HTTPStatus, why: str) -> ProblemError:
     return ProblemError(status, f"{why}.", about="keys")
 
 
-def _insist(wanted: KeyWanted) -> None:
+def _check_key_spec(wanted: KeySpec) -> None:
     """Raise ValueError, with a sentence, if a key cannot be made as it is wanted."""
     if not _NAME.fullmatch(wanted.name):
         raise ValueError("a name is up to 40 small letters, digits, '.', '_' and '-'")
@@ -190,10 +196,10 @@ def _insist(wanted: KeyWanted) -> None:
     if not 1 <= wanted.per_hour <= MOST_PER_HOUR:
         raise ValueError(f"--per-hour is a number from 1 to {MOST_PER_HOUR:,}")
     if wanted.webhook:
-        _insist_on_address(wanted.webhook)
+        _check_webhook_address(wanted.webhook)
 
 
-def _insist_on_address(url: str) -> None:
+def _check_webhook_address(url: str) -> None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

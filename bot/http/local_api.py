@@ -13,20 +13,20 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from bot.http.api import make_api
-from bot.http.api_bodies import ProblemError, later
-from bot.http.api_gate import Callers
+from bot.http.api import build_api_app
+from bot.http.api_bodies import ProblemError, build_retry_problem
+from bot.http.api_gate import ApiKeyChecker
 from bot.http.api_routes import Id
 from bot.http.ask_route import AskHandler
-from bot.http.http_side import web_app
-from bot.http.keys import Keys, KeyWanted
+from bot.http.http_side import build_web_app
+from bot.http.keys import KeyManager, KeySpec
 from bot.http.server import WebServer
 from bot.runs.surfaces import Host
 from bot.terminal import terminal_sentences
-from bot.terminal.terminal import Terminal
-from bot.terminal.terminal_messages import Asking, write_line
+from bot.terminal.terminal import OperatorTerminal
+from bot.terminal.terminal_messages import OperatorCommand, encode_message_line
 from storage import personal_data
-from storage.programs import ClientKey, account_key
+from storage.programs import ClientKey, build_account_key
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,22 +40,24 @@ T = TypeVar("T")
 Name = Annotated[str, Body(embed=True)]
 
 
-class AccountCallers(Callers):
+class AccountKeyChecker(ApiKeyChecker):
     """A check of API keys that lets a request without a key ask as the bot's own account."""
 
-    def of(self, headers: Sequence[str]) -> ClientKey:
+    def authenticate(self, headers: Sequence[str]) -> ClientKey:
         """Return the key in these headers, or the account's for none; raises as Callers does."""
-        return super().of(headers) if headers else account_key(self._team)
+        return super().authenticate(headers) if headers else build_account_key(self._team)
 
-    def insist(self, key: ClientKey) -> None:
+    def check_not_revoked(self, key: ClientKey) -> None:
         """Raise ProblemError if a key was revoked meanwhile; the account's cannot be."""
-        if not key.is_account:
-            super().insist(key)
+        if not key.is_bot_account:
+            super().check_not_revoked(key)
 
-    def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
+    def check_hourly_limit(
+        self, key: ClientKey, idempotency: str, *, while_open: bool = False
+    ) -> None:
         """Raise ProblemError if a key has used up its hour's requests; the account has no limit."""
-        if not key.is_account:
-            super().spend(key, idempotency, while_open=while_open)
+        if not key.is_bot_account:
+            super().check_hourly_limit(key, idempotency, while_open=while_open)
 
 
 class LocalApi:
@@ -65,16 +67,18 @@ class LocalApi:
         """Begin to answer requests at the socket `listening`."""
         self._host = host
         self._ending = threading.Event()
-        self._terminal = Terminal(host, host.settings.operator) if host.settings.operator else None
-        self._keys = Keys(host)
+        self._terminal = (
+            OperatorTerminal(host, host.settings.operator) if host.settings.operator else None
+        )
+        self._keys = KeyManager(host)
         self._following = 0
         self._acts, self._keeps = CapacityLimiter(ACTING), CapacityLimiter(KEEPING)
         self._follows = CapacityLimiter(CHATS)
-        callers = AccountCallers(host.store, host.clock, host.identity.team)
+        callers = AccountKeyChecker(host.store, host.clock, host.identity.team)
         asking = AskHandler(host.store, host.clock, host.authority.directory, host.programs)
-        api = make_api(host.store, callers, asking, self._is_stopping, self._router())
+        api = build_api_app(host.store, callers, asking, self._is_stopping, self._build_router())
         self._server = WebServer(listening, f"unix:{listening.getsockname()}")
-        self._server.start(web_app((), None, api))
+        self._server.start(build_web_app((), None, api))
 
     def close(self) -> None:
         """Tell the clients that wait how their requests stand, then stop the server."""
@@ -86,84 +90,88 @@ class LocalApi:
     def _is_stopping(self) -> bool:
         return self._ending.is_set() or self._host.signals.stopping.is_set()
 
-    def _router(self) -> APIRouter:
+    def _build_router(self) -> APIRouter:
         """Return the routes that only the socket has, for the commands of this version."""
         router = APIRouter(include_in_schema=False)
         ways: tuple[tuple[str, Callable[..., Any]], ...] = (
             ("POST /keys", self.make_key),
             ("POST /keys/renew", self.renew_key),
             ("POST /keys/revoke", self.revoke_key),
-            ("POST /forget", self.forget),
-            ("POST /terminal", self.act),
-            ("GET /chats/{run_id}", self.follow),
+            ("POST /forget", self.forget_person),
+            ("POST /terminal", self.handle_command),
+            ("GET /chats/{run_id}", self.stream_chat_events),
         )
         for way, answer in ways:
             method, path = way.split()
             router.add_api_route(path, answer, methods=[method], response_model=None)
         return router
 
-    async def make_key(self, wanted: KeyWanted) -> dict[str, Any]:
+    async def make_key(self, wanted: KeySpec) -> dict[str, Any]:
         """Make a key for a program."""
-        return asdict(await self._kept(lambda: self._keys.make(wanted)))
+        return asdict(await self._run_on_thread(lambda: self._keys.create_key(wanted)))
 
     async def renew_key(self, name: Name) -> dict[str, Any]:
         """Make a further key for a program."""
-        return asdict(await self._kept(lambda: self._keys.renew(name)))
+        return asdict(await self._run_on_thread(lambda: self._keys.renew_key(name)))
 
     async def revoke_key(self, name: Name) -> dict[str, Any]:
         """Have the program of that name, or one key, be good no more."""
-        await self._kept(lambda: self._keys.revoke(name))
+        await self._run_on_thread(lambda: self._keys.revoke_key(name))
         return {}
 
-    async def forget(self, person: Name) -> dict[str, Any]:
+    async def forget_person(self, person: Name) -> dict[str, Any]:
         """Empty what a person asked and wrote; it takes as long as it takes."""
-        done = await self._kept(lambda: self._forget(person, self._host.clock.now()))
+        done = await self._run_on_thread(lambda: self._erase_person(person, self._host.clock.now()))
         return asdict(done)
 
-    def _forget(self, person: str, now: datetime) -> personal_data.ErasureResult:
+    def _erase_person(self, person: str, now: datetime) -> personal_data.ErasureResult:
         actor, over = self._host.settings.operator or "system", self._ending.is_set
-        done = personal_data.forget(self._host.store, person, at=now, actor=actor, is_over=over)
+        done = personal_data.erase_personal_data(
+            self._host.store, person, at=now, actor=actor, is_over=over
+        )
         if over():
             why = "The bot is stopping before all of it was done. Please repeat the command."
-            raise later(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
+            raise build_retry_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
         return done
 
-    async def act(self, asking: Asking) -> Response:
+    async def handle_command(self, asking: OperatorCommand) -> Response:
         """Do what the operator wants, and say what came of it."""
-        terminal = self._operators()
+        terminal = self._get_terminal()
         if len(asking.words) + sum(map(len, asking.values.values())) > MOST:
             why = f"A command may have at most {MOST:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
-        answer = await to_thread.run_sync(lambda: terminal.answer(asking), limiter=self._acts)
-        return Response(write_line(answer), media_type=JSONResponse.media_type)
+        answer = await to_thread.run_sync(lambda: terminal.run_command(asking), limiter=self._acts)
+        return Response(encode_message_line(answer), media_type=JSONResponse.media_type)
 
-    async def follow(self, run_id: Id, request: Request) -> Response:
+    async def stream_chat_events(self, run_id: Id, request: Request) -> Response:
         """Say what happens in the chat of a request, a line of JSON for each thing."""
-        terminal = self._operators()
+        terminal = self._get_terminal()
         if self._following >= CHATS:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise ProblemError(many, terminal_sentences.too_many_chats())
-        return StreamingResponse(self._told(terminal, run_id, request), media_type=LINES)
+            raise ProblemError(many, terminal_sentences.too_many_chats_sentence())
+        return StreamingResponse(
+            self._stream_event_lines(terminal, run_id, request), media_type=LINES
+        )
 
-    async def _told(
-        self, terminal: Terminal, run_id: str, request: Request
+    async def _stream_event_lines(
+        self, terminal: OperatorTerminal, run_id: str, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield a chat's events as lines of JSON until the client is gone or the bot stops."""
         self._following += 1
-        following = terminal.follow(run_id)
+        following = terminal.follow_chat(run_id)
         try:
             while not (self._is_stopping() or await request.is_disconnected()):
-                for each in await to_thread.run_sync(following.take, limiter=self._follows):
-                    yield write_line(each)
+                for each in await to_thread.run_sync(following.read_events, limiter=self._follows):
+                    yield encode_message_line(each)
         finally:
             following.close()
             self._following -= 1
 
-    def _operators(self) -> Terminal:
+    def _get_terminal(self) -> OperatorTerminal:
         """Return the operator's terminal; ProblemError if the settings name no operator."""
         if self._terminal is None:
-            raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.no_operator())
+            raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.no_operator_sentence())
         return self._terminal
 
-    async def _kept(self, work: Callable[[], T]) -> T:
+    async def _run_on_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._keeps)

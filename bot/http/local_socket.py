@@ -37,10 +37,13 @@ class LocalSocket:
 
     def start(self) -> None:
         """Begin to listen; if that is not possible, log why and go on without a socket."""
-        self._listening = _listen_privately(self._path)
+        self._listening = _open_private_socket(self._path)
         if self._listening is not None:
             self._thread = threading.Thread(
-                target=self._answer_first, args=(self._listening,), name="socket", daemon=True
+                target=self._serve_from_first_connection,
+                args=(self._listening,),
+                name="socket",
+                daemon=True,
             )
             self._thread.start()
 
@@ -56,7 +59,7 @@ class LocalSocket:
             self._listening.close()
             self._path.unlink(missing_ok=True)
 
-    def _answer_first(self, listening: socket.socket) -> None:
+    def _serve_from_first_connection(self, listening: socket.socket) -> None:
         """Start an HTTP server at the first connection; return if `stop` comes before that."""
         with selectors.DefaultSelector() as waiting:
             waiting.register(listening, selectors.EVENT_READ)
@@ -75,7 +78,7 @@ class LocalSocket:
             listening.close()
 
 
-def _listen_privately(path: Path) -> socket.socket | None:
+def _open_private_socket(path: Path) -> socket.socket | None:
     """Return a socket that listens at this path; None, with a logged warning, if it cannot."""
     if len(str(path).encode()) > LONGEST_SOCKET_PATH:
         log.warning("the path of %s is too long for a socket: no command can reach the bot", path)

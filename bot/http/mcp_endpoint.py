@@ -27,20 +27,28 @@ from starlette.requests import Request as HttpRequest
 from starlette.types import Receive, Scope, Send
 
 from bot import __version__
-from bot.http.api_bodies import ProblemError, later
-from bot.http.api_gate import HOSTS, Callers, FullError, Room, look_at_body, read_again, read_body
+from bot.http.api_bodies import ProblemError, build_retry_problem
+from bot.http.api_gate import (
+    HOSTS,
+    ApiKeyChecker,
+    NoCapacityError,
+    RequestLimit,
+    check_json_body,
+    read_body,
+    replay_body,
+)
 from bot.tools import Effect, Registry, Tool
 from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
 from countersign.mcp_proxy.held_calls import (
     TOOLS,
     HeldCalls,
-    Patience,
     PeopleTools,
-    StillWaitsError,
-    Told,
+    ProgressSender,
+    RequestWaiter,
+    StillPendingError,
 )
-from countersign.request import CountersignError, NotAllowed, Request, trouble_of
+from countersign.request import CountersignError, NotAllowed, Request, find_request_error
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -61,23 +69,23 @@ MOST_KEYS = 200  # of which is known what they wait for, each place and name by 
 WHERE = ("channel", "requester")  # that a host may say; by default those of the key
 HEADER, META = "countersign-{}", "countersign/{}"  # by which it says them
 Context = ServerRequestContext[Any]
-Listed = Callable[[str], Iterable[types.Tool]]
+ListTools = Callable[[str], Iterable[types.Tool]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Caller:
+class _HostSession:
     """One API key with the channel and requester that it asks for, and its waiting calls."""
 
     countersign: Countersign
-    around: Mapping[str, str]  # channel, requester
+    request_options: Mapping[str, str]  # channel, requester
     held_calls: HeldCalls
     people: PeopleTools
 
 
-class OfferedTools:
+class McpToolServer:
     """The MCP server's answers to hosts, in one event loop: lists of tools, and calls."""
 
-    def __init__(self, url: str, listed: Listed, is_stopping: Callable[[], bool]) -> None:
+    def __init__(self, url: str, listed: ListTools, is_stopping: Callable[[], bool]) -> None:
         """`url`: the API's address; `listed` returns the tools that a key may ask for.
 
         `is_stopping`: hosts that wait are to make their call again, as this process will not answer
@@ -86,29 +94,29 @@ class OfferedTools:
         self._url = url
         self._is_stopping = is_stopping
         self._listed = listed
-        self._callers: OrderedDict[tuple[str, ...], _Caller] = OrderedDict()
+        self._callers: OrderedDict[tuple[str, ...], _HostSession] = OrderedDict()
         self._lock = threading.Lock()
 
-    def server(self) -> Server[Any]:
+    def build_server(self) -> Server[Any]:
         """Return the MCP server that hosts talk to."""
         return Server(
             "countersign",
             version=__version__,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_list_tools=self._handle_list_tools,
+            on_call_tool=self._handle_call_tool,
         )
 
-    async def _list(
+    async def _handle_list_tools(
         self, context: Context, _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        found = await to_thread.run_sync(partial(self._listed, _key(context)))
+        found = await to_thread.run_sync(partial(self._listed, _get_api_key(context)))
         return types.ListToolsResult(tools=[*found, *TOOLS])
 
-    async def _call(
+    async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Answer a call, or tell the host to make it again if this process ends before that."""
-        found = _said(STOPPING)
+        found = _build_error_result(STOPPING)
         async with create_task_group() as both:
 
             async def look() -> None:
@@ -117,11 +125,11 @@ class OfferedTools:
                 both.cancel_scope.cancel()
 
             both.start_soon(look)
-            found = await self._answer(context, params)
+            found = await self._run_tool_call(context, params)
             both.cancel_scope.cancel()
         return found
 
-    async def _answer(
+    async def _run_tool_call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         given, told = dict(params.arguments or {}), 0
@@ -132,14 +140,16 @@ class OfferedTools:
             await context.session.report_progress(float(told), None, f"{params.name} {words}")
 
         try:
-            caller = self._caller(_key(context), _around(context, params))
+            caller = self._get_host_session(
+                _get_api_key(context), _read_request_options(context, params)
+            )
             if params.name in {each.name for each in TOOLS}:
                 return await caller.people.call(params.name, given, tell)
-            return await _asked(caller, params.name, given, tell)
-        except (StillWaitsError, CountersignError) as refusal:
-            return _said(str(refusal))
+            return await _ask_people_for_call(caller, params.name, given, tell)
+        except (StillPendingError, CountersignError) as refusal:
+            return _build_error_result(str(refusal))
 
-    def _caller(self, key: str, around: dict[str, str]) -> _Caller:
+    def _get_host_session(self, key: str, around: dict[str, str]) -> _HostSession:
         name = (key, *(around.get(each, "") for each in WHERE))
         with self._lock:
             found = self._callers.pop(name, None)
@@ -147,37 +157,37 @@ class OfferedTools:
                 countersign = Countersign(self._url, key)
                 held = HeldCalls(countersign, around, HOLD, PLACE)
                 people = PeopleTools(countersign, held, around, HOLD)
-                found = _Caller(countersign, around, held, people)
+                found = _HostSession(countersign, around, held, people)
             self._callers[name] = found
             while len(self._callers) > MOST_KEYS:
                 self._callers.popitem(last=False)
         return found
 
 
-async def _asked(
-    caller: _Caller, tool: str, given: Mapping[str, Any], told: Told
+async def _ask_people_for_call(
+    caller: _HostSession, tool: str, given: Mapping[str, Any], told: ProgressSender
 ) -> types.CallToolResult:
     """Ask people for a call of one of the bot's own tools; return its result once it has run."""
     arguments = {name: value for name, value in given.items() if name != WHY}
-    wishes = caller.held_calls.wishes
-    wish = wishes.of(tool, arguments)
-    around = {**caller.around, "run": wish.run, "reason": str(given.get(WHY) or "")}
+    wishes = caller.held_calls.host_calls
+    wish = wishes.find_or_add_call(tool, arguments)
+    around = {**caller.request_options, "run": wish.run, "reason": str(given.get(WHY) or "")}
     ask = partial(caller.countersign.open_request, tool, arguments, **around)
-    with wishes.answered(wish):
-        request = await wishes.request(wish, ask)
-        patience = Patience(caller.countersign, HOLD, told)
-        request = await patience.ended(request, "waits for people", NOT_YET)
-        if trouble := trouble_of(request):
+    with wishes.forget_when_answered(wish):
+        request = await wishes.get_or_create_request(wish, ask)
+        patience = RequestWaiter(caller.countersign, HOLD, told)
+        request = await patience.wait_for_end(request, "waits for people", NOT_YET)
+        if trouble := find_request_error(request):
             raise trouble
-    return _result(request)
+    return _build_call_result(request)
 
 
-def _said(sentence: str) -> types.CallToolResult:
+def _build_error_result(sentence: str) -> types.CallToolResult:
     content = types.TextContent(type="text", text=sentence)
     return types.CallToolResult(content=[content], is_error=True)
 
 
-def _result(request: Request) -> types.CallToolResult:
+def _build_call_result(request: Request) -> types.CallToolResult:
     is_text = isinstance(request.result, str)
     text = request.result if is_text else json.dumps(request.result, ensure_ascii=False)
     structured = request.result if isinstance(request.result, dict) else None
@@ -185,12 +195,12 @@ def _result(request: Request) -> types.CallToolResult:
     return types.CallToolResult(content=[content], structured_content=structured)
 
 
-def _key(context: Context) -> str:
+def _get_api_key(context: Context) -> str:
     """Return the API key that the host has sent, which has been checked before."""
-    return _headers(context).get("authorization", "").partition(" ")[2].strip()
+    return _get_headers(context).get("authorization", "").partition(" ")[2].strip()
 
 
-def _around(context: Context, params: types.CallToolRequestParams) -> dict[str, str]:
+def _read_request_options(context: Context, params: types.CallToolRequestParams) -> dict[str, str]:
     """Return the channel and requester that a call's metadata names, else the host's headers.
 
     The API checks whether the key may use them. Raises NotAllowed for a value that is not a text.
@@ -200,7 +210,7 @@ def _around(context: Context, params: types.CallToolRequestParams) -> dict[str, 
     for each in WHERE:
         said = meta.get(META.format(each))
         if said is None:
-            said = _headers(context).get(HEADER.format(each), "")
+            said = _get_headers(context).get(HEADER.format(each), "")
         if not isinstance(said, str):
             raise NotAllowed(f"The metadata {META.format(each)} has to be a text.")
         if said.strip():
@@ -208,7 +218,7 @@ def _around(context: Context, params: types.CallToolRequestParams) -> dict[str, 
     return found
 
 
-def _headers(context: Context) -> Mapping[str, str]:
+def _get_headers(context: Context) -> Mapping[str, str]:
     request = context.request
     assert isinstance(request, HttpRequest)
     return request.headers
@@ -224,11 +234,11 @@ class McpEndpoint:
     def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
         """`url`: this process's API, which is asked for a host's calls with the host's key."""
         self._tools = core.tools
-        self._callers = Callers(core.store, core.clock, core.identity.team)
+        self._callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
         self._is_stopping = is_stopping
         self._turns = CapacityLimiter(LOOKING)
-        self._room = Room(HOSTS)
-        server = OfferedTools(url, self._listed, is_stopping).server()
+        self._room = RequestLimit(HOSTS)
+        server = McpToolServer(url, self._list_tools_of_key, is_stopping).build_server()
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
         )
@@ -238,44 +248,52 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a host; with a problem if its key or its body is refused."""
         try:
-            _insist_on_own_page(Headers(scope=scope))
+            _check_origin(Headers(scope=scope))
             if self._is_stopping():
-                raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
+                raise build_retry_problem(
+                    HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1
+                )
             given = Headers(scope=scope).getlist("authorization")
-            await to_thread.run_sync(self._callers.of, given, limiter=self._turns)
-            with self._room.one():
+            await to_thread.run_sync(self._callers.authenticate, given, limiter=self._turns)
+            with self._room.reserve_place():
                 body = await read_body(receive)
                 if body:
-                    look_at_body(body, Headers(scope=scope))
-                await self._begin()
-                await self._manager.handle_request(scope, read_again(body, receive), send)
-        except FullError:
-            error = later(HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at once.", 1, "limits")
-            await error.answer()(scope, receive, send)
+                    check_json_body(body, Headers(scope=scope))
+                await self._start_session_manager()
+                await self._manager.handle_request(scope, replay_body(body, receive), send)
+        except NoCapacityError:
+            error = build_retry_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at once.", 1, "limits"
+            )
+            await error.build_response()(scope, receive, send)
         except ProblemError as error:
-            await error.answer()(scope, receive, send)
+            await error.build_response()(scope, receive, send)
 
-    async def _begin(self) -> None:
+    async def _start_session_manager(self) -> None:
         """Start the session manager, unless it runs, in a task that lasts until the loop ends."""
         async with self._begun:
             if self._running is not None:
                 return
             runs = asyncio.Event()
-            self._running = asyncio.create_task(self._run(runs))
+            self._running = asyncio.create_task(self._run_session_manager(runs))
             await runs.wait()
 
-    async def _run(self, runs: asyncio.Event) -> None:
+    async def _run_session_manager(self, runs: asyncio.Event) -> None:
         async with self._manager.run():
             runs.set()
             await asyncio.Event().wait()
 
-    def _listed(self, key: str) -> list[types.Tool]:
+    def _list_tools_of_key(self, key: str) -> list[types.Tool]:
         """Return the tools that a key may ask for; blocks on the database."""
-        caller = self._callers.of([f"Bearer {key}"])
-        return [_offer(each) for each in _own(self._tools) if caller.may_ask_for(each.name)]
+        caller = self._callers.authenticate([f"Bearer {key}"])
+        return [
+            _build_mcp_tool(each)
+            for each in _list_bot_tools(self._tools)
+            if caller.may_ask_for(each.name)
+        ]
 
 
-def _insist_on_own_page(headers: Headers) -> None:
+def _check_origin(headers: Headers) -> None:
     """Raise ProblemError for a request from a web page, unless the page has this address.
 
     That has to be localhost or an IP number, which no name server can lead elsewhere.
@@ -287,11 +305,11 @@ def _insist_on_own_page(headers: Headers) -> None:
     scheme, _, authority = origin.partition("://")
     host = authority.rpartition(":")[0] if re.search(r":\d+$", authority) else authority
     is_ours = scheme in ("http", "https") and [authority] == headers.getlist("host")
-    if not (is_ours and (host == "localhost" or _is_number(host))):
+    if not (is_ours and (host == "localhost" or _is_ip_address(host))):
         raise ProblemError(HTTPStatus.FORBIDDEN, "Requests from other websites are refused.")
 
 
-def _is_number(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -299,12 +317,12 @@ def _is_number(host: str) -> bool:
     return True
 
 
-def _own(tools: Registry) -> list[Tool[Any]]:
+def _list_bot_tools(tools: Registry) -> list[Tool[Any]]:
     """Return the tools that the bot runs for hosts: all but sub-agents and `ask_person`."""
     return [each for each in tools if each.agent is None and each.name != ASK_PERSON.name]
 
 
-def _offer(tool: Tool[Any]) -> types.Tool:
+def _build_mcp_tool(tool: Tool[Any]) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bot.config.connection_settings import Endpoint, listening_error_text
-from bot.http.api import UNREADABLE, is_hook, refusal
+from bot.config.connection_settings import Endpoint, describe_listening_error
+from bot.http.api import UNREADABLE, build_denial_body, is_hook_request
 from bot.http.api_gate import QUIET
 
 # uvicorn's HTTP protocol, which also gives up on headers that do not come.
@@ -36,25 +36,25 @@ class HeaderTimeoutProtocol(H11Protocol):
         self._head = b""  # what has come of the next request: h11 keeps nothing of what is wrong
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Return whether nothing is being answered: no whole header came since the last answer."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Wait for the first headers; close the longest quiet connection if there are too many."""
         super().connection_made(transport)
-        self._look()
+        self._update_header_timeout()
         others = [each for each in self.connections if isinstance(each, HeaderTimeoutProtocol)]
-        quiet = [each for each in others if each is not self and each.is_quiet]
+        quiet = [each for each in others if each is not self and each.is_idle]
         if len(quiet) >= QUIET:
-            min(quiet, key=lambda each: each._quiet_since)._give_up()
+            min(quiet, key=lambda each: each._quiet_since)._close_without_headers()
 
     def data_received(self, data: bytes) -> None:
         """Take the data, and go on waiting if that was no whole header."""
-        if self.is_quiet and len(self._head) < LINE:
+        if self.is_idle and len(self._head) < LINE:
             self._head += data[:LINE]
         super().data_received(data)
-        self._look()
+        self._update_header_timeout()
 
     def on_response_complete(self) -> None:
         """Count the connection as quiet from now on."""
@@ -64,49 +64,49 @@ class HeaderTimeoutProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timeout."""
-        self._wait_no_more()
+        self._cancel_header_timeout()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
         """Answer that this is not HTTP; a coding agent's hook is answered with a denial."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()  # amid an answer
-        elif self._is_hook():
-            self._refuse()
+        elif self._is_hook_request():
+            self._send_denial()
         else:
             super().send_400_response(msg)
 
-    def _look(self) -> None:
+    def _update_header_timeout(self) -> None:
         if self.conn.their_state is not h11.IDLE:
-            self._wait_no_more()
+            self._cancel_header_timeout()
         elif self._giving_up is None:
-            self._giving_up = self.loop.call_later(HEADERS, self._give_up)
+            self._giving_up = self.loop.call_later(HEADERS, self._close_without_headers)
 
-    def _wait_no_more(self) -> None:
+    def _cancel_header_timeout(self) -> None:
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
 
-    def _give_up(self) -> None:
+    def _close_without_headers(self) -> None:
         """Close the connection if no whole header has come; a hook gets a denial first."""
-        self._wait_no_more()
+        self._cancel_header_timeout()
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             return
-        if self._is_hook() and self.conn.our_state is h11.IDLE:
-            self._refuse()
+        if self._is_hook_request() and self.conn.our_state is h11.IDLE:
+            self._send_denial()
         else:
             self.transport.close()
 
-    def _is_hook(self) -> bool:
+    def _is_hook_request(self) -> bool:
         """Return whether the request, as far as it has come, is for a hook."""
-        if not self.is_quiet:
-            return is_hook(self.scope["method"], self.scope["path"])
+        if not self.is_idle:
+            return is_hook_request(self.scope["method"], self.scope["path"])
         line = self._head.lstrip().partition(b"\n")[0].decode("latin-1").split()
-        return len(line) > 1 and is_hook(line[0], unquote(line[1].partition("?")[0]))
+        return len(line) > 1 and is_hook_request(line[0], unquote(line[1].partition("?")[0]))
 
-    def _refuse(self) -> None:
+    def _send_denial(self) -> None:
         """Answer a hook's unreadable request with a denial, and close the connection."""
-        body = refusal(UNREADABLE)
+        body = build_denial_body(UNREADABLE)
         headers = [
             ("content-type", "application/json"),
             ("content-length", str(len(body))),
@@ -126,7 +126,7 @@ UNDER_WAY = 3  # seconds that answers have to be sent when the server ends
 BACKLOG = 1024  # connections that the system keeps for us
 
 
-class NotListeningError(Exception):
+class CannotListenError(Exception):
     """Raised when an address cannot be listened to; says which and why."""
 
 
@@ -140,9 +140,9 @@ class WebServer:
         self._thread: threading.Thread | None = None
 
     @classmethod
-    def at(cls, address: Endpoint) -> Self:
+    def listen_at(cls, address: Endpoint) -> Self:
         """Return a server whose socket listens at `address` already; raises NotListeningError."""
-        listening = _listening(address)
+        listening = _open_listening_socket(address)
         host, port = address.host, listening.getsockname()[1]
         return cls(listening, f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
@@ -164,12 +164,12 @@ class WebServer:
         )
         config.load()
         self._server = Server(config)
-        self._thread = threading.Thread(target=self._run, args=(self._server,), name="http")
+        self._thread = threading.Thread(target=self._run_server, args=(self._server,), name="http")
         self._thread.daemon = True
         self._thread.start()
         log.info("listening at %s", self.url)
 
-    def _run(self, server: Server) -> None:
+    def _run_server(self, server: Server) -> None:
         server.run(sockets=[self._socket])
 
     def close(self) -> None:
@@ -181,13 +181,13 @@ class WebServer:
         self._thread.join(UNDER_WAY + 2)
 
 
-def _listening(address: Endpoint) -> socket.socket:
+def _open_listening_socket(address: Endpoint) -> socket.socket:
     """Return a socket that listens at the address; raises NotListeningError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         where = f"{address.host}:{address.port}"
-        raise NotListeningError(
-            f"{where} cannot be listened to ({listening_error_text(error)})"
+        raise CannotListenError(
+            f"{where} cannot be listened to ({describe_listening_error(error)})"
         ) from None

@@ -26,9 +26,9 @@ from slack_sdk.signature import SignatureVerifier
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from bot.clock import Clock, world_time
-from bot.signals import Arrivals
-from bot.slack.client import is_echo
+from bot.clock import Clock, get_machine_time
+from bot.signals import UnacknowledgedDeliveries
+from bot.slack.client import is_own_event
 
 # Whether a request is Slack's, new, and seen for the first time.
 
@@ -37,7 +37,7 @@ _TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
 _SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
 
 
-class _Unix(UnixClock):
+class _SlackSdkClock(UnixClock):
     """A Clock in the form that slack_sdk asks for.
 
     It gives the machine's time, as Slack's clock does; the record's time may be ahead of that.
@@ -48,7 +48,7 @@ class _Unix(UnixClock):
 
     def now(self) -> float:
         """Return the time in Unix seconds."""
-        return world_time(self._clock).timestamp()
+        return get_machine_time(self._clock).timestamp()
 
 
 class SignatureStatus(Enum):
@@ -59,7 +59,7 @@ class SignatureStatus(Enum):
     ACKNOWLEDGED = auto()
 
 
-class Signatures:
+class SignatureChecker:
     """The check of signatures under one secret, which remembers those accepted; thread-safe.
 
     Each process remembers its own. Another replica, or this one after a restart, would accept a
@@ -69,23 +69,23 @@ class Signatures:
 
     def __init__(self, secret: str, clock: Clock) -> None:
         """`secret`: the signing secret of the Slack app."""
-        self._unix = _Unix(clock)
+        self._unix = _SlackSdkClock(clock)
         self._verifier = SignatureVerifier(secret, self._unix)
         self._lock = threading.Lock()
         # with until when (Unix seconds) each is remembered
         self._seen: OrderedDict[str, tuple[float, SignatureStatus]] = OrderedDict()
 
-    def may_be(self, timestamp: str, signature: str) -> bool:
+    def has_plausible_headers(self, timestamp: str, signature: str) -> bool:
         """Return whether these headers have Slack's form and a time at most WINDOW seconds away."""
         if not (_TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signature)):
             return False
         return abs(self._unix.now() - int(timestamp)) <= WINDOW
 
-    def is_good(self, body: str, timestamp: str, signature: str) -> bool:
-        """Return whether Slack signed this body at that time; for headers that pass `may_be`."""
+    def is_valid_signature(self, body: str, timestamp: str, signature: str) -> bool:
+        """Return whether Slack signed this body then; `has_plausible_headers` has to be true."""
         return self._verifier.is_valid(body, timestamp, signature)
 
-    def admit(self, timestamp: str, signature: str) -> SignatureStatus:
+    def register_signature(self, timestamp: str, signature: str) -> SignatureStatus:
         """Return the status of a good signature so far; a new one is UNDER_WAY from now on."""
         now = self._unix.now()
         with self._lock:
@@ -96,19 +96,19 @@ class Signatures:
             self._seen[signature] = int(timestamp) + WINDOW, SignatureStatus.UNDER_WAY
             return SignatureStatus.NEVER
 
-    def acknowledged(self, signature: str) -> None:
+    def mark_acknowledged(self, signature: str) -> None:
         """Remember that the request with this signature was acknowledged."""
         with self._lock:
             if signature in self._seen:
                 self._seen[signature] = self._seen[signature][0], SignatureStatus.ACKNOWLEDGED
 
     @property
-    def remembered(self) -> int:
+    def remembered_count(self) -> int:
         """Return how many signatures are remembered."""
         with self._lock:
             return len(self._seen)
 
-    def forget(self, signature: str) -> None:
+    def forget_signature(self, signature: str) -> None:
         """Forget a signature, so that its request, which failed, may be sent again."""
         with self._lock:
             self._seen.pop(signature, None)
@@ -128,7 +128,7 @@ HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
 LIMITED = "app_rate_limited"  # Slack's word that it held events back
 
 
-class _RefusedError(Exception):
+class _RequestRefusedError(Exception):
     """Raised to refuse a request with an HTTP status."""
 
     def __init__(self, status: HTTPStatus) -> None:
@@ -140,7 +140,11 @@ class SlackEndpoint:
     """The endpoint for Slack's requests; one per process. `take` runs on the server's loop."""
 
     def __init__(
-        self, bolt: App, signatures: Signatures, arrivals: Arrivals, own: Collection[str] = ()
+        self,
+        bolt: App,
+        signatures: SignatureChecker,
+        arrivals: UnacknowledgedDeliveries,
+        own: Collection[str] = (),
     ) -> None:
         """`bolt` has the listeners; `arrivals` counts what is not acknowledged yet.
 
@@ -157,62 +161,66 @@ class SlackEndpoint:
         """Refuse all further requests with 503, so that Slack sends them elsewhere or again."""
         self.is_open = False
 
-    async def take(self, request: Request) -> Response:
+    async def handle_request(self, request: Request) -> Response:
         """Answer one request with its acknowledgement, or refuse it."""
         try:
             if not self.is_open:
-                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
-            self._look_at_the_headers(request)
-            body = await _read(request)
-            return await self._let_in(request, body)
-        except _RefusedError as refused:
+                raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+            self._check_headers(request)
+            body = await _read_body(request)
+            return await self._verify_and_dispatch(request, body)
+        except _RequestRefusedError as refused:
             # who sends such things may send many: no word of what was in it
             log.info("refused a request: %d %s", refused.status, refused)
             return PlainTextResponse(str(refused), refused.status, {"Connection": "close"})
 
-    def _look_at_the_headers(self, request: Request) -> None:
+    def _check_headers(self, request: Request) -> None:
         """Refuse a request whose headers cannot be Slack's, before its body is read."""
         headers = request.headers
         if any(len(headers.getlist(each)) > 1 for each in ONCE):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST)
-        if _kind(headers.get("content-type", "")) not in KINDS:
-            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            raise _RequestRefusedError(HTTPStatus.BAD_REQUEST)
+        if _get_media_type(headers.get("content-type", "")) not in KINDS:
+            raise _RequestRefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if headers.get("content-encoding", "identity") != "identity":
-            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if not self._signatures.may_be(headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")):
-            raise _RefusedError(HTTPStatus.UNAUTHORIZED)
+            raise _RequestRefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        if not self._signatures.has_plausible_headers(
+            headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")
+        ):
+            raise _RequestRefusedError(HTTPStatus.UNAUTHORIZED)
         if int(headers.get("content-length", "0")) > MOST:
-            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            raise _RequestRefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
-    async def _let_in(self, request: Request, body: str) -> Response:
+    async def _verify_and_dispatch(self, request: Request, body: str) -> Response:
         """Check the signature, then pass the request to the listeners."""
         timestamp, signature = request.headers[TIMESTAMP], request.headers[SIGNATURE]
-        if not self._signatures.is_good(body, timestamp, signature):
-            raise _RefusedError(HTTPStatus.UNAUTHORIZED)
-        seen = self._signatures.admit(timestamp, signature)
+        if not self._signatures.is_valid_signature(body, timestamp, signature):
+            raise _RequestRefusedError(HTTPStatus.UNAUTHORIZED)
+        seen = self._signatures.register_signature(timestamp, signature)
         if seen is SignatureStatus.ACKNOWLEDGED and RETRY in request.headers:
             return Response()  # a retry within the second: told again, and nothing else is done
         if seen is not SignatureStatus.NEVER:
-            raise _RefusedError(HTTPStatus.CONFLICT)
+            raise _RequestRefusedError(HTTPStatus.CONFLICT)
         done = False
         try:
             headers = {each: request.headers[each] for each in HANDED_ON if each in request.headers}
-            response = await to_thread.run_sync(self._deal, body, headers, limiter=self._turns)
+            response = await to_thread.run_sync(
+                self._dispatch_to_bolt, body, headers, limiter=self._turns
+            )
             done = response.status_code < HTTPStatus.BAD_REQUEST
             return response
         finally:
             if done:
-                self._signatures.acknowledged(signature)
+                self._signatures.mark_acknowledged(signature)
             else:
-                self._signatures.forget(signature)
+                self._signatures.forget_signature(signature)
 
-    def _deal(self, body: str, headers: dict[str, Any]) -> Response:
+    def _dispatch_to_bolt(self, body: str, headers: dict[str, Any]) -> Response:
         """Have the listeners store and acknowledge a request; on a thread, as storing may block."""
-        with self._arrivals.one():
+        with self._arrivals.count_delivery():
             if not self.is_open:  # closed meanwhile
-                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
-            payload = _payload(body, headers["content-type"])
-            if is_echo(payload, self._own):
+                raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+            payload = _parse_payload(body, headers["content-type"])
+            if is_own_event(payload, self._own):
                 return Response()
             if payload.get("type") == LIMITED:
                 log.error("Slack holds events back: there were more than 30,000 in an hour")
@@ -223,10 +231,10 @@ class SlackEndpoint:
             return to_starlette_response(self._bolt.dispatch(sent))
 
 
-def _payload(body: str, kind: str) -> dict[str, Any]:
+def _parse_payload(body: str, kind: str) -> dict[str, Any]:
     """Return the payload in a body of that content type; refuses what is not an object."""
     try:
-        if _kind(kind) == JSON:
+        if _get_media_type(kind) == JSON:
             found = json.loads(body)
         else:
             fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=FIELDS))
@@ -234,16 +242,16 @@ def _payload(body: str, kind: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise _RefusedError(HTTPStatus.BAD_REQUEST)
+        raise _RequestRefusedError(HTTPStatus.BAD_REQUEST)
     return found
 
 
-def _kind(content_type: str) -> str:
+def _get_media_type(content_type: str) -> str:
     """Return the content type in lower case, without parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
-async def _read(request: Request) -> str:
+async def _read_body(request: Request) -> str:
     """Return the body, as UTF-8; refuses one that is too long or too slow."""
     found = bytearray()
     try:
@@ -251,9 +259,9 @@ async def _read(request: Request) -> str:
             async for chunk in request.stream():
                 found += chunk
                 if len(found) > MOST:
-                    raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                    raise _RequestRefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return found.decode()
     except TimeoutError:
-        raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT) from None
+        raise _RequestRefusedError(HTTPStatus.REQUEST_TIMEOUT) from None
     except (UnicodeDecodeError, ClientDisconnect):
-        raise _RefusedError(HTTPStatus.BAD_REQUEST) from None
+        raise _RequestRefusedError(HTTPStatus.BAD_REQUEST) from None

@@ -18,14 +18,14 @@ from anyio.from_thread import BlockingPortal
 from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
-from bot.clock import world_time
-from bot.http.api_bodies import shown
-from bot.http.keys import webhook_secret
+from bot.clock import get_machine_time
+from bot.http.api_bodies import build_request_shown
+from bot.http.keys import derive_webhook_secret
 from bot.signals import Signal
 from bot.tools.preview import AsyncPortal
 from storage import programs as program_requests
 from storage import webhooks
-from storage.chain import all_keys
+from storage.chain import list_current_and_older_keys
 from storage.webhooks import Webhook
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ TAKEN = range(200, 300)
 GONE = 410  # the address wants to be told nothing any more
 
 
-class Envelope(NamedTuple):
+class WebhookMessage(NamedTuple):
     """One webhook message: its content, and the secrets that sign it."""
 
     id: str
@@ -52,7 +52,7 @@ class Envelope(NamedTuple):
     data: dict[str, Any]  # the request, as it stands now
 
 
-class PostAttempt(NamedTuple):
+class PostResult(NamedTuple):
     """The result of one attempt to post a webhook message."""
 
     is_taken: bool
@@ -71,7 +71,7 @@ class WebhookPoster:
         self._running: BlockingPortal | None = None
         self._closed = False
 
-    def post(self, url: str, envelope: Envelope) -> PostAttempt:
+    def post_message(self, url: str, envelope: WebhookMessage) -> PostResult:
         """Post a signed message to `url`; return the result of the attempt."""
         body = json.dumps(
             {
@@ -91,11 +91,11 @@ class WebhookPoster:
             ),
         }
         try:
-            return self._started().call(self._attempt, url, body, headers)
+            return self._start_portal().call(self._post_once, url, body, headers)
         except (CancelledError, RuntimeError):  # the portal is closed, or was just then
-            return PostAttempt(False, why="this process stops")
+            return PostResult(False, why="this process stops")
 
-    async def _attempt(self, url: str, body: str, headers: dict[str, str]) -> PostAttempt:
+    async def _post_once(self, url: str, body: str, headers: dict[str, str]) -> PostResult:
         try:
             with anyio.fail_after(PATIENCE):
                 async with self._client.stream(
@@ -103,8 +103,8 @@ class WebhookPoster:
                 ) as answer:
                     status = answer.status_code  # what else it says is not read
         except (HTTPError, TimeoutError) as error:
-            return PostAttempt(False, why=type(error).__name__)
-        return PostAttempt(status in TAKEN, status == GONE, f"it answers {status}")
+            return PostResult(False, why=type(error).__name__)
+        return PostResult(status in TAKEN, status == GONE, f"it answers {status}")
 
     def close(self) -> None:
         """Post nothing more; attempts under way are cut short."""
@@ -115,7 +115,7 @@ class WebhookPoster:
         portal.call(portal.stop, True)
         self._portal.close()
 
-    def _started(self) -> BlockingPortal:
+    def _start_portal(self) -> BlockingPortal:
         """Return the portal to the client's thread; raises CancelledError after `close`."""
         with self._lock:
             if self._closed:
@@ -145,90 +145,96 @@ class WebhookNotifier:
         self._poster = WebhookPoster()
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="webhook")
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="webhooks", daemon=True)
 
     def start(self) -> None:
         """Begin to notify, first of what an earlier process left."""
-        getattr(self._clock, "on_shift", []).append(self._asked.give)
+        getattr(self._clock, "on_shift", []).append(self._asked.set)
         self._thread.start()
 
     def stop(self) -> None:
         """Notify no more; attempts under way are made again by the next process."""
         self._stopping.set()
-        self._asked.give()
+        self._asked.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._poster.close()
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         try:
             with self._store.write() as tx:
-                webhooks.expect_again(tx, at=self._clock.now())
+                webhooks.register_missed_requests(tx, at=self._clock.now())
         except Exception:
             log.exception("what was asked in an earlier life could not be looked for")
         while not self._stopping.is_set():
             self._asked.clear()
             try:
-                pause = self._look()
+                pause = self._notify_due_webhooks()
             except Exception:
                 log.exception("webhooks could not be looked after")
                 pause = IDLE
             self._asked.wait(pause)
 
-    def _look(self) -> float:
+    def _notify_due_webhooks(self) -> float:
         """Store new events, post those that are due; return the seconds until the next look."""
         now = self._clock.now()
         with self._store.read() as tx:
-            found = webhooks.unwritten_events(tx)
+            found = webhooks.list_unstored_events(tx)
         if found:
             with self._store.write(durable=False) as tx:
                 for each in found:
-                    webhooks.put_webhook(tx, each, at=now)
+                    webhooks.store_webhook(tx, each, at=now)
         with self._store.read() as tx:
-            due = webhooks.due_webhooks(tx, now, SIDE_BY_SIDE)
+            due = webhooks.list_due_webhooks(tx, now, SIDE_BY_SIDE)
         # of one request what was decided is told before the end, as long as both are taken
         first = {each.run_id: each for each in reversed(due)}
-        under_way = [self._pool.submit(self._tell, each) for each in first.values()]
-        went_well = [_is_well(each) for each in under_way]
+        under_way = [self._pool.submit(self._post_event, each) for each in first.values()]
+        went_well = [_has_succeeded(each) for each in under_way]
         if not all(went_well):
             return GLANCE
         with self._store.read() as tx:
-            next_at, expected = webhooks.next_due(tx), webhooks.count_expected(tx)
+            next_at, expected = (
+                webhooks.find_next_webhook_time(tx),
+                webhooks.count_requests_awaiting_webhooks(tx),
+            )
         longest = timedelta(seconds=GLANCE if expected else IDLE)
         pause = min(longest, next_at - self._clock.now()) if next_at else longest
         return max(pause.total_seconds(), 0.0)
 
-    def _tell(self, row: Webhook) -> None:
+    def _post_event(self, row: Webhook) -> None:
         """Make one attempt to post an event, and record its result."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            key = program_requests.get_key(tx, row.key_id)
+            key = program_requests.find_api_key(tx, row.key_id)
             if key is None or key.revoked_at or not key.webhook:
-                webhooks.give_up(tx, row, NO_MORE)
+                webhooks.give_up_webhook(tx, row, NO_MORE)
                 return
-            if not webhooks.begin_attempt(tx, row, at=now):
+            if not webhooks.begin_webhook_attempt(tx, row, at=now):
                 return
-        asked = self._programs.asked(row.run_id, key)
+        asked = self._programs.find_request(row.run_id, key)
         if asked is None:
             return
-        data = shown(asked.stands()).model_dump(mode="json")
-        secrets = tuple(webhook_secret(each, key.id) for each in all_keys(self._store.key))
-        at = world_time(self._clock)  # whoever takes it compares it with theirs
-        envelope = Envelope(row.id, row.kind.value, secrets, at, row.made_at, data)
-        came = self._poster.post(key.webhook, envelope)
+        data = build_request_shown(asked.load_status()).model_dump(mode="json")
+        secrets = tuple(
+            derive_webhook_secret(each, key.id)
+            for each in list_current_and_older_keys(self._store.signing_key)
+        )
+        at = get_machine_time(self._clock)  # whoever takes it compares it with theirs
+        envelope = WebhookMessage(row.id, row.kind.value, secrets, at, row.made_at, data)
+        came = self._poster.post_message(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
             if came.is_taken:
-                webhooks.mark_delivered(tx, row, at=self._clock.now())
+                webhooks.mark_webhook_delivered(tx, row, at=self._clock.now())
             elif came.is_last:
-                webhooks.give_up(tx, row, came.why)
+                webhooks.give_up_webhook(tx, row, came.why)
             else:
-                webhooks.mark_failed(tx, row, came.why)
+                webhooks.mark_webhook_failed(tx, row, came.why)
         if not came.is_taken:
             log.warning("the address of %s was not told: %s", key.name, came.why)
 
 
-def _is_well(attempt: Future[None]) -> bool:
+def _has_succeeded(attempt: Future[None]) -> bool:
     """Return whether an attempt ended without an error of our own, which is logged."""
     try:
         attempt.result()

@@ -24,18 +24,23 @@ from mcp_types import (
     Tool,
 )
 
-from bot.mcp.server_file import PATIENCE, Definition, Definitions, Server
-from bot.mcp.server_questions import ElicitingCall
+from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
+from bot.mcp.server_questions import RunningServerCall
 from bot.tools import BrokeOffError, ToolError
 from bot.tools.elicitation import ElicitationPort
 from countersign.mcp_client.connection import (
     Address,
     CommandAddress,
-    NotReachedError,
     ServerConnection,
+    ServerNotReachedError,
     UrlAddress,
 )
-from countersign.mcp_client.sent_calls import Failed, GaveResult, NotStarted, Unknown
+from countersign.mcp_client.sent_calls import (
+    FailedOutcome,
+    NotSentOutcome,
+    ResultOutcome,
+    UnknownOutcome,
+)
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
 _READ = 300.0  # seconds between two signs of life over HTTP
 
 
-def server_address(server: Server) -> Address:
+def build_server_address(server: Server) -> Address:
     """Return the address of a server, with the secrets from its table filled in."""
     if server.url is not None:
         headers = {name: each.get_secret_value() for name, each in server.headers.items()}
@@ -62,48 +67,48 @@ def server_address(server: Server) -> Address:
 # Looking up the tools a server offers now, on a connection of its own: for commands.
 
 
-class UnreachableError(Exception):
+class ServerUnreachableError(Exception):
     """Raised if a server cannot be reached; the text says why."""
 
 
-def look_up_tools(server: Server) -> dict[str, Definition]:
+def look_up_definitions(server: Server) -> dict[str, ToolDefinition]:
     """Return the tools that a server has now, by the server's names; connects only for this.
 
     Raises UnreachableError.
     """
-    return anyio.run(_look, server)
+    return anyio.run(_look_up_definitions_async, server)
 
 
-async def _look(server: Server) -> dict[str, Definition]:
+async def _look_up_definitions_async(server: Server) -> dict[str, ToolDefinition]:
     patience = max(server.timeout, PATIENCE)
     connection = ServerConnection(
-        server_address(server),
+        build_server_address(server),
         open_within=patience,
-        elicit=_decline if server.answer_within else None,
+        elicit=_decline_elicitation if server.answer_within else None,
     )
     try:
-        return read_definitions(await connection.tools())
-    except NotReachedError as error:
-        raise UnreachableError(str(error)) from error
+        return build_definitions(await connection.list_current_tools())
+    except ServerNotReachedError as error:
+        raise ServerUnreachableError(str(error)) from error
     finally:
         await connection.close()
 
 
-async def _decline(context: Any, params: ElicitRequestParams) -> ElicitResult:
+async def _decline_elicitation(context: Any, params: ElicitRequestParams) -> ElicitResult:
     """Decline every question; some servers offer certain tools only to clients with elicitation."""
     del context, params
     await anyio.lowlevel.checkpoint()
     return ElicitResult(action="decline")
 
 
-def read_definitions(tools: Iterable[Tool]) -> dict[str, Definition]:
+def build_definitions(tools: Iterable[Tool]) -> dict[str, ToolDefinition]:
     """Return the server's descriptions of its tools, by the server's names."""
-    return {each.name: _definition(each) for each in tools}
+    return {each.name: _build_definition(each) for each in tools}
 
 
-def _definition(tool: Tool) -> Definition:
+def _build_definition(tool: Tool) -> ToolDefinition:
     hints = tool.annotations
-    return Definition(
+    return ToolDefinition(
         name=tool.name,
         title=tool.title or (hints.title if hints else None) or "",
         description=tool.description or "",
@@ -120,7 +125,7 @@ _KB = 1_000
 _FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.S)
 
 
-def result_of(result: CallToolResult) -> Any:
+def convert_tool_result(result: CallToolResult) -> Any:
     """Return a result's text (parsed if it is JSON), its structured values, or both as one text.
 
     Raises BrokeOffError with the server's words if the server reports a failure, as it does not say
@@ -128,11 +133,15 @@ def result_of(result: CallToolResult) -> Any:
     """
     given = result.structured_content
     if result.is_error:
-        text = "\n".join(_lines(result.content))
+        text = "\n".join(_format_content_blocks(result.content))
         raise BrokeOffError(text or "The server says that it failed, and not why.")
-    text = "\n".join(_lines(each for each in result.content if not _mirrors(each, given)))
+    text = "\n".join(
+        _format_content_blocks(
+            each for each in result.content if not _is_copy_of_values(each, given)
+        )
+    )
     if given is None:
-        parsed = _parsed(text)
+        parsed = _parse_json_container(text)
         return text if parsed is None else parsed
     if list(given) == ["result"] and result.content and _is_all_text(result):
         return text or given["result"] if isinstance(given["result"], str) else given["result"]
@@ -141,7 +150,7 @@ def result_of(result: CallToolResult) -> Any:
     return f"{text}\n{json.dumps(given, ensure_ascii=False)}"
 
 
-def _mirrors(block: ContentBlock, given: dict[str, Any] | None) -> bool:
+def _is_copy_of_values(block: ContentBlock, given: dict[str, Any] | None) -> bool:
     """Return whether a text block only repeats the values, as servers do for text-only clients.
 
     The text may be JSON in any layout, also fenced, or the single value alone.
@@ -165,7 +174,7 @@ def _is_all_text(result: CallToolResult) -> bool:
     return all(each.type == "text" for each in result.content)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json_container(text: str) -> Any:
     """Return the object or list if the text is JSON of one; None for any other text."""
     if not text.startswith(("{", "[")):
         return None
@@ -176,27 +185,29 @@ def _parsed(text: str) -> Any:
     return found if isinstance(found, dict | list) else None
 
 
-def _lines(blocks: Iterable[ContentBlock]) -> Iterator[str]:
+def _format_content_blocks(blocks: Iterable[ContentBlock]) -> Iterator[str]:
     for each in blocks:
         match each.type:
             case "text":
                 yield each.text
             case "image" | "audio":
-                yield f"[{each.type}, {each.mime_type}, {_size(each.data)}]"
+                yield f"[{each.type}, {each.mime_type}, {_format_data_size(each.data)}]"
             case "resource_link":
                 said = each.title or each.name
                 yield f"{said}: {each.uri}" + (f" ({each.description})" if each.description else "")
             case "resource":
                 held = each.resource
-                text = getattr(held, "text", None)
+                text = getattr(held, "text_column", None)
                 if text is not None:
                     yield f"{held.uri}:\n{text}"
                 else:
                     kind = held.mime_type or "unknown kind"
-                    yield f"[file {held.uri}, {kind}, {_size(getattr(held, 'blob', ''))}]"
+                    yield (
+                        f"[file {held.uri}, {kind}, {_format_data_size(getattr(held, 'blob', ''))}]"
+                    )
 
 
-def _size(data: str) -> str:
+def _format_data_size(data: str) -> str:
     """Return the size of base64 data in words, such as "12 kB"."""
     size = len(data) * 3 // 4
     return f"{size} bytes" if size < _KB else f"{size // _KB:,} kB"
@@ -204,7 +215,7 @@ def _size(data: str) -> str:
 
 _NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND)  # the server answers so before it does anything
 
-_AMID: ContextVar[ElicitingCall | None] = ContextVar("amid", default=None)
+_AMID: ContextVar[RunningServerCall | None] = ContextVar("amid", default=None)
 
 log = logging.getLogger("countersign.servers")
 
@@ -220,27 +231,27 @@ class AcceptedTools:
         """Prepare without connecting. `accepted`: the tools that may be called, as accepted."""
         self._server, self._accepted = server, accepted
         self._connection = ServerConnection(
-            server_address(server),
+            build_server_address(server),
             open_within=max(server.timeout, PATIENCE),
-            changed=self._look,
-            put_off=self._log,
-            elicit=self._elicit if server.answer_within else None,
+            changed=self._start_tool_comparison,
+            put_off=self._log_unreachable,
+            elicit=self._handle_elicitation if server.answer_within else None,
         )
-        self._off: dict[str, str] = {}  # tools that are not what was accepted, and why
+        self._disabled_tools: dict[str, str] = {}  # tools that are not what was accepted, and why
         self._looking: asyncio.Task[None] | None = None
-        self._under_way: list[ElicitingCall] = []
+        self._under_way: list[RunningServerCall] = []
 
-    def is_on(self, name: str) -> bool:
+    def is_enabled(self, name: str) -> bool:
         """Return whether a tool is still as it was accepted, as far as known; for any thread."""
-        return name not in self._off
+        return name not in self._disabled_tools
 
-    async def check(self, name: str) -> None:
+    async def check_tool(self, name: str) -> None:
         """Check that a tool can be reached and is as it was accepted; else raise ToolError."""
         try:
-            found = await self._connection.tools()
-        except NotReachedError as error:
-            raise self._down(str(error)) from error
-        self._check(name, found)
+            found = await self._connection.list_current_tools()
+        except ServerNotReachedError as error:
+            raise self._build_unreachable_error(str(error)) from error
+        self._require_unchanged(name, found)
 
     async def call(
         self, name: str, arguments: dict[str, Any], line: ElicitationPort
@@ -253,34 +264,38 @@ class AcceptedTools:
         server.
         """
         server = self._server
-        with self._during_call(line) as amid:
+        with self._track_running_call(line) as amid:
             outcome = await self._connection.call(
-                name, arguments, lambda found: self._check(name, found), amid.timed, amid.progress
+                name,
+                arguments,
+                lambda found: self._require_unchanged(name, found),
+                amid.time_limit,
+                amid.show_progress,
             )
         match outcome:
-            case GaveResult():
+            case ResultOutcome():
                 if outcome.remark:
                     log.warning("%s, %s: %s", server.name, name, outcome.remark)
                 return outcome.result
-            case Failed() if outcome.result is not None:
+            case FailedOutcome() if outcome.result is not None:
                 return outcome.result
-            case Failed() if outcome.code in _NOT_DONE:
+            case FailedOutcome() if outcome.code in _NOT_DONE:
                 raise ToolError(f"{server.name} refuses it: {outcome.message}")
-            case Failed():
+            case FailedOutcome():
                 raise ServerFailedError(f"{server.name} says: {outcome.message}")
-            case NotStarted():
-                raise self._down(outcome.why)
-            case Unknown() if outcome.timed_out:
+            case NotSentOutcome():
+                raise self._build_unreachable_error(outcome.why)
+            case UnknownOutcome() if outcome.timed_out:
                 waited = f"{server.timeout:g} seconds"
                 raise TimeoutError(f"{server.name} did not answer within {waited}.")
-            case Unknown():
-                said = f" It said: {outcome.heard}" if outcome.heard else ""
+            case UnknownOutcome():
+                said = f" It said: {outcome.unread_answer}" if outcome.unread_answer else ""
                 raise ConnectionError(f"{server.name}: {outcome.why}.{said}")
 
     @contextmanager
-    def _during_call(self, line: ElicitationPort) -> Iterator[ElicitingCall]:
+    def _track_running_call(self, line: ElicitationPort) -> Iterator[RunningServerCall]:
         """Assign questions from the server to this call while the block runs."""
-        amid = ElicitingCall(self._server, line)
+        amid = RunningServerCall(self._server, line)
         self._under_way.append(amid)
         before = _AMID.set(amid)
         try:
@@ -289,7 +304,7 @@ class AcceptedTools:
             _AMID.reset(before)
             self._under_way.remove(amid)
 
-    async def _elicit(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def _handle_elicitation(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         """Ask people the server's question, through the call that it belongs to.
 
         Servers of the older protocol do not name the call over stdio: then it has to be the only
@@ -304,35 +319,37 @@ class AcceptedTools:
                 "a question of the server %s is about none of its calls, or one of several", name
             )
             return ElicitResult(action="cancel")
-        return await amid.elicit(params)
+        return await amid.answer_elicitation(params)
 
-    def _check(self, name: str, found: list[Tool]) -> None:
+    def _require_unchanged(self, name: str, found: list[Tool]) -> None:
         """Raise ToolError if a tool is not as it was accepted."""
-        self._compare(read_definitions(found))
-        if why := self._off.get(name, ""):
+        self._disable_changed_tools(build_definitions(found))
+        if why := self._disabled_tools.get(name, ""):
             raise ToolError(why)
 
-    def _down(self, why: str) -> ToolError:
+    def _build_unreachable_error(self, why: str) -> ToolError:
         because = f" ({why})" if why else ""
         return ToolError(
             f"The server {self._server.name} cannot be reached now{because}. Nothing was done."
         )
 
-    def _log(self, why: str) -> None:
+    def _log_unreachable(self, why: str) -> None:
         log.warning("the server %s cannot be reached: %s", self._server.name, why)
 
-    def _look(self) -> None:
+    def _start_tool_comparison(self) -> None:
         """Compare the server's tools with the accepted ones soon, unless that is under way."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look_now())
+            self._looking = asyncio.get_running_loop().create_task(self._compare_tools())
 
-    async def _look_now(self) -> None:
+    async def _compare_tools(self) -> None:
         try:
-            self._compare(read_definitions(await self._connection.tools()))
-        except NotReachedError as error:
+            self._disable_changed_tools(
+                build_definitions(await self._connection.list_current_tools())
+            )
+        except ServerNotReachedError as error:
             log.warning("the server %s: %s", self._server.name, error)
 
-    def _compare(self, found: Definitions) -> None:
+    def _disable_changed_tools(self, found: Definitions) -> None:
         """Switch off the tools that differ from what was accepted, the others on; log once."""
         server, off = self._server.name, dict[str, str]()
         for name, accepted in self._accepted.items():
@@ -344,6 +361,6 @@ class AcceptedTools:
                 f"The server {server} {what} its tool {name} since that was accepted; it is"
                 " switched off until its operator accepts it again."
             )
-            if name not in self._off:
+            if name not in self._disabled_tools:
                 log.warning("%s See `countersign mcp accept %s`.", off[name], server)
-        self._off = off
+        self._disabled_tools = off

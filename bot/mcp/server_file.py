@@ -31,11 +31,11 @@ from pydantic_core import ErrorDetails
 from bot.toml_file import (
     COMPLAINTS,
     FileProblems,
-    read_entries,
+    parse_entries,
     unknown_key_sentence,
-    unreadable_sentence,
+    unreadable_file_sentence,
 )
-from countersign.mcp_client.variables import with_variables
+from countersign.mcp_client.variables import substitute_variables
 
 # Reading and checking the TOML file of MCP servers, which COUNTERSIGN_SERVERS names.
 
@@ -46,7 +46,7 @@ _FORMS = {
 }
 
 
-class ServersError(ValueError):
+class ServerFileError(ValueError):
     """Raised if the file of servers cannot be used.
 
     `problems` has one line each: file, line, key, what is wrong, what to do.
@@ -77,16 +77,16 @@ class Server(BaseModel):
     answer_within: float = Field(600.0, ge=0, le=3600)
 
     @property
-    def called(self) -> str:
+    def tool_prefix(self) -> str:
         """Return the prefix of its tools' names."""
         return self.prefix or self.name.replace("-", "_")[:20]
 
-    def uses(self, tool: str) -> bool:
+    def is_tool_selected(self, tool: str) -> bool:
         """Return whether the configuration selects a tool, given by the server's name for it."""
         return any(fnmatchcase(tool, each) for each in self.tools)
 
     @model_validator(mode="after")
-    def _one_way(self) -> Server:
+    def _check_command_or_url(self) -> Server:
         if (self.command is None) == (self.url is None):
             raise ValueError('write either command = "…" or url = "…"')
         if self.command is None and (self.args or self.env):
@@ -104,12 +104,12 @@ class ServerFile:
     servers: tuple[Server, ...]
 
     @property
-    def lock(self) -> Path:
+    def lock_path(self) -> Path:
         """Return the path of the file of accepted tools, beside this one."""
         return self.path.with_suffix(".lock.json")
 
 
-def read_servers(path: Path, environ: Mapping[str, str]) -> ServerFile:
+def read_server_file(path: Path, environ: Mapping[str, str]) -> ServerFile:
     """Return the servers in the file at `path`, with "$NAME" replaced by variables of `environ`.
 
     Raises ServersError.
@@ -117,7 +117,7 @@ def read_servers(path: Path, environ: Mapping[str, str]) -> ServerFile:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ServersError(str(path), [unreadable_sentence(str(path), error)]) from None
+        raise ServerFileError(str(path), [unreadable_file_sentence(str(path), error)]) from None
     return ServerFile(path, parse_servers(text, environ, str(path)))
 
 
@@ -130,27 +130,29 @@ def parse_servers(
     """
     problems = FileProblems(source, text)
     servers: list[Server] = []
-    for index, entry in enumerate(read_entries(text, "server", problems)):
-        server = _server(entry, index, environ, problems)
+    for index, entry in enumerate(parse_entries(text, "server", problems)):
+        server = _parse_server(entry, index, environ, problems)
         if server is None:
             continue
         for taken in servers:
-            if server.name == taken.name or server.called == taken.called:
-                sentence = f"the name or prefix {server.called!r} is taken; give each its own"
+            if server.name == taken.name or server.tool_prefix == taken.tool_prefix:
+                sentence = f"the name or prefix {server.tool_prefix!r} is taken; give each its own"
                 problems.add(("server", index, "name"), sentence)
         servers.append(server)
     if problems:
-        raise ServersError(source, problems.sentences())
+        raise ServerFileError(source, problems.list_sentences())
     return tuple(servers)
 
 
-def _server(
+def _parse_server(
     entry: dict[str, Any], index: int, environ: Mapping[str, str], problems: FileProblems
 ) -> Server | None:
     """Return the server that an entry describes; None if invalid, after adding to `problems`."""
     missing: set[tuple[str, str]] = set()
     filled = {
-        key: _filled(value, environ, key, missing) if key in ("args", "env", "headers") else value
+        key: _substitute_nested_variables(value, environ, key, missing)
+        if key in ("args", "env", "headers")
+        else value
         for key, value in entry.items()
     }
     for key, name in sorted(missing):
@@ -159,25 +161,30 @@ def _server(
         return Server.model_validate(filled)
     except ValidationError as error:
         for each in error.errors(include_input=False, include_url=False):
-            problems.add(("server", index, *each["loc"]), _sentence(each))
+            problems.add(("server", index, *each["loc"]), _describe_validation_error(each))
     return None
 
 
-def _filled(value: Any, environ: Mapping[str, str], key: str, missing: set[tuple[str, str]]) -> Any:
+def _substitute_nested_variables(
+    value: Any, environ: Mapping[str, str], key: str, missing: set[tuple[str, str]]
+) -> Any:
     """Return the value with "$NAME" replaced in its texts; add unset variables to `missing`."""
     if isinstance(value, str):
         unset = set[str]()
-        text = with_variables(value, environ, unset)
+        text = substitute_variables(value, environ, unset)
         missing.update((key, name) for name in unset)
         return text
     if isinstance(value, list):
-        return [_filled(each, environ, key, missing) for each in value]
+        return [_substitute_nested_variables(each, environ, key, missing) for each in value]
     if isinstance(value, dict):
-        return {name: _filled(each, environ, key, missing) for name, each in value.items()}
+        return {
+            name: _substitute_nested_variables(each, environ, key, missing)
+            for name, each in value.items()
+        }
     return value
 
 
-def _sentence(error: ErrorDetails) -> str:
+def _describe_validation_error(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return unknown_key_sentence(error["loc"], Server)
     if error["type"] == "value_error":
@@ -190,12 +197,12 @@ def _sentence(error: ErrorDetails) -> str:
 PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more
 
 
-class LockError(ValueError):
+class LockFileError(ValueError):
     """Raised if the file of accepted tools cannot be read; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ToolDefinition:
     """A tool as its server describes it: all that determines a call of it."""
 
     name: str
@@ -207,7 +214,7 @@ class Definition:
     destructive: bool | None = None
     idempotent: bool | None = None
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """Return the definition as lines for people, always equal for equal definitions."""
         hints = {
             "only reads": self.read_only,
@@ -225,7 +232,7 @@ class Definition:
         ]
 
 
-Definitions = Mapping[str, Definition]  # by the server's own name for each
+Definitions = Mapping[str, ToolDefinition]  # by the server's own name for each
 
 
 class ChangeKind(StrEnum):
@@ -245,13 +252,13 @@ class ToolChange:
     lines: tuple[str, ...]  # what differs, as a diff has it
 
 
-def find_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChange]:
+def list_tool_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChange]:
     """Yield the differences between the accepted tools and those found, in order of name."""
     for name in sorted({*accepted, *found}):
         before, after = accepted.get(name), found.get(name)
         if before == after:
             continue
-        old, new = (each.lines() if each else [] for each in (before, after))
+        old, new = (each.format_lines() if each else [] for each in (before, after))
         kind = ChangeKind.NEW if before is None else ChangeKind.CHANGED
         if after is None:
             kind = ChangeKind.GONE
@@ -259,7 +266,7 @@ def find_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChan
         yield ToolChange(kind, name, tuple(differing))
 
 
-def read_lock(path: Path) -> dict[str, dict[str, Definition]]:
+def read_lock_file(path: Path) -> dict[str, dict[str, ToolDefinition]]:
     """Return the accepted tools, by server and tool; {} if there is no file.
 
     Raises LockError.
@@ -269,21 +276,21 @@ def read_lock(path: Path) -> dict[str, dict[str, Definition]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise LockError(f"{path} cannot be read ({type(error).__name__})") from error
+        raise LockFileError(f"{path} cannot be read ({type(error).__name__})") from error
     try:
         return {
-            server: {name: Definition(name=name, **each) for name, each in tools.items()}
+            server: {name: ToolDefinition(name=name, **each) for name, each in tools.items()}
             for server, tools in written["servers"].items()
         }
     except (TypeError, KeyError, AttributeError) as error:
         why = "is not what `countersign mcp accept` writes; accept the tools again"
-        raise LockError(f"{path} {why}") from error
+        raise LockFileError(f"{path} {why}") from error
 
 
-def write_lock(path: Path, accepted: Mapping[str, Definitions]) -> None:
+def write_lock_file(path: Path, accepted: Mapping[str, Definitions]) -> None:
     """Write the file of accepted tools atomically."""
     servers = {
-        server: {name: _written(each) for name, each in sorted(tools.items())}
+        server: {name: _definition_to_json(each) for name, each in sorted(tools.items())}
         for server, tools in sorted(accepted.items())
     }
     text = json.dumps({"servers": servers}, indent=2, ensure_ascii=False) + "\n"
@@ -295,5 +302,5 @@ def write_lock(path: Path, accepted: Mapping[str, Definitions]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _written(definition: Definition) -> dict[str, Any]:
+def _definition_to_json(definition: ToolDefinition) -> dict[str, Any]:
     return {key: each for key, each in asdict(definition).items() if key != "name"}

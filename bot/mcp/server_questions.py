@@ -22,8 +22,13 @@ from anyio import to_thread
 from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
-from bot.tools.elicitation import AnswerEnd, ElicitationAnswer, ElicitationPort, ElicitationRequest
-from bot.tools.invisible_characters import is_hidden
+from bot.tools.elicitation import (
+    ElicitationAnswer,
+    ElicitationOutcome,
+    ElicitationPort,
+    ElicitationRequest,
+)
+from bot.tools.invisible_characters import is_hidden_character
 from bot.tools.person_question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
 
 if TYPE_CHECKING:
@@ -63,69 +68,73 @@ _FORMATS = {
 }
 
 
-class UnaskableError(Exception):
+class UnaskableQuestionError(Exception):
     """Raised if a person may not or cannot be asked a question; the text says why."""
 
 
-class NotTakenError(Exception):
+class InvalidAnswerError(Exception):
     """Raised if the server would not accept an answer; the text tells the person what it takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _RequestedValue:
     """One value that a server asks for."""
 
     name: str
     schema: Mapping[str, Any]
-    asked: AnswerField
-    values: Mapping[str, str]  # what stands for each option
+    answer_field: AnswerField
+    option_values: Mapping[str, str]  # what stands for each option
 
-    def taken(self, given: Any) -> Any:
+    def convert_answer(self, given: Any) -> Any:
         """Return an answer in the form that the server accepts; raises NotTakenError."""
-        match self.asked.kind:
+        match self.answer_field.kind:
             case AnswerKind.NUMBER:
-                return self._number(Decimal(str(given)))
+                return self._convert_number(Decimal(str(given)))
             case AnswerKind.CHOICE:
-                return self.values[given]
+                return self.option_values[given]
             case AnswerKind.TEXT if self.schema.get("type") == "array":
-                return self._several(str(given))
+                return self._convert_choices(str(given))
             case AnswerKind.TEXT:
-                return self._text(str(given))
+                return self._convert_text(str(given))
         return given
 
-    def _number(self, given: Decimal) -> int | float:
+    def _convert_number(self, given: Decimal) -> int | float:
         least, most = self.schema.get("minimum"), self.schema.get("maximum")
         if self.schema.get("type") == "integer" and given != int(given):
-            raise self._no("a whole number")
+            raise self._build_invalid_answer_error("a whole number")
         if least is not None and given < Decimal(str(least)):
-            raise self._no(f"{least} at least")
+            raise self._build_invalid_answer_error(f"{least} at least")
         if most is not None and given > Decimal(str(most)):
-            raise self._no(f"{most} at most")
+            raise self._build_invalid_answer_error(f"{most} at most")
         return int(given) if given == int(given) else float(given)
 
-    def _text(self, given: str) -> str:
+    def _convert_text(self, given: str) -> str:
         least, most = self.schema.get("minLength", 0), self.schema.get("maxLength")
         if len(given) < least:
-            raise self._no(f"{least} characters at least")
+            raise self._build_invalid_answer_error(f"{least} characters at least")
         if most is not None and len(given) > most:
-            raise self._no(f"{most} characters at most")
+            raise self._build_invalid_answer_error(f"{most} characters at most")
         form, called = _FORMATS.get(str(self.schema.get("format")), (None, ""))
         if form is not None and not form.fullmatch(given):
-            raise self._no(called)
+            raise self._build_invalid_answer_error(called)
         return given
 
-    def _several(self, given: str) -> list[str]:
-        known = {label.casefold(): value for label, value in self.values.items()}
+    def _convert_choices(self, given: str) -> list[str]:
+        known = {label.casefold(): value for label, value in self.option_values.items()}
         chosen = [each.strip().casefold() for each in given.split(",") if each.strip()]
         least, most = self.schema.get("minItems", 0), self.schema.get("maxItems", len(known))
         if not set(chosen) <= set(known):
-            raise self._no(f"some of {', '.join(self.values)}, with commas between")
+            raise self._build_invalid_answer_error(
+                f"some of {', '.join(self.option_values)}, with commas between"
+            )
         if not least <= len(set(chosen)) <= most:
-            raise self._no(f"{least} to {most} of {', '.join(self.values)}")
+            raise self._build_invalid_answer_error(
+                f"{least} to {most} of {', '.join(self.option_values)}"
+            )
         return [known[each] for each in dict.fromkeys(chosen)]
 
-    def _no(self, takes: str) -> NotTakenError:
-        return NotTakenError(f"“{self.asked.label}” has to be {takes}.")
+    def _build_invalid_answer_error(self, takes: str) -> InvalidAnswerError:
+        return InvalidAnswerError(f"“{self.answer_field.label}” has to be {takes}.")
 
 
 class Elicitation:
@@ -135,24 +144,30 @@ class Elicitation:
         """`schema` is an object schema of plain values, as in MCP. Raises UnaskableError."""
         properties, required = schema.get("properties"), schema.get("required") or ()
         if not isinstance(properties, Mapping) or not properties:
-            raise UnaskableError("it wants no value")
+            raise UnaskableQuestionError("it wants no value")
         if len(properties) > MOST_QUESTIONS * MOST_FIELDS:
-            raise UnaskableError(f"it wants more than {MOST_QUESTIONS * MOST_FIELDS} values")
+            raise UnaskableQuestionError(
+                f"it wants more than {MOST_QUESTIONS * MOST_FIELDS} values"
+            )
         try:
             self._fields = [
-                _field(name, _plain_schema(each), optional=name not in required)
+                _build_requested_value(name, _normalize_schema(each), optional=name not in required)
                 for name, each in properties.items()
             ]
         except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
-            raise UnaskableError("it wants a value that nobody can be asked for") from error
+            raise UnaskableQuestionError("it wants a value that nobody can be asked for") from error
         self._message = message.strip()
-        list(self.questions())  # what cannot be put, or is too long, is said before anything else
-        labels = [each.asked.label for each in self._fields]
-        told = [_CAUTION.sub("", _about(each)) for each in self._fields]
-        if secret := _SECRET.search(_plain(" ".join([message, *properties, *labels, *told]))):
-            raise UnaskableError(f"it wants what may be a secret ({secret[0]})")
+        list(
+            self.build_questions()
+        )  # what cannot be put, or is too long, is said before anything else
+        labels = [each.answer_field.label for each in self._fields]
+        told = [_CAUTION.sub("", _describe_requested_value(each)) for each in self._fields]
+        if secret := _SECRET.search(
+            _normalize_text(" ".join([message, *properties, *labels, *told]))
+        ):
+            raise UnaskableQuestionError(f"it wants what may be a secret ({secret[0]})")
 
-    def questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_Field]]]:
+    def build_questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_RequestedValue]]]:
         """Yield the questions in order, with the fields of each.
 
         `wrong`: what was wrong with the last answer. Raises UnaskableError.
@@ -163,32 +178,38 @@ class Elicitation:
         ]
         for number, part in enumerate(parts, start=1):
             which = f"({number} of {len(parts)})" if len(parts) > 1 else ""
-            text = " ".join(filter(None, [wrong, self._message, which, *map(_about, part)]))
+            text = " ".join(
+                filter(None, [wrong, self._message, which, *map(_describe_requested_value, part)])
+            )
             try:
-                yield _question(text, part), part
+                yield _build_question(text, part), part
             except ValidationError as error:
-                raise UnaskableError("it says too much, or too little, for a question") from error
+                raise UnaskableQuestionError(
+                    "it says too much, or too little, for a question"
+                ) from error
 
 
-def convert_answers(part: list[_Field], given: Mapping[str, Any]) -> Content:
+def convert_answers(part: list[_RequestedValue], given: Mapping[str, Any]) -> Content:
     """Return the answers to one question, by the server's names; raises NotTakenError."""
     found: Content = {}
     for number, each in enumerate(part):
         if (value := given.get(f"a{number}")) is not None:
-            found[each.name] = each.taken(value)
+            found[each.name] = each.convert_answer(value)
     return found
 
 
-def _question(text: str, part: list[_Field]) -> AskPerson:
-    if len(part) == 1 and not part[0].asked.optional:
-        one = part[0].asked
+def _build_question(text: str, part: list[_RequestedValue]) -> AskPerson:
+    if len(part) == 1 and not part[0].answer_field.optional:
+        one = part[0].answer_field
         return AskPerson(
             question=text, kind=one.kind, options=one.options, suggestion=one.suggestion
         )
-    return AskPerson(question=text, kind=AnswerKind.FORM, fields=[each.asked for each in part])
+    return AskPerson(
+        question=text, kind=AnswerKind.FORM, fields=[each.answer_field for each in part]
+    )
 
 
-def _plain_schema(said: Mapping[str, Any]) -> dict[str, Any]:
+def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without its null values; ValueError if a bound is no number."""
     found = {key: each for key, each in said.items() if each is not None}
     for key in _BOUNDS:
@@ -198,13 +219,15 @@ def _plain_schema(said: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
+def _build_requested_value(
+    name: str, schema: Mapping[str, Any], *, optional: bool
+) -> _RequestedValue:
     """Return the field for one value; raises ValueError, or others if the schema is broken."""
     if len(name) > MOST_NAME:
         raise ValueError("its name is too long")
-    label = " ".join(str(schema.get("title") or _plain(name).capitalize()).split())
-    values = _options(schema)
-    kind = _kind(schema, values)
+    label = " ".join(str(schema.get("title") or _normalize_text(name).capitalize()).split())
+    values = _parse_options(schema)
+    kind = _choose_answer_kind(schema, values)
     if kind is AnswerKind.TEXT and values:
         label = f"{label} (some of {', '.join(values)})"
     options = list(values) if kind is AnswerKind.CHOICE else []
@@ -217,10 +240,10 @@ def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
     asked = AnswerField(
         label=label, kind=kind, options=options, suggestion=suggestion, optional=optional
     )
-    return _Field(name, schema, asked, values)
+    return _RequestedValue(name, schema, asked, values)
 
 
-def _kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
+def _choose_answer_kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
     match schema.get("type"):
         case "boolean":
             return AnswerKind.YES_NO
@@ -235,7 +258,7 @@ def _kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
     raise ValueError("no plain value")
 
 
-def _options(schema: Mapping[str, Any]) -> dict[str, str]:
+def _parse_options(schema: Mapping[str, Any]) -> dict[str, str]:
     """Return the options of a choice: the value of each, by the label that is shown."""
     of = schema.get("items", {}) if schema.get("type") == "array" else schema
     if titled := of.get("oneOf") or of.get("anyOf"):
@@ -250,14 +273,16 @@ def _options(schema: Mapping[str, Any]) -> dict[str, str]:
     return dict(zip(shown, values, strict=True))
 
 
-def _about(field: _Field) -> str:
+def _describe_requested_value(field: _RequestedValue) -> str:
     said = field.schema.get("description")
-    return f"{field.asked.label}: {' '.join(str(said).split())}." if said else ""
+    return f"{field.answer_field.label}: {' '.join(str(said).split())}." if said else ""
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """Return text in lower case as separate words, without hidden characters."""
-    seen = "".join(each for each in unicodedata.normalize("NFKC", text) if not is_hidden(each))
+    seen = "".join(
+        each for each in unicodedata.normalize("NFKC", text) if not is_hidden_character(each)
+    )
     return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", seen)).lower()
 
 
@@ -267,7 +292,7 @@ SHORTEST = 1.0  # seconds in which anybody could answer
 log = logging.getLogger("countersign.servers")
 
 
-class _EndedError(Exception):
+class _NoAnswerError(Exception):
     """Raised if there is no answer; has the result for the server."""
 
     def __init__(self, result: ElicitResult) -> None:
@@ -275,7 +300,7 @@ class _EndedError(Exception):
         self.result = result
 
 
-class ElicitingCall:
+class RunningServerCall:
     """One running call of a server's tool; used on one loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
@@ -287,56 +312,60 @@ class ElicitingCall:
         self._turn, self._threads = anyio.Lock(), anyio.CapacityLimiter(1)
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
+    def time_limit(self) -> Iterator[None]:
         """Raise TimeoutError if the server takes longer than its time-out."""
         with anyio.fail_after(self._server.timeout) as self._scope:
             yield
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def show_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
         """Show people the progress that the server reports."""
         far = f"{progress:g} of {total:g}" if total else f"{progress:g}"
         self._line.tell(" · ".join(filter(None, [far, message])))
 
-    async def elicit(self, wanted: ElicitRequestParams) -> ElicitResult:
+    async def answer_elicitation(self, wanted: ElicitRequestParams) -> ElicitResult:
         """Ask people what the server wants to know, and return the result for the server.
 
         "decline": they may not be asked, or cannot say. "cancel": nobody answered in time, or no
         answer was acceptable.
         """
-        with self._standing_still():
+        with self._pause_time_limit():
             async with self._turn:  # of several at once, each is put by itself
                 try:
-                    return ElicitResult(action="accept", content=await self._asked(wanted))
-                except UnaskableError as error:
+                    return ElicitResult(
+                        action="accept", content=await self._collect_answers(wanted)
+                    )
+                except UnaskableQuestionError as error:
                     name = self._server.name
                     log.warning("a question of the server %s is declined: %s", name, error)
                     return ElicitResult(action="decline")
-                except _EndedError as ended:
+                except _NoAnswerError as ended:
                     return ended.result
 
-    async def _asked(self, wanted: ElicitRequestParams) -> Content:
+    async def _collect_answers(self, wanted: ElicitRequestParams) -> Content:
         if not isinstance(wanted, ElicitRequestFormParams):
-            raise UnaskableError("it wants somebody to open an address")
+            raise UnaskableQuestionError("it wants somebody to open an address")
         found: Content = {}
         elicited = Elicitation(wanted.message, wanted.requested_schema)
-        for number, (asked, part) in enumerate(elicited.questions()):
+        for number, (asked, part) in enumerate(elicited.build_questions()):
             again = asked
             for _ in range(MOST_TRIES):
-                heard = await self._heard(again)
+                heard = await self._ask_question(again)
                 try:
                     found |= convert_answers(part, heard.values)
                     break
-                except NotTakenError as error:
-                    again = list(elicited.questions(wrong=str(error)))[number][0]
+                except InvalidAnswerError as error:
+                    again = list(elicited.build_questions(wrong=str(error)))[number][0]
             else:
-                raise _EndedError(ElicitResult(action="cancel"))
+                raise _NoAnswerError(ElicitResult(action="cancel"))
         return found
 
-    async def _heard(self, asked: AskPerson) -> ElicitationAnswer:
+    async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
         """Ask one question; raises _EndedError if there is no answer."""
         began = anyio.current_time()
         if self._to_answer < SHORTEST:
-            raise _EndedError(ElicitResult(action="cancel"))
+            raise _NoAnswerError(ElicitResult(action="cancel"))
         over = threading.Event()
         question = ElicitationRequest(asked, self._server.name, self._to_answer)
         try:
@@ -348,18 +377,18 @@ class ElicitingCall:
         finally:
             over.set()
             self._to_answer -= anyio.current_time() - began
-        match heard.end:
-            case AnswerEnd.ANSWERED:
+        match heard.outcome:
+            case ElicitationOutcome.ANSWERED:
                 return heard
-            case AnswerEnd.REFUSED:
-                raise UnaskableError(heard.why)
-            case AnswerEnd.DECLINED:
-                raise _EndedError(ElicitResult(action="decline"))
-            case AnswerEnd.NOBODY:
-                raise _EndedError(ElicitResult(action="cancel"))
+            case ElicitationOutcome.REFUSED:
+                raise UnaskableQuestionError(heard.why)
+            case ElicitationOutcome.DECLINED:
+                raise _NoAnswerError(ElicitResult(action="decline"))
+            case ElicitationOutcome.NOBODY:
+                raise _NoAnswerError(ElicitResult(action="cancel"))
 
     @contextmanager
-    def _standing_still(self) -> Iterator[None]:
+    def _pause_time_limit(self) -> Iterator[None]:
         """Pause the server's time-out while the block runs."""
         if not self._asking:
             self._left = self._scope.deadline - anyio.current_time()

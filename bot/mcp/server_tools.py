@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from pydantic import BaseModel
 
-from bot.mcp.server_file import Definition, Definitions, LockError, Server, ServerFile, read_lock
+from bot.mcp.server_file import (
+    Definitions,
+    LockFileError,
+    Server,
+    ServerFile,
+    ToolDefinition,
+    read_lock_file,
+)
 from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
-from bot.tools.described import SchemaError, arguments_of
+from bot.tools.described import SchemaError, build_argument_model
 from bot.tools.effect_source import EffectSource
 from bot.tools.registration import check_fields
 
@@ -27,7 +34,7 @@ _GRACE = 45.0  # seconds beyond the server's timeout: to reach it, and to look a
 log = logging.getLogger("countersign.servers")
 
 
-def server_tools(file: ServerFile) -> list[Tool[Any]]:
+def load_server_tools(file: ServerFile) -> list[Tool[Any]]:
     """Return the accepted tools of all servers, without connecting to any.
 
     Tools that cannot be used are left out and logged. Raises ValueError if the package `mcp` is
@@ -37,41 +44,43 @@ def server_tools(file: ServerFile) -> list[Tool[Any]]:
         needs = "MCP servers need mcp: pip install 'countersign-bot[mcp]'"
         raise ValueError(needs)
     try:
-        accepted = read_lock(file.lock)
-    except LockError as error:
+        accepted = read_lock_file(file.lock_path)
+    except LockFileError as error:
         raise ValueError(str(error)) from error
     return [
         tool
         for server in file.servers
-        for tool in _tools(server, used_definitions(server, accepted.get(server.name, {})))
+        for tool in _build_tools(
+            server, select_used_definitions(server, accepted.get(server.name, {}))
+        )
     ]
 
 
-def used_definitions(server: Server, found: Definitions) -> dict[str, Definition]:
+def select_used_definitions(server: Server, found: Definitions) -> dict[str, ToolDefinition]:
     """Return the tools of a server that its configuration selects."""
-    return {name: each for name, each in found.items() if server.uses(name)}
+    return {name: each for name, each in found.items() if server.is_tool_selected(name)}
 
 
-def _tools(server: Server, accepted: dict[str, Definition]) -> Iterator[Tool[Any]]:
+def _build_tools(server: Server, accepted: dict[str, ToolDefinition]) -> Iterator[Tool[Any]]:
     if not accepted:
         log.warning("no tool of the server %s is accepted: `countersign mcp accept`", server.name)
         return
-    line = _Line(server, accepted)
+    line = _LazyConnection(server, accepted)
     for definition in accepted.values():
         try:
-            yield make_tool(server, definition, line)
+            yield build_server_tool(server, definition, line)
         except (SchemaError, ValueError) as error:
             log.warning("the tool %s of %s is left out: %s", definition.name, server.name, error)
 
 
-class _Line:
+class _LazyConnection:
     """The connection to a server, made (and its library imported) at the first call."""
 
     def __init__(self, server: Server, accepted: Definitions) -> None:
         self._of = server, accepted
         self._made: AcceptedTools | None = None
 
-    def connection(self) -> AcceptedTools:
+    def get_connection(self) -> AcceptedTools:
         """Return the one connection; called on the loop of the tools."""
         if self._made is None:
             from bot.mcp.server_connection import AcceptedTools
@@ -79,31 +88,33 @@ class _Line:
             self._made = AcceptedTools(*self._of)
         return self._made
 
-    def is_on(self, name: str) -> bool:
-        return self._made is None or self._made.is_on(name)
+    def is_enabled(self, name: str) -> bool:
+        return self._made is None or self._made.is_enabled(name)
 
 
-def make_tool(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
+def build_server_tool(
+    server: Server, definition: ToolDefinition, line: _LazyConnection
+) -> Tool[Any]:
     """Return one tool of a server as a tool of the agent.
 
     Raises SchemaError, and ValueError for names that cannot be used.
     """
-    name = prefixed_tool_name(server, definition.name)
-    model = arguments_of(definition.schema, name)
-    title = _title(definition)
-    effect = _effect(f"{title} at {server.name}", model)
+    name = build_prefixed_tool_name(server, definition.name)
+    model = build_argument_model(definition.schema, name)
+    title = _format_title(definition)
+    effect = _build_effect_template(f"{title} at {server.name}", model)
     check_fields(name, model, effect)
-    does = _does(server, definition)
+    does = _get_effect(server, definition)
 
     async def function(args: BaseModel, context: ToolContext) -> Any:
-        from bot.mcp.server_connection import result_of
+        from bot.mcp.server_connection import convert_tool_result
 
         given = args.model_dump(mode="json")
-        result = await line.connection().call(definition.name, given, context.line)
-        return result_of(result)
+        result = await line.get_connection().call(definition.name, given, context.line)
+        return convert_tool_result(result)
 
     async def preview(_args: BaseModel, _context: ToolContext) -> Preview:
-        await line.connection().check(definition.name)
+        await line.get_connection().check_tool(definition.name)
         return Preview("")
 
     return Tool(
@@ -118,22 +129,22 @@ def make_tool(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
         preview=preview,
         timeout=server.timeout + server.answer_within + _GRACE,
         risk=RISK_OF[does],
-        stated=_stated(server, definition),
-        offered=lambda: line.is_on(definition.name),
+        effect_source=_get_effect_source(server, definition),
+        is_available=lambda: line.is_enabled(definition.name),
     )
 
 
-def prefixed_tool_name(server: Server, name: str) -> str:
+def build_prefixed_tool_name(server: Server, name: str) -> str:
     """Return the agent's name for a server's tool: prefix_tool, in characters all models accept."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
-    whole = f"{server.called}_{plain}"
+    whole = f"{server.tool_prefix}_{plain}"
     if plain == name and len(whole) <= _LONGEST_NAME:
         return whole
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two names may look alike by now
     return f"{whole[: _LONGEST_NAME - 7]}_{mark}"
 
 
-def _does(server: Server, definition: Definition) -> Effect:
+def _get_effect(server: Server, definition: ToolDefinition) -> Effect:
     """Return the effect of a call; the server's own hints count only if the server is trusted."""
     if not server.trusted:
         return Effect.DESTRUCTIVE
@@ -142,7 +153,7 @@ def _does(server: Server, definition: Definition) -> Effect:
     return Effect.WRITE if definition.destructive is False else Effect.DESTRUCTIVE
 
 
-def _stated(server: Server, definition: Definition) -> EffectSource:
+def _get_effect_source(server: Server, definition: ToolDefinition) -> EffectSource:
     """Return who states the effect of a call; the hint "destructive" is believed of any server."""
     said = definition.read_only or definition.destructive is not None
     if not said:
@@ -151,25 +162,25 @@ def _stated(server: Server, definition: Definition) -> EffectSource:
     return EffectSource.BY_AUTHOR if is_known else EffectSource.BY_STRANGER
 
 
-def _title(definition: Definition) -> str:
+def _format_title(definition: ToolDefinition) -> str:
     words = " ".join((definition.title or definition.name.replace("_", " ")).split())
     return (words[:1].upper() + words[1:])[:_LONGEST_TITLE] or definition.name[:_LONGEST_TITLE]
 
 
-def _effect(what: str, model: type[BaseModel]) -> str:
+def _build_effect_template(what: str, model: type[BaseModel]) -> str:
     """Return the template of the effect sentence, with a few required plain arguments."""
     named = [
         f"{label.lower()} {{{name}{short}}}"
         for name, field in model.model_fields.items()
         for label in [" ".join((field.title or name.replace("_", " ")).split())]
-        for short in [_short(field.annotation)]
+        for short in [_find_value_format(field.annotation)]
         if field.is_required() and short is not None and not set("{}") & set(label)
     ]
     plain = what.replace("{", "{{").replace("}", "}}")
     return f"{plain}: {', '.join(named[:_MOST_NAMED])}" if named else plain
 
 
-def _short(annotation: Any) -> str | None:
+def _find_value_format(annotation: Any) -> str | None:
     """Return the format for a value of this type in a sentence; None if it is left out."""
     if annotation is str:
         return ":.60"

@@ -20,7 +20,7 @@ class MissingExtraError(Exception):
     """Raised when a setting needs packages that are not installed; the text names them."""
 
 
-def make_exporters(
+def create_exporters(
     now: Callable[[], datetime], *, counts: bool, traces: str | None
 ) -> tuple[Exporter, ...]:
     """Return the exporters to use: metrics if wanted and installed, traces if configured.
@@ -28,21 +28,21 @@ def make_exporters(
     `traces`: the address to send traces to, None for no traces. Raises MissingExtraError when
     traces are wanted and their packages are not installed.
     """
-    if traces is not None and not is_installed(TRACES):
-        raise MissingExtraError(missing(TRACES))
+    if traces is not None and not is_extra_installed(TRACES):
+        raise MissingExtraError(missing_extra_text(TRACES))
     made: list[Exporter] = []
-    if counts and is_installed(METRICS):
-        from bot.monitoring.metrics import Metrics
+    if counts and is_extra_installed(METRICS):
+        from bot.monitoring.metrics import PrometheusMetrics
 
-        made.append(Metrics(now))
+        made.append(PrometheusMetrics(now))
     if traces is not None:
-        from bot.monitoring.traces import Traces
+        from bot.monitoring.traces import OpenTelemetryTraces
 
-        made.append(Traces(traces))
+        made.append(OpenTelemetryTraces(traces))
     return tuple(made)
 
 
-def is_installed(extra: str) -> bool:
+def is_extra_installed(extra: str) -> bool:
     """Return whether all modules that an extra installs can be found."""
     try:
         return all(find_spec(each) is not None for each in MODULES[extra])
@@ -50,7 +50,7 @@ def is_installed(extra: str) -> bool:
         return False
 
 
-def missing(extra: str) -> str:
+def missing_extra_text(extra: str) -> str:
     """Return the error text for an extra that is not installed, with the pip command."""
     package = MODULES[extra][0].partition(".")[0]
     return f"{extra} need {package}: pip install 'countersign-bot[{extra}]'"

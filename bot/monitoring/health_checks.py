@@ -12,7 +12,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from sqlalchemy.exc import DBAPIError
 
 from storage.sqlite_connections import LostFileError
-from storage.store import Store, commit_something
+from storage.store import Store, check_database_writable
 
 log = logging.getLogger("countersign.watch")
 PATIENCE = 2.0  # seconds for one look
@@ -33,25 +33,25 @@ class CachedCheck:
         self._going: Future[str] | None = None
         self._found, self._at = first, time.monotonic()
 
-    def now(self) -> str:
+    def get_current_result(self) -> str:
         """Return a valid cached result, or run the check and wait PATIENCE seconds at most for it.
 
         The result is OK or a text that says what is wrong.
         """
         try:
-            return self._begun().result(PATIENCE)
+            return self._start_or_reuse_check().result(PATIENCE)
         except NotInTime:
             return f"no answer within {PATIENCE:g} seconds"
 
-    def lately(self) -> str:
+    def get_last_result(self) -> str:
         """Return the last result without waiting, and start a new check if it is too old.
 
         Before the first result it returns OK.
         """
-        begun = self._begun()
+        begun = self._start_or_reuse_check()
         return begun.result() if begun.done() else self._found or OK
 
-    def _begun(self) -> Future[str]:
+    def _start_or_reuse_check(self) -> Future[str]:
         with self._lock:
             if self._going is not None:
                 return self._going
@@ -59,10 +59,10 @@ class CachedCheck:
                 known: Future[str] = Future()
                 known.set_result(self._found)
                 return known
-            self._going = self._pool.submit(self._found_out)
+            self._going = self._pool.submit(self._run_check)
             return self._going
 
-    def _found_out(self) -> str:
+    def _run_check(self) -> str:
         try:
             found = self._look()
         except Exception as error:  # noqa: BLE001 - whatever it was, it is not well
@@ -84,7 +84,7 @@ def check_writable(store: Store) -> str:
     secret; every other database error is raised.
     """
     try:
-        commit_something(store)
+        check_database_writable(store)
     except DBAPIError as error:
         if isinstance(error.orig, LostFileError):
             return str(error.orig)

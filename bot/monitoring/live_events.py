@@ -92,7 +92,7 @@ Event = RunEvent | StepEvent | WordsEvent
 Listener = Callable[[Event], None]
 
 
-class Live:
+class LiveEventBroadcaster:
     """The distributor of live events to registered listeners; any thread."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Live:
 
         return end
 
-    def tell(self, make: Callable[[], Event]) -> None:
+    def broadcast(self, make: Callable[[], Event]) -> None:
         """Call every listener with the event that `make` returns; never raise an error.
 
         `make` is not called when there are no listeners.

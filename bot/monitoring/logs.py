@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TextIO
 
-from bot.monitoring.spans import current_ids
-from storage.masking import mask_data, mask_secrets
+from bot.monitoring.spans import get_current_run_and_call_ids
+from storage.masking import mask_secrets, mask_secrets_in_json
 
 _PLAIN = logging.Formatter()
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -30,7 +30,7 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-class Masking(logging.Filter):
+class MaskingFilter(logging.Filter):
     """A logging filter that masks secrets in a record and its traceback before they are written.
 
     It lets every record through.
@@ -39,7 +39,7 @@ class Masking(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record in place and return True."""
         record.__dict__.setdefault("event", mask_secrets(str(record.msg)))
-        record.__dict__.setdefault("named", _named(record))
+        record.__dict__.setdefault("named", _extract_named_ids(record))
         record.msg, record.args = mask_secrets(record.getMessage()), None
         if record.exc_info and not record.exc_text:
             record.exc_text = _PLAIN.formatException(record.exc_info)
@@ -48,8 +48,8 @@ class Masking(logging.Filter):
         return True
 
 
-class JsonLines(logging.Formatter):
-    """A formatter that writes a record as one line of JSON; needs the handler's `Masking`.
+class JsonLineFormatter(logging.Formatter):
+    """A formatter that writes a record as one line of JSON; needs the handler's `MaskingFilter`.
 
     Only fields that this project defines become JSON fields: what a library attaches to its records
     may be anything, and is left out.
@@ -58,7 +58,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        run_id, call_id = current_ids()
+        run_id, call_id = get_current_run_and_call_ids()
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -66,7 +66,7 @@ class JsonLines(logging.Formatter):
             "event": record.__dict__.get("event", ""),
         }
         line |= {"run_id": run_id, "call_id": call_id} | record.__dict__.get("named", {})
-        line |= mask_data(record.__dict__.get("fact") or {})  # of a row of the audit
+        line |= mask_secrets_in_json(record.__dict__.get("fact") or {})  # of a row of the audit
         line = {name: value for name, value in line.items() if value not in ("", None)}
         line |= {"message": record.getMessage(), "thread": record.threadName}
         if record.exc_text:
@@ -74,7 +74,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
-def _named(record: logging.LogRecord) -> dict[str, str]:
+def _extract_named_ids(record: logging.LogRecord) -> dict[str, str]:
     """Return the ids that a log template names (such as "run %s"), by field name."""
     values = record.args
     if not isinstance(record.msg, str) or not values or isinstance(values, Mapping):
@@ -89,23 +89,25 @@ def _named(record: logging.LogRecord) -> dict[str, str]:
     return found
 
 
-def make_handler(form: LogFormat, stream: TextIO | None = None) -> logging.Handler:
+def create_log_handler(form: LogFormat, stream: TextIO | None = None) -> logging.Handler:
     """Return a handler that writes masked log lines to `stream`, by default standard error."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines() if form is LogFormat.JSON else logging.Formatter(_TEXT))
-    handler.addFilter(Masking())
+    handler.setFormatter(
+        JsonLineFormatter() if form is LogFormat.JSON else logging.Formatter(_TEXT)
+    )
+    handler.addFilter(MaskingFilter())
     return handler
 
 
-def write_logs(level: str, form: LogFormat) -> None:
+def configure_logging(level: str, form: LogFormat) -> None:
     """Configure the root logger to write lines of this level and format to standard error."""
-    logging.basicConfig(level=level.upper(), handlers=[make_handler(form)])
+    logging.basicConfig(level=level.upper(), handlers=[create_log_handler(form)])
     if level.upper() == "INFO":  # a line for each time that it wakes somebody says nothing
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
 
 
-def mask_logs() -> None:
+def mask_root_log_handlers() -> None:
     """Make every handler that the root logger has now mask secrets."""
     for handler in logging.getLogger().handlers:
-        if not any(isinstance(each, Masking) for each in handler.filters):
-            handler.addFilter(Masking())
+        if not any(isinstance(each, MaskingFilter) for each in handler.filters):
+            handler.addFilter(MaskingFilter())

@@ -27,15 +27,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot import __version__
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.monitoring.live_events import StepEnd
-from bot.monitoring.spans import Exporter, Incident, Span, Work
+from bot.monitoring.spans import Exporter, Incident, Span, WorkKind
 from bot.version import commit_id
 from storage.audit_log import AuditLine
 from storage.schedule import Backlog, count_backlog
-from storage.states import CallStatus, RunStatus, Verb
+from storage.states import CallStatus, CallVerb, RunStatus
 from storage.store import Store
 
 
-class Shape(StrEnum):
+class MetricType(StrEnum):
     """The Prometheus type of a metric."""
 
     COUNTER = "counter"
@@ -43,7 +43,7 @@ class Shape(StrEnum):
     HISTOGRAM = "histogram"
 
 
-class Extent(StrEnum):
+class MetricScope(StrEnum):
     """Whether a metric describes one process or the whole installation."""
 
     PROCESS = "process"  # what this one did since it began: add them up over all
@@ -51,16 +51,16 @@ class Extent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricDefinition:
     """The definition of one metric."""
 
     name: str
-    shape: Shape
-    about: str
+    metric_type: MetricType
+    help_text: str
     labels: tuple[str, ...] = ()
     values: Sequence[str] = ()  # of its one label, where the set is closed
     buckets: tuple[float, ...] = ()
-    extent: Extent = Extent.PROCESS
+    scope: MetricScope = MetricScope.PROCESS
 
 
 QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
@@ -72,18 +72,18 @@ DECIDED = (C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED)
 OPEN = (RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING)
 OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 ANSWER, OTHER = "answer", "other"
-VERBS = (Verb.APPROVE, Verb.REJECT, Verb.EDIT, Verb.RESOLVE, ANSWER)
+VERBS = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.EDIT, CallVerb.RESOLVE, ANSWER)
 # the verdict's reasons for which a click did not count; then other kinds of refusals
 WHY = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
 REFUSED = (*WHY, "own_edit", "lookup", "words", "dialog", "mode", "call", OTHER)
 TAKEN, REFUSED_POLICY = "taken", "refused"
-COUNTER, GAUGE, HISTOGRAM = Shape.COUNTER, Shape.GAUGE, Shape.HISTOGRAM
-_INSTALLATION = Extent.INSTALLATION
+COUNTER, GAUGE, HISTOGRAM = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM
+_INSTALLATION = MetricScope.INSTALLATION
 
-DECISIONS = Measure(
+DECISIONS = MetricDefinition(
     "countersign_decisions_total", COUNTER, "what people said to calls", ("verb",), VERBS
 )
-DECISION_TIME = Measure(
+DECISION_TIME = MetricDefinition(
     "countersign_decision_seconds",
     HISTOGRAM,
     "from the moment people are asked until a call is decided, or its deadline falls",
@@ -91,146 +91,148 @@ DECISION_TIME = Measure(
     DECIDED,
     PATIENT,
 )
-CALLS = Measure(
+CALLS = MetricDefinition(
     "countersign_calls_total",
     COUNTER,
     "calls that came to that status; `expired`: nobody answered in time",
     ("status",),
     SETTLED,
 )
-REFUSALS = Measure(
+REFUSALS = MetricDefinition(
     "countersign_refusals_total",
     COUNTER,
     "clicks that did not count, by why; dialogs and modes refused; `call`: never asked about",
     ("kind",),
     REFUSED,
 )
-RUNS = Measure("countersign_runs_total", COUNTER, "requests that ended", ("status",), OVER)
-ACKNOWLEDGED = Measure(
+RUNS = MetricDefinition("countersign_runs_total", COUNTER, "requests that ended", ("status",), OVER)
+ACKNOWLEDGED = MetricDefinition(
     "countersign_acknowledgement_seconds",
     HISTOGRAM,
     "from a delivery's arrival until it is acknowledged; Slack waits three",
     buckets=QUICK,
 )
-TICKS = Measure("countersign_tick_seconds", HISTOGRAM, "one pass of the loop", buckets=QUICK)
-LOOK_UPS = Measure(
+TICKS = MetricDefinition(
+    "countersign_tick_seconds", HISTOGRAM, "one pass of the loop", buckets=QUICK
+)
+LOOK_UPS = MetricDefinition(
     "countersign_lookup_seconds",
     HISTOGRAM,
     "look-ups of people, groups and channels at Slack",
     ("topic",),
     buckets=QUICK,
 )
-LOOK_UP_FAILURES = Measure(
+LOOK_UP_FAILURES = MetricDefinition(
     "countersign_lookup_failures_total", COUNTER, "those that failed", ("topic",)
 )
-TURNS = Measure(
+TURNS = MetricDefinition(
     "countersign_turn_seconds", HISTOGRAM, "turns of the model, with all tries", buckets=SLOW
 )
-MODEL_ERRORS = Measure(
+MODEL_ERRORS = MetricDefinition(
     "countersign_model_errors_total",
     COUNTER,
     "requests to the model that failed",
     ("kind",),
     ("key", "credit", "limit", "time", "connection", "server", "request"),
 )
-TOKENS = Measure(
+TOKENS = MetricDefinition(
     "countersign_model_tokens_total", COUNTER, "tokens used", ("direction",), ("in", "out")
 )
-TOOLS = Measure(
+TOOLS = MetricDefinition(
     "countersign_tool_runs_total",
     COUNTER,
     "tools that ran, by how they ended",
     ("tool", "outcome"),
 )
-TOOL_TIME = Measure(
+TOOL_TIME = MetricDefinition(
     "countersign_tool_seconds", HISTOGRAM, "how long tools ran", ("tool",), buckets=SLOW
 )
-SLACK_TIME = Measure(
+SLACK_TIME = MetricDefinition(
     "countersign_slack_request_seconds",
     HISTOGRAM,
     "calls of Slack's Web API",
     ("method",),
     buckets=QUICK,
 )
-SLACK_ERRORS = Measure(
+SLACK_ERRORS = MetricDefinition(
     "countersign_slack_errors_total",
     COUNTER,
     "those that failed, by Slack's code or the kind of the error",
     ("method", "code"),
 )
-PAUSES = Measure(
+PAUSES = MetricDefinition(
     "countersign_slack_pauses_total",
     COUNTER,
     "pauses that Slack asked for (Retry-After)",
     ("method",),
 )
-POLICIES = Measure(
+POLICIES = MetricDefinition(
     "countersign_policy_reloads_total",
     COUNTER,
     "new policy files; `refused`: the old one stays in force",
     ("result",),
     (TAKEN, REFUSED_POLICY),
 )
-UNSTORED = Measure(
+UNSTORED = MetricDefinition(
     "countersign_unstored_total",
     COUNTER,
     "what the database did not take: deliveries (not acknowledged then) and results (kept)",
 )
-LATE = Measure(
+LATE = MetricDefinition(
     "countersign_late_runs_total",
     COUNTER,
     "requests that no job had taken up within five seconds, with several processes: the loop did",
 )
-PENDING = Measure(
-    "countersign_pending_calls", GAUGE, "calls that wait for people", extent=_INSTALLATION
+PENDING = MetricDefinition(
+    "countersign_pending_calls", GAUGE, "calls that wait for people", scope=_INSTALLATION
 )
-OLDEST = Measure(
+OLDEST = MetricDefinition(
     "countersign_oldest_pending_call_seconds",
     GAUGE,
     "how long the longest of them has waited",
-    extent=_INSTALLATION,
+    scope=_INSTALLATION,
 )
-OPEN_RUNS = Measure(
+OPEN_RUNS = MetricDefinition(
     "countersign_open_runs",
     GAUGE,
     "requests that are not over",
     ("status",),
     OPEN,
-    extent=_INSTALLATION,
+    scope=_INSTALLATION,
 )
-UNSENT = Measure(
+UNSENT = MetricDefinition(
     "countersign_outbox_messages",
     GAUGE,
     "messages that Slack has yet to be told",
-    extent=_INSTALLATION,
+    scope=_INSTALLATION,
 )
-OUTBOX_LAG = Measure(
+OUTBOX_LAG = MetricDefinition(
     "countersign_outbox_lag_seconds",
     GAUGE,
     "how long this process has seen the oldest of them wait, from one scrape to the next",
 )
-UNREAD = Measure(
+UNREAD = MetricDefinition(
     "countersign_inbox_deliveries",
     GAUGE,
     "deliveries that nobody has dealt with",
-    extent=_INSTALLATION,
+    scope=_INSTALLATION,
 )
-INBOX_LAG = Measure(
-    "countersign_inbox_lag_seconds", GAUGE, "how old the oldest of them is", extent=_INSTALLATION
+INBOX_LAG = MetricDefinition(
+    "countersign_inbox_lag_seconds", GAUGE, "how old the oldest of them is", scope=_INSTALLATION
 )
-READABLE = Measure(
+READABLE = MetricDefinition(
     "countersign_database_up",
     GAUGE,
     "1 where the database could be read and written for this scrape, and has room",
 )
-SETUP = Measure(
+SETUP = MetricDefinition(
     "countersign_setup_problems",
     GAUGE,
     "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
     ("level",),
     ("fail", "warn"),
 )
-BUILD = Measure(
+BUILD = MetricDefinition(
     "countersign_build_info", GAUGE, "1, with version and commit", ("version", "commit")
 )
 
@@ -248,7 +250,7 @@ _ENDS = {f"run.{status}": status for status in OVER}
 _REFUSED = {"dialog.refused": "dialog", "mode.refused": "mode", "call.born.refused": "call"}
 
 
-class Metrics(Exporter):
+class PrometheusMetrics(Exporter):
     """An exporter that counts reported work in Prometheus metrics; any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -259,19 +261,19 @@ class Metrics(Exporter):
         self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
-        self._of = {each.name: self._make(each) for each in RECORDED}
+        self._of = {each.name: self._create_metric(each) for each in RECORDED}
         self._of[BUILD.name].labels(__version__, commit_id()).set(1)
-        self._by_work: dict[Work, Callable[[Span], None]] = {
-            Work.ACKNOWLEDGE: lambda each: self._took(ACKNOWLEDGED, each),
-            Work.TICK: lambda each: self._took(TICKS, each),
-            Work.TURN: lambda each: self._took(TURNS, each),
-            Work.MODEL: self._asked_model,
-            Work.TOOL: self._ran,
-            Work.SLACK: self._asked_slack,
-            Work.LOOK_UP: self._looked_up,
+        self._by_work: dict[WorkKind, Callable[[Span], None]] = {
+            WorkKind.ACKNOWLEDGE: lambda each: self._observe_duration(ACKNOWLEDGED, each),
+            WorkKind.TICK: lambda each: self._observe_duration(TICKS, each),
+            WorkKind.TURN: lambda each: self._observe_duration(TURNS, each),
+            WorkKind.MODEL: self._count_model_request,
+            WorkKind.TOOL: self._count_tool_run,
+            WorkKind.SLACK: self._count_slack_request,
+            WorkKind.LOOK_UP: self._count_look_up,
         }
 
-    def opened(self, store: Store) -> None:
+    def attach_store(self, store: Store) -> None:
         """Include gauges that are read from this store from now on."""
         self._backlog = BacklogCollector(store, self._now)
         self._registry.register(self._backlog)
@@ -281,111 +283,113 @@ class Metrics(Exporter):
         if self._backlog is not None:
             self._backlog.close()
 
-    def page(self) -> str | None:
+    def render_metrics_page(self) -> str | None:
         """Return all metrics in the text format of Prometheus."""
         return prometheus_client.generate_latest(self._registry).decode()
 
-    def ended(self, span: Span) -> None:
+    def report_span(self, span: Span) -> None:
         """Count a span that has ended, and record its duration."""
         if count := self._by_work.get(span.work):
             count(span)
 
-    def audited(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
         """Count the decisions, refusals and ends in these committed audit rows."""
         for fact in facts:
-            self._count(fact)
+            self._count_audit_line(fact)
 
-    def happened(self, what: Incident, about: str) -> None:
+    def report_incident(self, what: Incident, about: str) -> None:
         """Count an incident."""
         match what:
             case Incident.PAUSE:
-                self._add(PAUSES, about)
+                self._increment_counter(PAUSES, about)
             case Incident.POLICY_REFUSED:
-                self._add(POLICIES, REFUSED_POLICY)
+                self._increment_counter(POLICIES, REFUSED_POLICY)
             case Incident.UNSTORED:
-                self._add(UNSTORED)
+                self._increment_counter(UNSTORED)
             case Incident.LATE:
-                self._add(LATE)
+                self._increment_counter(LATE)
 
-    def inspected(self, counts: Mapping[str, int]) -> None:
+    def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         """Set the gauges for setup problems, by level; they stay until the next inspection."""
         for level, number in counts.items():
             self._of[SETUP.name].labels(level).set(number)
 
-    def _make(self, measure: Measure) -> Any:
+    def _create_metric(self, measure: MetricDefinition) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
-        match measure.shape:
-            case Shape.COUNTER:
-                made: Any = Counter(measure.name, measure.about, **given)
-            case Shape.HISTOGRAM:
-                made = Histogram(measure.name, measure.about, buckets=measure.buckets, **given)
-            case Shape.GAUGE:
-                made = Gauge(measure.name, measure.about, **given)
+        match measure.metric_type:
+            case MetricType.COUNTER:
+                made: Any = Counter(measure.name, measure.help_text, **given)
+            case MetricType.HISTOGRAM:
+                made = Histogram(measure.name, measure.help_text, buckets=measure.buckets, **given)
+            case MetricType.GAUGE:
+                made = Gauge(measure.name, measure.help_text, **given)
         for value in measure.values:
             made.labels(value)
         return made
 
-    def _labelled(self, measure: Measure, *labels: str) -> Any:
+    def _get_labelled_metric(self, measure: MetricDefinition, *labels: str) -> Any:
         metric = self._of[measure.name]
         return metric.labels(*labels) if labels else metric
 
-    def _add(self, measure: Measure, *labels: str, number: float = 1) -> None:
-        self._labelled(measure, *labels).inc(number)
+    def _increment_counter(
+        self, measure: MetricDefinition, *labels: str, number: float = 1
+    ) -> None:
+        self._get_labelled_metric(measure, *labels).inc(number)
 
-    def _took(self, measure: Measure, span: Span, *labels: str) -> None:
-        self._labelled(measure, *labels).observe(span.seconds)
+    def _observe_duration(self, measure: MetricDefinition, span: Span, *labels: str) -> None:
+        self._get_labelled_metric(measure, *labels).observe(span.seconds)
 
-    def _asked_model(self, span: Span) -> None:
+    def _count_model_request(self, span: Span) -> None:
         for direction, number in span.amounts.items():
-            self._add(TOKENS, direction, number=number)
+            self._increment_counter(TOKENS, direction, number=number)
         if span.end in MODEL_ERRORS.values:
-            self._add(MODEL_ERRORS, span.end)
+            self._increment_counter(MODEL_ERRORS, span.end)
 
-    def _ran(self, span: Span) -> None:
-        self._took(TOOL_TIME, span, span.about)
+    def _count_tool_run(self, span: Span) -> None:
+        self._observe_duration(TOOL_TIME, span, span.about)
         end = span.end if span.end in set(StepEnd) else StepEnd.UNKNOWN
-        self._add(TOOLS, span.about, end)
+        self._increment_counter(TOOLS, span.about, end)
 
-    def _asked_slack(self, span: Span) -> None:
-        self._took(SLACK_TIME, span, span.about)
+    def _count_slack_request(self, span: Span) -> None:
+        self._observe_duration(SLACK_TIME, span, span.about)
         if span.end:
-            self._add(SLACK_ERRORS, span.about, span.end)
+            self._increment_counter(SLACK_ERRORS, span.about, span.end)
 
-    def _looked_up(self, span: Span) -> None:
-        self._took(LOOK_UPS, span, span.about)
+    def _count_look_up(self, span: Span) -> None:
+        self._observe_duration(LOOK_UPS, span, span.about)
         if span.end:
-            self._add(LOOK_UP_FAILURES, span.about)
+            self._increment_counter(LOOK_UP_FAILURES, span.about)
 
-    def _count(self, fact: AuditLine) -> None:
+    def _count_audit_line(self, fact: AuditLine) -> None:
         data = fact.data
-        if verb := _verb(fact):
-            self._add(DECISIONS, verb)
+        if verb := _find_decision_verb(fact):
+            self._increment_counter(DECISIONS, verb)
         if fact.call_id and data.get("to") in SETTLED:
-            self._add(CALLS, data["to"])
+            self._increment_counter(CALLS, data["to"])
         if fact.event in _WAITED and fact.since is not None:
             waited = (fact.at - fact.since).total_seconds()
             self._of[DECISION_TIME.name].labels(_WAITED[fact.event]).observe(waited)
         if fact.event in _ENDS:
-            self._add(RUNS, _ENDS[fact.event])
+            self._increment_counter(RUNS, _ENDS[fact.event])
         if fact.event in _REFUSED:
-            self._add(REFUSALS, _REFUSED[fact.event])
+            self._increment_counter(REFUSALS, _REFUSED[fact.event])
         match fact.event:
             case "decision.refused":
                 why = str(data.get("why", "")).rsplit(" ", 1)[-1]
-                self._add(REFUSALS, why if why in REFUSED else OTHER)
+                self._increment_counter(REFUSALS, why if why in REFUSED else OTHER)
             case "call.born.refused":
-                self._add(CALLS, CallStatus.REFUSED)
+                self._increment_counter(CALLS, CallStatus.REFUSED)
             case "policy.reloaded":
-                self._add(POLICIES, TAKEN)
+                self._increment_counter(POLICIES, TAKEN)
 
 
-def _verb(fact: AuditLine) -> str:
+def _find_decision_verb(fact: AuditLine) -> str:
     """Return what a person did according to this audit row; "" if it reports no such act."""
     if "said" in fact.data and fact.call_id:
-        return Verb.RESOLVE
+        return CallVerb.RESOLVE
     if vote := fact.data.get("vote"):
         return str(vote)
-    return {"call.edited": Verb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
+    return {"call.edited": CallVerb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
 
 
 # Gauges for the work that waits in the database, read when Prometheus asks.
@@ -410,7 +414,7 @@ class BacklogCollector(Collector):
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return the gauges' names without reading anything."""
-        return map(_family, READ)
+        return map(_build_gauge_family, READ)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges' values; only `countersign_database_up` 0 if reading fails."""
@@ -418,41 +422,41 @@ class BacklogCollector(Collector):
             with self._store.read() as tx:
                 found = count_backlog(tx)
         except SQLAlchemyError:
-            yield _gauge(READABLE, 0)
+            yield _build_gauge(READABLE, 0)
             return
-        yield _gauge(READABLE, self._written.now() == OK)
-        yield from self._gauges(found)
+        yield _build_gauge(READABLE, self._written.get_current_result() == OK)
+        yield from self._build_gauges(found)
 
-    def _gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:
+    def _build_gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:
         now = self._now()
-        yield _gauge(PENDING, found.pending)
-        yield _gauge(OLDEST, _age(found.oldest_asked, now))
-        runs = _family(OPEN_RUNS)
+        yield _build_gauge(PENDING, found.pending)
+        yield _build_gauge(OLDEST, _compute_age_seconds(found.oldest_asked, now))
+        runs = _build_gauge_family(OPEN_RUNS)
         for status in OPEN:
             runs.add_metric([status], found.runs.get(status, 0))
         yield runs
-        yield _gauge(UNSENT, found.unsent)
-        yield _gauge(OUTBOX_LAG, self._waits(found.oldest_unsent, now))
-        yield _gauge(UNREAD, found.unread)
-        yield _gauge(INBOX_LAG, _age(found.oldest_unread, now))
+        yield _build_gauge(UNSENT, found.unsent)
+        yield _build_gauge(OUTBOX_LAG, self._compute_outbox_lag(found.oldest_unsent, now))
+        yield _build_gauge(UNREAD, found.unread)
+        yield _build_gauge(INBOX_LAG, _compute_age_seconds(found.oldest_unread, now))
 
-    def _waits(self, oldest: int | None, now: datetime) -> float:
+    def _compute_outbox_lag(self, oldest: int | None, now: datetime) -> float:
         """Return the seconds since this message was first seen as the oldest unsent one."""
         with self._lock:
             if oldest is None:
                 self._oldest = None
             elif self._oldest is None or self._oldest[0] != oldest:
                 self._oldest = oldest, now
-            return _age(self._oldest[1] if self._oldest else None, now)
+            return _compute_age_seconds(self._oldest[1] if self._oldest else None, now)
 
 
-def _family(measure: Measure) -> GaugeMetricFamily:
-    return GaugeMetricFamily(measure.name, measure.about, labels=measure.labels or None)
+def _build_gauge_family(measure: MetricDefinition) -> GaugeMetricFamily:
+    return GaugeMetricFamily(measure.name, measure.help_text, labels=measure.labels or None)
 
 
-def _gauge(measure: Measure, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(measure.name, measure.about, value=value)
+def _build_gauge(measure: MetricDefinition, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(measure.name, measure.help_text, value=value)
 
 
-def _age(since: datetime | None, now: datetime) -> float:
+def _compute_age_seconds(since: datetime | None, now: datetime) -> float:
     return max(0.0, (now - since).total_seconds()) if since is not None else 0.0

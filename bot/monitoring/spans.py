@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.watch")
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     """The kinds of work that a span stands for; a closed set."""
 
     ACKNOWLEDGE = "acknowledge"  # what arrived, up to its acknowledgement
@@ -71,7 +71,7 @@ class Span:
     def __init__(
         self,
         tracer: Tracer,
-        work: Work,
+        work: WorkKind,
         about: str,
         run_id: str,
         call_id: str,
@@ -105,7 +105,7 @@ class Span:
         if error is not None and not self.end:
             self.end = type(error).__name__
         _CURRENT.reset(self._token)
-        self._tracer.ended(self)
+        self._tracer.report_span(self)
 
     @property
     def ended_at(self) -> datetime:
@@ -115,7 +115,7 @@ class Span:
 
 _CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
 # These spans begin without a run id: they take it from the audit rows written within them.
-_ADOPTS = (Work.DECIDE,)
+_ADOPTS = (WorkKind.DECIDE,)
 
 
 class Exporter:
@@ -124,22 +124,22 @@ class Exporter:
     Subclasses override the methods they need.
     """
 
-    def ended(self, span: Span) -> None:
+    def report_span(self, span: Span) -> None:
         """Receive a span that has ended."""
 
-    def audited(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
         """Receive audit rows that have been committed."""
 
-    def happened(self, what: Incident, about: str) -> None:
+    def report_incident(self, what: Incident, about: str) -> None:
         """Receive an incident that happened just now."""
 
-    def inspected(self, counts: Mapping[str, int]) -> None:
+    def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         """Receive the number of setup problems by level (`fail`, `warn`)."""
 
-    def opened(self, store: Store) -> None:
+    def attach_store(self, store: Store) -> None:
         """Receive the store, which may be read from now on."""
 
-    def page(self) -> str | None:
+    def render_metrics_page(self) -> str | None:
         """Return the page to serve to a monitoring system; None if there is none."""
         return None
 
@@ -160,7 +160,7 @@ class Tracer:
 
     def start_span(
         self,
-        work: Work,
+        work: WorkKind,
         about: str = "",
         *,
         run_id: str = "",
@@ -170,53 +170,53 @@ class Tracer:
         """Return a new span of this work, to be used in a `with`."""
         return Span(self, work, about, run_id, call_id, since)
 
-    def ended(self, span: Span) -> None:
+    def report_span(self, span: Span) -> None:
         """Pass a span that has ended to every exporter."""
         for each in self._exporters:
-            _tell(each.ended, span)
+            _call_and_log_errors(each.report_span, span)
 
-    def audited(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
         """Log committed audit rows, and pass them to every exporter."""
         if not facts:
             return
-        _adopt(facts)
-        _tell(audit_log.log_audit_lines, facts)
+        _set_run_id_from_audit_lines(facts)
+        _call_and_log_errors(audit_log.log_audit_lines, facts)
         for each in self._exporters:
-            _tell(each.audited, facts)
+            _call_and_log_errors(each.report_audit_lines, facts)
 
-    def happened(self, what: Incident, about: str = "") -> None:
+    def report_incident(self, what: Incident, about: str = "") -> None:
         """Pass an incident to every exporter."""
         for each in self._exporters:
-            _tell(each.happened, what, about)
+            _call_and_log_errors(each.report_incident, what, about)
 
-    def inspected(self, counts: Mapping[str, int]) -> None:
+    def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         """Pass the number of setup problems by level (`fail`, `warn`) to every exporter."""
         for each in self._exporters:
-            _tell(each.inspected, counts)
+            _call_and_log_errors(each.report_setup_problems, counts)
 
-    def opened(self, store: Store) -> None:
+    def attach_store(self, store: Store) -> None:
         """Pass the store to every exporter; raise what an exporter raises."""
         for each in self._exporters:
-            each.opened(store)
+            each.attach_store(store)
 
-    def page(self) -> str | None:
+    def render_metrics_page(self) -> str | None:
         """Return the first page that an exporter offers to a monitoring system, or None."""
-        pages = (each.page() for each in self._exporters)
+        pages = (each.render_metrics_page() for each in self._exporters)
         return next((page for page in pages if page is not None), None)
 
     def close(self) -> None:
         """Close every exporter."""
         for each in self._exporters:
-            _tell(each.close)
+            _call_and_log_errors(each.close)
 
 
-def current_ids() -> tuple[str, str]:
+def get_current_run_and_call_ids() -> tuple[str, str]:
     """Return the run id and call id of this thread's current span; "" for each that is unknown."""
     span = _CURRENT.get()
     return (span.run_id, span.call_id) if span is not None else ("", "")
 
 
-def _tell(exporter: Callable[..., None], *what: Any) -> None:
+def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
     """Call an exporter, and log an error instead of raising it."""
     try:
         exporter(*what)
@@ -224,7 +224,7 @@ def _tell(exporter: Callable[..., None], *what: Any) -> None:
         log.exception("what was done could not be told")
 
 
-def _adopt(facts: Sequence[AuditLine]) -> None:
+def _set_run_id_from_audit_lines(facts: Sequence[AuditLine]) -> None:
     span = _CURRENT.get()
     if span is not None and not span.run_id and span.work in _ADOPTS:
         span.run_id = next((each.run_id for each in facts if each.run_id), "")

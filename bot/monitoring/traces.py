@@ -22,7 +22,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from bot import __version__
 from bot.monitoring.live_events import StepEnd
-from bot.monitoring.spans import Exporter, Span, Work, current_ids
+from bot.monitoring.spans import Exporter, Span, WorkKind, get_current_run_and_call_ids
 from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus
 
@@ -30,16 +30,16 @@ GRACE = 3.0  # seconds that what has yet to be sent may take when the bot stops
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NAMES = {
-    Work.DECIDE: "decide",
-    Work.ADVANCE: "advance",
-    Work.TURN: "turn",
-    Work.MODEL: "model",
-    Work.TOOL: "tool",
-    Work.POST: "post",
-    Work.SLACK: "slack",
-    Work.LOOK_UP: "look up",
+    WorkKind.DECIDE: "decide",
+    WorkKind.ADVANCE: "advance",
+    WorkKind.TURN: "turn",
+    WorkKind.MODEL: "model",
+    WorkKind.TOOL: "tool",
+    WorkKind.POST: "post",
+    WorkKind.SLACK: "slack",
+    WorkKind.LOOK_UP: "look up",
 }
-_ASKS = (Work.MODEL, Work.SLACK, Work.LOOK_UP)  # another server
+_ASKS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # another server
 _WENT_WELL = ("", StepEnd.DONE, StepEnd.ENTRUSTED)
 _DECIDED = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
 _WAITS = {f"call.{status}" for status in _DECIDED} | {"question.answered"}
@@ -47,7 +47,7 @@ _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 _ENDS = {f"run.{status}" for status in _OVER}
 
 
-class Traces(Exporter):
+class OpenTelemetryTraces(Exporter):
     """An exporter that sends spans to a collector from its own thread."""
 
     def __init__(self, endpoint: str) -> None:
@@ -63,7 +63,7 @@ class Traces(Exporter):
         closing.start()
         closing.join(GRACE)
 
-    def ended(self, span: Span) -> None:
+    def report_span(self, span: Span) -> None:
         """Export a span of a request, and a span for the time it waited before if that is known."""
         if not span.run_id or span.work not in _NAMES:
             return
@@ -71,57 +71,59 @@ class Traces(Exporter):
         told: dict[str, str | int] = {"countersign.call_id": span.call_id}
         told["countersign.end"] = span.end
         told |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
-        parent = _parent(span)
-        self._send(
+        parent = _find_parent_span_id(span)
+        self._queue_span(
             span.run_id,
             name,
             (span.begun_at, span.ended_at),
             told,
-            number=_number(span),
+            number=_get_span_id(span),
             parent=parent,
             kind=SpanKind.CLIENT if span.work in _ASKS else SpanKind.INTERNAL,
             is_bad=span.end not in _WENT_WELL,
         )
         if span.since is not None:
             waited = (span.since, span.begun_at)
-            self._send(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
+            self._queue_span(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
 
-    def audited(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
         """Export spans for the time people took to decide, and for each request that has ended.
 
         A sub-agent's new run is linked from the trace of its parent.
         """
         for fact in facts:
             if fact.event == "run.born" and fact.data.get("call"):
-                self._delegated(fact)
+                self._link_sub_agent_run(fact)
             if fact.since is None:
                 continue
             told: dict[str, str | int] = {"countersign.call_id": fact.call_id}
             told["countersign.end"] = fact.event
             if fact.event in _WAITS:
                 told["countersign.tool"] = str(fact.data.get("tool", ""))
-                self._send(fact.run_id, "wait for people", (fact.since, fact.at), told)
+                self._queue_span(fact.run_id, "wait for people", (fact.since, fact.at), told)
             elif fact.event in _ENDS:
-                self._send(
+                self._queue_span(
                     fact.run_id,
                     "request",
                     (fact.since, fact.at),
                     told,
-                    number=_first(fact.run_id),
+                    number=_compute_root_span_id(fact.run_id),
                     parent=0,
                     is_bad=fact.event == "run.failed",
                 )
 
-    def _delegated(self, fact: AuditLine) -> None:
+    def _link_sub_agent_run(self, fact: AuditLine) -> None:
         """Link a sub-agent's run, which is a trace of its own, from its parent's trace."""
         told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
         told["countersign.child_run_id"] = fact.run_id
-        parent, _ = current_ids()
+        parent, _ = get_current_run_and_call_ids()
         if parent:
-            link = Link(_context(fact.run_id, _first(fact.run_id), is_remote=True))
-            self._send(parent, "entrusted", (fact.at, fact.at), told, links=[link])
+            link = Link(
+                _build_span_context(fact.run_id, _compute_root_span_id(fact.run_id), is_remote=True)
+            )
+            self._queue_span(parent, "entrusted", (fact.at, fact.at), told, links=[link])
 
-    def _send(
+    def _queue_span(
         self,
         run_id: str,
         name: str,
@@ -135,59 +137,59 @@ class Traces(Exporter):
         links: Sequence[Link] = (),
     ) -> None:
         """Queue a span for sending; `parent` is None for the request's span, 0 for no parent."""
-        parent = _first(run_id) if parent is None else parent
+        parent = _compute_root_span_id(run_id) if parent is None else parent
         span = ReadableSpan(
             name,
-            _context(run_id, number or _random()),
-            _context(run_id, parent, is_remote=True) if parent else None,
+            _build_span_context(run_id, number or _generate_span_id()),
+            _build_span_context(run_id, parent, is_remote=True) if parent else None,
             self._resource,
             {"countersign.run_id": run_id, **{key: each for key, each in told.items() if each}},
             links=links,
             kind=kind,
             status=Status(StatusCode.ERROR if is_bad else StatusCode.UNSET),
-            start_time=_nanoseconds(when[0]),
-            end_time=_nanoseconds(max(when)),
+            start_time=_convert_to_nanoseconds(when[0]),
+            end_time=_convert_to_nanoseconds(max(when)),
             instrumentation_scope=self._scope,
         )
         self._queue.on_end(span)
 
 
-def trace_id(run_id: str) -> int:
+def compute_trace_id(run_id: str) -> int:
     """Return the id of a request's trace, computed from its run id."""
     return int.from_bytes(hashlib.sha256(f"trace {run_id}".encode()).digest()[:16])
 
 
-def _context(run_id: str, number: int, *, is_remote: bool = False) -> SpanContext:
-    return SpanContext(trace_id(run_id), number, is_remote=is_remote, trace_flags=_SAMPLED)
+def _build_span_context(run_id: str, number: int, *, is_remote: bool = False) -> SpanContext:
+    return SpanContext(compute_trace_id(run_id), number, is_remote=is_remote, trace_flags=_SAMPLED)
 
 
-def _first(run_id: str) -> int:
+def _compute_root_span_id(run_id: str) -> int:
     """Return the id of a request's first span, which contains all others."""
     return int.from_bytes(hashlib.sha256(f"span {run_id}".encode()).digest()[:8])
 
 
-def _parent(span: Span) -> int:
+def _find_parent_span_id(span: Span) -> int:
     """Return the id of the nearest enclosing span of the same request, else of its first span."""
     around = span.within
     while around is not None:
         if around.run_id == span.run_id and around.work in _NAMES:
-            return _number(around)
+            return _get_span_id(around)
         around = around.within
-    return _first(span.run_id)
+    return _compute_root_span_id(span.run_id)
 
 
-def _number(span: Span) -> int:
+def _get_span_id(span: Span) -> int:
     """Return a span's id in the trace, choosing it at the first call.
 
     Inner spans may need it before the span itself ends.
     """
-    span.number = span.number or _random()
+    span.number = span.number or _generate_span_id()
     return span.number
 
 
-def _random() -> int:
+def _generate_span_id() -> int:
     return secrets.randbits(64) or 1
 
 
-def _nanoseconds(at: datetime) -> int:
+def _convert_to_nanoseconds(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1) * 1000

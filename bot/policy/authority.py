@@ -36,11 +36,11 @@ class LookupFailedError(Exception):
     """Raised when Slack could not be asked; the answer is unknown, so nobody is let through."""
 
 
-class NotLetInError(LookupFailedError):
+class TokenRefusedError(LookupFailedError):
     """Raised when Slack refuses the bot's token; Slack may accept the token again before long."""
 
 
-class NotYetKnownError(Exception):
+class LookupPendingError(Exception):
     """Raised to a thread that may not wait while Slack is asked; retry once `answers` are done.
 
     Not a LookupFailedError: it refuses nobody.
@@ -83,44 +83,44 @@ class Directory(Protocol):
     being asked and the calling thread may not wait.
     """
 
-    def person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> Person | None:
         """Return the person with this id; None if there is none."""
         ...
 
-    def people(self, users: Collection[str]) -> Mapping[str, Person]:
+    def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
         """Return those of these people who exist, by id, as they were at most ten minutes ago.
 
         For showing who could decide. To check whether somebody may, use `person`.
         """
         ...
 
-    def named(self, name: str) -> Mapping[str, str]:
+    def find_people_by_name(self, name: str) -> Mapping[str, str]:
         """Return the active people with this handle or name: the handle of each by id."""
         ...
 
-    def group(self, handle: str) -> Group | None:
+    def find_group(self, handle: str) -> Group | None:
         """Return the user group with this handle; None if there is none."""
         ...
 
-    def members(self, channel: str) -> frozenset[str]:
+    def list_channel_members(self, channel: str) -> frozenset[str]:
         """Return the ids of the channel's members; empty if the channel does not exist."""
         ...
 
-    def channel(self, name: str) -> str | None:
+    def find_channel_id(self, name: str) -> str | None:
         """Return the id of a channel given as #name or id; None if the bot cannot see it."""
         ...
 
-    def sees(self, user: str, channel: str) -> bool:
+    def can_see_channel(self, user: str, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is public or the person is in it."""
         ...
 
-    def outsiders_read(self, channel: str) -> bool:
+    def is_shared_channel(self, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is shared with another company."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Yes:
+class Permission:
     """Permission for a person to act; for an approval, with the stage where it counts."""
 
     stage: int = 0
@@ -130,7 +130,7 @@ class Yes:
 
 
 @dataclass(frozen=True, slots=True)
-class No:
+class Denial:
     """Refusal to let a person act.
 
     `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup, words.
@@ -139,9 +139,9 @@ class No:
     why: str
 
 
-Verdict = Yes | No
+Verdict = Permission | Denial
 # who decides for any of these people now, as far as they have said
-StandIns = Callable[[Collection[str]], frozenset[str]]
+DelegateLookup = Callable[[Collection[str]], frozenset[str]]
 FEW = 5  # people more than are wanted, looked up at once in case some of them are no colleagues
 
 
@@ -154,7 +154,7 @@ def is_colleague(person: Person | None, team: str) -> bool:
     )
 
 
-def _missing(gate: Ask, able: Sequence[frozenset[str]]) -> int:
+def _count_largest_shortage(gate: Ask, able: Sequence[frozenset[str]]) -> int:
     """Return the largest shortage of people over all combinations of stages; 0 or less for none.
 
     By Hall's theorem; `able` has the people who can decide in each stage.
@@ -169,7 +169,7 @@ def _missing(gate: Ask, able: Sequence[frozenset[str]]) -> int:
     )
 
 
-def _why(named: Mapping[str, frozenset[str]], person: str) -> str:
+def _describe_naming_reasons(named: Mapping[str, frozenset[str]], person: str) -> str:
     """Return all the reasons why this person is named, in words; "" if there are none."""
     return ", ".join(why for why, people in named.items() if person in people)
 
@@ -178,18 +178,21 @@ class Authority:
     """Answers who may decide a call, from its gate and live look-ups."""
 
     def __init__(
-        self, directory: Directory, team: str, stand_ins: StandIns = lambda _people: frozenset()
+        self,
+        directory: Directory,
+        team: str,
+        stand_ins: DelegateLookup = lambda _people: frozenset(),
     ) -> None:
         """Store the installing workspace's id, and `stand_ins`, which names people's delegates."""
         self.directory = directory
         self.team = team
-        self.stand_ins = stand_ins
+        self.list_delegates = stand_ins
 
-    def colleague(self, user: str) -> bool:
+    def is_active_colleague(self, user: str) -> bool:
         """Return whether this person may ask and decide at all; raises LookupFailedError."""
-        return is_colleague(self.directory.person(user), self.team)
+        return is_colleague(self.directory.find_person(user), self.team)
 
-    def hears(self, user: str, team: str) -> bool:
+    def may_act_from_workspace(self, user: str, team: str) -> bool:
         """Return whether to accept a user's actions from this workspace; raises LookupFailedError.
 
         Accepted are our workspace, and another one of the same organisation if Slack says that the
@@ -197,57 +200,59 @@ class Authority:
         """
         if team == self.team:
             return True
-        person = self.directory.person(user)
+        person = self.directory.find_person(user)
         return person is not None and is_colleague(person, self.team) and team in person.teams
 
-    def named(self, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
+    def list_named_people(
+        self, approvers: Approvers, *, requester: str, channel: str
+    ) -> frozenset[str]:
         """Return the ids of everybody in the approvers' list now; raises LookupFailedError."""
-        found = self._named_as(approvers, requester=requester, channel=channel)
+        found = self._list_named_by_reason(approvers, requester=requester, channel=channel)
         return frozenset().union(*found.values())
 
-    def _named_as(
+    def _list_named_by_reason(
         self, approvers: Approvers, *, requester: str, channel: str
     ) -> dict[str, frozenset[str]]:
         """Return the ids of everybody in the approvers' list now, by the reason in words."""
         found = {"named": frozenset(approvers.users)}
         for handle in approvers.groups:
-            group = self.directory.group(handle)
+            group = self.directory.find_group(handle)
             found[f"member of @{handle}"] = group.members if group else frozenset()
         if approvers.channel:
-            found[f"member of {channel}"] = self.directory.members(channel)
+            found[f"member of {channel}"] = self.directory.list_channel_members(channel)
         if approvers.requester:
             found["requester"] = frozenset({requester})
         return found
 
-    def candidates(
+    def list_approver_candidates(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
         """Return who is listed and may approve, accounts unchecked; raises LookupFailedError.
 
         The requester is left out unless the gate or the list lets them approve.
         """
-        named = self.named(approvers, requester=requester, channel=channel)
+        named = self.list_named_people(approvers, requester=requester, channel=channel)
         return named if gate.self_approval or approvers.requester else named - {requester}
 
-    def first(self, candidates: Iterable[str], count: int) -> list[str]:
+    def list_first_colleagues(self, candidates: Iterable[str], count: int) -> list[str]:
         """Return the first `count` colleagues by id, looking up few more people than that takes."""
         waiting, found = sorted(candidates), list[str]()
         for size in (count + FEW, 4 * FEW, len(waiting)):
             if len(found) >= count or not waiting:
                 break
             some, waiting = waiting[:size], waiting[size:]
-            people = self.directory.people(some)
+            people = self.directory.find_people(some)
             found += [user for user in some if is_colleague(people.get(user), self.team)]
         return found[:count]
 
-    def able(
+    def list_able_approvers(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
         """Return all of these who could approve this request now; raises LookupFailedError."""
-        named = self.candidates(gate, approvers, requester=requester, channel=channel)
-        return frozenset(self.first(named, len(named)))
+        named = self.list_approver_candidates(gate, approvers, requester=requester, channel=channel)
+        return frozenset(self.list_first_colleagues(named, len(named)))
 
-    def eligible(
+    def list_first_stage_approvers(
         self,
         gate: Ask,
         *,
@@ -259,10 +264,12 @@ class Authority:
 
         Raises LookupFailedError.
         """
-        approvers = gate.approvers_in(gate.first, waited)
-        return sorted(self.able(gate, approvers, requester=requester, channel=channel))
+        approvers = gate.get_approvers_of_stages(gate.initial_stages, waited)
+        return sorted(
+            self.list_able_approvers(gate, approvers, requester=requester, channel=channel)
+        )
 
-    def shortage(
+    def count_missing_approvers(
         self, gate: Ask, *, requester: str, channel: str, editors: frozenset[str] = frozenset()
     ) -> int:
         """Return how many people are missing to fill all stages; 0 or less if there are enough.
@@ -273,15 +280,21 @@ class Authority:
         ever = timedelta(seconds=gate.deadline)
         out = frozenset() if gate.editor_counts else editors
         named = [
-            self.candidates(
-                gate, gate.approvers_of(index, ever), requester=requester, channel=channel
+            self.list_approver_candidates(
+                gate, gate.get_stage_approvers(index, ever), requester=requester, channel=channel
             )
             for index in range(len(gate.stages))
         ]
         # a stage with as many people as all of them want together lacks none: no more are looked up
-        return _missing(gate, [frozenset(self.first(each - out, gate.people)) for each in named])
+        return _count_largest_shortage(
+            gate,
+            [
+                frozenset(self.list_first_colleagues(each - out, gate.required_approvers))
+                for each in named
+            ],
+        )
 
-    def met(
+    def is_gate_met(
         self,
         gate: Ask,
         approvals: Sequence[tuple[str, timedelta]],
@@ -308,10 +321,12 @@ class Authority:
                 )
                 for person, waited in approvals
             }
-            if No("lookup") in verdicts.values():
+            if Denial("lookup") in verdicts.values():
                 raise LookupFailedError("who has approved could not be looked up")
-            able.append(frozenset(who for who, each in verdicts.items() if isinstance(each, Yes)))
-        return _missing(gate, able) <= 0
+            able.append(
+                frozenset(who for who, each in verdicts.items() if isinstance(each, Permission))
+            )
+        return _count_largest_shortage(gate, able) <= 0
 
     def may_approve(
         self,
@@ -329,28 +344,28 @@ class Authority:
         Their own request or edit they may approve only if the gate allows that.
         """
         try:
-            if not self.colleague(person):
-                return No("stranger")
-            approvers = gate.approvers_of(stage, waited)
-            found = self._named_as(approvers, requester=requester, channel=channel)
-            if not (why := _why(found, person)):
+            if not self.is_active_colleague(person):
+                return Denial("stranger")
+            approvers = gate.get_stage_approvers(stage, waited)
+            found = self._list_named_by_reason(approvers, requester=requester, channel=channel)
+            if not (why := _describe_naming_reasons(found, person)):
                 anywhere = self.may_reject(
                     gate, person, requester=requester, channel=channel, waited=waited
                 )
-                return No("not_yet") if isinstance(anywhere, Yes) else anywhere
+                return Denial("not_yet") if isinstance(anywhere, Permission) else anywhere
         except LookupFailedError:
-            return No("lookup")
+            return Denial("lookup")
         if person == requester and not approvers.requester:
             if not gate.self_approval:
-                return No("own_request")
+                return Denial("own_request")
             why += ", own request allowed"
         if person in editors:
             if not gate.editor_counts:
-                return No("own_edit")
+                return Denial("own_edit")
             why += ", own edit allowed"
-        return Yes(why=why)
+        return Permission(why=why)
 
-    def may_approve_any(
+    def may_approve_any_stage(
         self, gate: Ask, person: str, open_stages: Collection[int], **known: Any
     ) -> Verdict:
         """Return whether `person` may approve in one of the open stages of a gate without an order.
@@ -360,15 +375,15 @@ class Authority:
         """
         stages = range(len(gate.stages))
         verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
-        if No("lookup") in verdicts:
-            return No("lookup")
-        found = {at: each.why for at, each in enumerate(verdicts) if isinstance(each, Yes)}
+        if Denial("lookup") in verdicts:
+            return Denial("lookup")
+        found = {at: each.why for at, each in enumerate(verdicts) if isinstance(each, Permission)}
         now = [at for at in found if at in open_stages]
         if now:
-            return Yes(now[0], found[now[0]], tuple(at for at in found if at != now[0]))
+            return Permission(now[0], found[now[0]], tuple(at for at in found if at != now[0]))
         if found:
-            return No("enough")
-        return next((each for each in verdicts if each != No("not_yet")), verdicts[0])
+            return Denial("enough")
+        return next((each for each in verdicts if each != Denial("not_yet")), verdicts[0])
 
     def may_reject(
         self,
@@ -381,14 +396,14 @@ class Authority:
     ) -> Verdict:
         """Return whether `person` is an approver of any stage, even if it is their own request."""
         try:
-            if not self.colleague(person):
-                return No("stranger")
-            everybody = gate.approvers | gate.approvers_of(0, waited)
-            found = self._named_as(everybody, requester=requester, channel=channel)
-            why = _why(found, person)
-            return Yes(why=why) if why else No("not_approver")
+            if not self.is_active_colleague(person):
+                return Denial("stranger")
+            everybody = gate.approvers | gate.get_stage_approvers(0, waited)
+            found = self._list_named_by_reason(everybody, requester=requester, channel=channel)
+            why = _describe_naming_reasons(found, person)
+            return Permission(why=why) if why else Denial("not_approver")
         except LookupFailedError:
-            return No("lookup")
+            return Denial("lookup")
 
     def may_edit(
         self,
@@ -401,12 +416,12 @@ class Authority:
     ) -> Verdict:
         """Return whether `person` may change the arguments."""
         if gate.editors == "nobody":
-            return No("not_approver")
+            return Denial("not_approver")
         verdict = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)
         if (
-            verdict == No("not_approver")
+            verdict == Denial("not_approver")
             and gate.editors == "approvers_and_requester"
             and person == requester
         ):
-            return Yes(why="requester")
+            return Permission(why="requester")
         return verdict

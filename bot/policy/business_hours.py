@@ -28,7 +28,7 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 
 
 @lru_cache(64)
-def days_off(calendar: str, year: int) -> Mapping[date, str]:
+def get_public_holidays(calendar: str, year: int) -> Mapping[date, str]:
     """Return the public holidays of a year by date, with names in English where there are any."""
     import holidays
 
@@ -37,7 +37,7 @@ def days_off(calendar: str, year: int) -> Mapping[date, str]:
     return MappingProxyType({day: name for day, name in found.items() if day.year == year})
 
 
-def known_calendar(written: str) -> str:
+def validate_calendar(written: str) -> str:
     """Return a calendar's name if it exists; raises ValueError with the nearest otherwise."""
     import holidays
     from holidays.registry import COUNTRIES
@@ -50,17 +50,17 @@ def known_calendar(written: str) -> str:
             for place, names in COUNTRIES.items()
             for name in (place.replace("_", " "), *names)
         }
-        raise ValueError(_unknown(written, country, spelt))
+        raise ValueError(_unknown_calendar_sentence(written, country, spelt))
     entity = getattr(holidays, country)
     if dash and part not in entity.subdivisions:
         spelt = dict(zip(entity.subdivisions, entity.subdivisions, strict=True))
         spelt |= getattr(entity, "subdivisions_aliases", {})
         named = {name: f"{country}-{code}" for name, code in spelt.items()}
-        raise ValueError(_unknown(written, part, named))
+        raise ValueError(_unknown_calendar_sentence(written, part, named))
     return written
 
 
-def _unknown(written: str, word: str, calendars: Mapping[str, str]) -> str:
+def _unknown_calendar_sentence(written: str, word: str, calendars: Mapping[str, str]) -> str:
     """Return the message that a calendar does not exist, with the nearest one by name."""
     by_name = {name.casefold(): calendar for name, calendar in calendars.items()}
     close = get_close_matches(word.casefold(), by_name, 1)
@@ -80,18 +80,18 @@ class BusinessHours(BaseModel):
     calendar: str = ""  # whose holidays are days off as well: DE, DE-BY; "" for none
 
     @property
-    def day(self) -> int:
+    def seconds_per_day(self) -> int:
         """Return the length of a business day in seconds."""
         return (self.closes - self.opens) * 60
 
-    def after(self, start: datetime, seconds: int) -> datetime:
+    def add_business_seconds(self, start: datetime, seconds: int) -> datetime:
         """Return the moment when `seconds` of business hours have passed since `start`; UTC.
 
         If that is more than 1,000 days ahead, the end of the last business day looked at.
         """
         left = timedelta(seconds=seconds)
         end = start
-        for begins, ends in self._spans(start):
+        for begins, ends in self._list_open_spans(start):
             begins = max(begins, start)
             end = max(ends, start)
             if begins + left <= end:
@@ -99,50 +99,55 @@ class BusinessHours(BaseModel):
             left -= end - begins
         return end
 
-    def between(self, start: datetime, end: datetime) -> timedelta:
+    def measure_business_time(self, start: datetime, end: datetime) -> timedelta:
         """Return how much of the time from `start` to `end` is business hours."""
         found = timedelta()
-        for begins, ends in self._spans(start):
+        for begins, ends in self._list_open_spans(start):
             if begins >= end:
                 break
             found += max(min(ends, end) - max(begins, start), timedelta())
         return found
 
-    def next_off(self, start: datetime, count: int) -> list[tuple[date, str]]:
+    def list_next_holidays(self, start: datetime, count: int) -> list[tuple[date, str]]:
         """Return up to `count` holidays on business days from `start` on, each with its name.
 
         Looks a year ahead. The name is "" for a day that only the policy lists.
         """
-        first = start.astimezone(_zone(self.zone)).date()
+        first = start.astimezone(_load_time_zone(self.zone)).date()
         ahead = (first + timedelta(days=each) for each in range(_A_YEAR))
-        off = ((day, self._off(day)) for day in ahead if day.isoweekday() in self.days)
+        off = (
+            (day, self._find_holiday_name(day)) for day in ahead if day.isoweekday() in self.days
+        )
         return list(islice(((day, name) for day, name in off if name is not None), count))
 
-    def _off(self, day: date) -> str | None:
+    def _find_holiday_name(self, day: date) -> str | None:
         """Return the name of the holiday on a day, "" if it has none; None for any other day."""
-        named = days_off(self.calendar, day.year).get(day) if self.calendar else None
+        named = get_public_holidays(self.calendar, day.year).get(day) if self.calendar else None
         return named or ("" if day in self.holidays else None)
 
-    def _spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
+    def _list_open_spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield the start and end of each day's business hours, from the day of `start` on."""
-        first = start.astimezone(_zone(self.zone)).date()
+        first = start.astimezone(_load_time_zone(self.zone)).date()
         for ahead in range(_MOST_DAYS):
             day = first + timedelta(days=ahead)
-            if day.isoweekday() in self.days and self._off(day) is None:
-                yield self._moment(day, self.opens), self._moment(day, self.closes)
+            if day.isoweekday() in self.days and self._find_holiday_name(day) is None:
+                yield (
+                    self._build_utc_moment(day, self.opens),
+                    self._build_utc_moment(day, self.closes),
+                )
 
-    def _moment(self, day: date, minutes: int) -> datetime:
+    def _build_utc_moment(self, day: date, minutes: int) -> datetime:
         days, rest = divmod(minutes, 24 * 60)
-        at = time(*divmod(rest, 60), tzinfo=_zone(self.zone))
+        at = time(*divmod(rest, 60), tzinfo=_load_time_zone(self.zone))
         return datetime.combine(day + timedelta(days=days), at).astimezone(UTC)
 
 
 @lru_cache(16)
-def _zone(name: str) -> ZoneInfo:
+def _load_time_zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def _as_date(value: object) -> object:
+def _parse_iso_date(value: object) -> object:
     """Return the date in an ISO text such as "2026-12-25"; any other value unchanged."""
     if isinstance(value, str):
         try:
@@ -152,7 +157,7 @@ def _as_date(value: object) -> object:
     return value
 
 
-Holiday = Annotated[date, BeforeValidator(_as_date)]
+Holiday = Annotated[date, BeforeValidator(_parse_iso_date)]
 
 
 class HoursEntry(BaseModel):
@@ -165,18 +170,18 @@ class HoursEntry(BaseModel):
     closes: str
     days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
     holidays: Annotated[
-        list[Annotated[date, BeforeValidator(_as_date)]], Field(max_length=MOST_HOLIDAYS)
+        list[Annotated[date, BeforeValidator(_parse_iso_date)]], Field(max_length=MOST_HOLIDAYS)
     ] = []
     calendar: str | None = None
 
     @field_validator("calendar")
     @classmethod
-    def _calendar(cls, value: str) -> str:
-        return known_calendar(value)
+    def _validate_calendar(cls, value: str) -> str:
+        return validate_calendar(value)
 
     @field_validator("zone")
     @classmethod
-    def _zone(cls, value: str) -> str:
+    def _validate_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
         except (OSError, ValueError, LookupError):
@@ -185,7 +190,7 @@ class HoursEntry(BaseModel):
 
     @field_validator("opens", "closes")
     @classmethod
-    def _time(cls, value: str) -> str:
+    def _validate_time(cls, value: str) -> str:
         if not _TIME.fullmatch(value):
             raise ValueError(f'{value!r} is no time of day; write it as "09:00"')
         return value

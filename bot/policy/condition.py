@@ -24,21 +24,21 @@ from bot.policy.condition_values import (
     METHODS,
     UNARY,
     Facts,
-    Id,
+    SlackId,
     SpendingSum,
     UnknownValueError,
     UnusableValue,
-    field,
-    item,
-    number,
-    pattern,
-    size,
-    truth,
-    value_of,
-    weight,
-    zone,
+    compile_pattern,
+    convert_to_condition_value,
+    convert_to_fraction,
+    estimate_work,
+    get_field,
+    get_item,
+    get_size,
+    load_time_zone,
+    require_boolean,
 )
-from countersign.durations import DAY, MINUTE, seconds
+from countersign.durations import DAY, MINUTE, parse_duration
 
 # Parsing the text of a condition into a small tree: nodes are named as in the grammar, and those
 # that only wrap another are left out. PURE.
@@ -67,7 +67,7 @@ _ESCAPED = re.compile(
 def parse_condition(source: str) -> Tree[Any]:
     """Return the tree of a condition; raises UnknownValueError if it is not CEL or too deep."""
     try:
-        tree: Tree[Any] = _folded(CELParser().parse(source), 0)
+        tree: Tree[Any] = _simplify_tree(CELParser().parse(source), 0)
         return tree
     except CELParseError as error:
         where = (
@@ -80,7 +80,7 @@ def parse_condition(source: str) -> Tree[Any]:
         raise UnknownValueError("is nested too deeply; split the rule") from None
 
 
-def _folded(node: Any, depth: int) -> Any:
+def _simplify_tree(node: Any, depth: int) -> Any:
     while isinstance(node, Tree) and node.data in _WRAPS and len(node.children) == 1:
         node = node.children[0]
     if not isinstance(node, Tree):
@@ -88,19 +88,19 @@ def _folded(node: Any, depth: int) -> Any:
     if depth > MOST_DEPTH:
         raise UnknownValueError("is nested too deeply; split the rule")
     if node.data == "literal":
-        return Tree("literal", [_literal(node.children[0])])
+        return Tree("literal", [_parse_literal(node.children[0])])
     kind, parts = str(node.data), list(node.children)
     if kind in ("conditionalor", "conditionaland"):
-        parts = _chain(kind, node)
+        parts = _list_chained_operands(kind, node)
     elif kind in ("relation", "addition", "multiplication", "unary"):
         sign, right = parts
         kind, parts = str(sign.data), [*sign.children, right]
     elif kind in _LISTED and parts and isinstance(parts[-1], Tree) and parts[-1].data == "exprlist":
         parts = [*parts[:-1], *parts[-1].children]
-    return Tree(kind, [_folded(each, depth + 1) for each in parts])
+    return Tree(kind, [_simplify_tree(each, depth + 1) for each in parts])
 
 
-def _chain(kind: str, node: Any) -> list[Any]:
+def _list_chained_operands(kind: str, node: Any) -> list[Any]:
     """Return the operands of `a || b || c`, which the grammar nests to the left."""
     parts: list[Any] = []
     while isinstance(node, Tree) and node.data == kind and len(node.children) == 2:
@@ -109,10 +109,10 @@ def _chain(kind: str, node: Any) -> list[Any]:
     return [node, *parts]
 
 
-def _literal(token: Any) -> Any:
+def _parse_literal(token: Any) -> Any:
     if token.type in ("INT_LIT", "FLOAT_LIT", "UINT_LIT"):
         text = token.value.rstrip("uU")
-        return number(int(text, 16) if "x" in text.lower() else text)
+        return convert_to_fraction(int(text, 16) if "x" in text.lower() else text)
     if token.type in ("BOOL_LIT", "NULL_LIT"):
         return {"true": True, "false": False, "null": None}[token.value]
     raw = token.value[0] in "rR"
@@ -139,7 +139,7 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
-def read_sum(name: str, words: Sequence[str]) -> SpendingSum:
+def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
     """Return the sum that `spent` or `count`, called with these words, asks for.
 
     Raises ValueError, with what is wrong.
@@ -163,12 +163,12 @@ def read_sum(name: str, words: Sequence[str]) -> SpendingSum:
                 f"has {word!r} in {name}(), which means nothing there; "
                 f'write "{BY_ANYONE}" or "same currency"'
             )
-    return SpendingSum(tool, field, seconds_of(window), tuple(sorted(same)), anyone)
+    return SpendingSum(tool, field, parse_window_seconds(window), tuple(sorted(same)), anyone)
 
 
-def seconds_of(text: str) -> int:
+def parse_window_seconds(text: str) -> int:
     """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ValueError."""
-    length = seconds(text, "mhd")
+    length = parse_duration(text, "mhd")
     if not MINUTE <= length <= 90 * DAY:
         raise ValueError(f'{text!r} is no window; write "30m", "24h" or "7d", at most "90d"')
     return length
@@ -180,7 +180,7 @@ MOST_STEPS = 100_000  # some tenths of a second
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
-class Evaluator:
+class ConditionEvaluator:
     """Evaluator of a checked tree, left to right; operands that cannot matter are skipped."""
 
     def __init__(self, names: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -188,92 +188,94 @@ class Evaluator:
         self._functions = functions
         self._steps = 0
 
-    def value(self, node: Any) -> Any:
+    def evaluate(self, node: Any) -> Any:
         """Return the value of a part of the tree; raises UnknownValueError."""
-        self._spend(1)
+        self._count_steps(1)
         kind: str = node.data
         if kind in BINARY:
-            left, right = self.value(node.children[0]), self.value(node.children[1])
-            self._spend(weight(left) + weight(right))
+            left, right = self.evaluate(node.children[0]), self.evaluate(node.children[1])
+            self._count_steps(estimate_work(left) + estimate_work(right))
             return BINARY[kind](left, right)
         if kind in UNARY:
-            return UNARY[kind](self.value(node.children[0]))
+            return UNARY[kind](self.evaluate(node.children[0]))
         return getattr(self, f"_{kind}")(node)
 
-    def _spend(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MOST_STEPS:
             raise UnknownValueError("it takes too long over so much")
 
     def _expr(self, node: Tree[Any]) -> Any:
         condition, yes, no = node.children
-        return self.value(yes if truth(self.value(condition)) else no)
+        return self.evaluate(yes if require_boolean(self.evaluate(condition)) else no)
 
     def _conditionalor(self, node: Tree[Any]) -> bool:
-        return any(truth(self.value(each)) for each in node.children)
+        return any(require_boolean(self.evaluate(each)) for each in node.children)
 
     def _conditionaland(self, node: Tree[Any]) -> bool:
-        return all(truth(self.value(each)) for each in node.children)
+        return all(require_boolean(self.evaluate(each)) for each in node.children)
 
     def _literal(self, node: Tree[Any]) -> Any:
         return node.children[0]
 
     def _ident(self, node: Tree[Any]) -> Any:
-        return field(self._names, str(node.children[0]))
+        return get_field(self._names, str(node.children[0]))
 
     def _list_lit(self, node: Tree[Any]) -> list[Any]:
-        return self._all(node.children)
+        return self._evaluate_all(node.children)
 
     def _member_dot(self, node: Tree[Any]) -> Any:
-        return field(self.value(node.children[0]), str(node.children[1]))
+        return get_field(self.evaluate(node.children[0]), str(node.children[1]))
 
     def _member_index(self, node: Tree[Any]) -> Any:
-        return item(self.value(node.children[0]), self.value(node.children[1]))
+        return get_item(self.evaluate(node.children[0]), self.evaluate(node.children[1]))
 
     def _ident_arg(self, node: Tree[Any]) -> Any:
         name, *given = node.children
         if name == "has":
-            return self._has(given[0])
-        return self._functions[str(name)](*self._all(given))
+            return self._has_field(given[0])
+        return self._functions[str(name)](*self._evaluate_all(given))
 
-    def _has(self, node: Any) -> bool:
-        within = self.value(node.children[0])
+    def _has_field(self, node: Any) -> bool:
+        within = self.evaluate(node.children[0])
         if not isinstance(within, dict):
             raise UnknownValueError("only a map has fields")
         return str(node.children[1]) in within
 
     def _member_dot_arg(self, node: Tree[Any]) -> Any:
         target, name, *given = node.children
-        found = self.value(target)
+        found = self.evaluate(target)
         if name in MACROS:
-            return self._macro(str(name), found, str(given[0].children[0]), given[1])
-        values = self._all(given)
-        self._spend(weight(found) if name != "size" else 0)
+            return self._evaluate_macro(str(name), found, str(given[0].children[0]), given[1])
+        values = self._evaluate_all(given)
+        self._count_steps(estimate_work(found) if name != "size" else 0)
         return METHODS[str(name)](found, *values)
 
-    def _all(self, nodes: list[Any]) -> list[Any]:
-        return [self.value(each) for each in nodes]
+    def _evaluate_all(self, nodes: list[Any]) -> list[Any]:
+        return [self.evaluate(each) for each in nodes]
 
-    def _macro(self, name: str, found: Any, variable: str, body: Any) -> Any:
+    def _evaluate_macro(self, name: str, found: Any, variable: str, body: Any) -> Any:
         if not isinstance(found, list | dict | frozenset):
             raise UnknownValueError(f"only a list, a map or a group has .{name}()")
-        each = self._each(
+        each = self._evaluate_each(
             sorted(found) if isinstance(found, frozenset) else list(found), variable, body
         )
         if name == "map":
             return [value for _, value in each]
         if name == "all":
-            return all(truth(value) for _, value in each)
+            return all(require_boolean(value) for _, value in each)
         if name == "exists":
-            return any(truth(value) for _, value in each)
-        true = [one for one, value in each if truth(value)]
+            return any(require_boolean(value) for _, value in each)
+        true = [one for one, value in each if require_boolean(value)]
         return true if name == "filter" else len(true) == 1
 
-    def _each(self, items: list[Any], variable: str, body: Any) -> Iterator[tuple[Any, Any]]:
+    def _evaluate_each(
+        self, items: list[Any], variable: str, body: Any
+    ) -> Iterator[tuple[Any, Any]]:
         for one in items:
             self._names[variable] = one
-            value = self.value(body)
-            self._spend(weight(value))
+            value = self.evaluate(body)
+            self._count_steps(estimate_work(value))
             yield one, value
 
 
@@ -304,8 +306,8 @@ class Condition:
             raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
         try:
             self._tree = parse_condition(source)
-            check = _Check()
-            check.walk(self._tree, frozenset(), False)
+            check = _ConditionChecker()
+            check.check_node(self._tree, frozenset(), False)
         except UnknownValueError as error:
             raise ConditionError(str(error)) from None
         self.spent, self._names = frozenset(check.sums), frozenset(check.names)
@@ -313,7 +315,7 @@ class Condition:
         # of args; those inside has()
         self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
 
-    def holds(self, facts: Facts) -> bool:
+    def is_true_for(self, facts: Facts) -> bool:
         """Return whether the condition is true of `facts`.
 
         Raises ConditionError where that cannot be determined.
@@ -321,49 +323,57 @@ class Condition:
         sums = facts.spent or {}
 
         def spent(*words: str) -> Fraction:
-            return _known(sums, read_sum("spent", words))
+            return _get_known_sum(sums, parse_spending_sum("spent", words))
 
         def count(*words: str) -> Fraction:
-            return _known(sums, read_sum("count", words))
+            return _get_known_sum(sums, parse_spending_sum("count", words))
 
         try:
-            evaluator = Evaluator(
-                self._values(facts), {"size": size, "spent": spent, "count": count}
+            evaluator = ConditionEvaluator(
+                self._build_name_values(facts), {"size": get_size, "spent": spent, "count": count}
             )
-            return truth(evaluator.value(self._tree))
+            return require_boolean(evaluator.evaluate(self._tree))
         except UnknownValueError as error:
             raise ConditionError(f"could not be told: {error}") from None
         except Exception as error:  # noqa: BLE001 - whatever strange values raise is not a yes
             raise ConditionError(f"could not be told: {type(error).__name__}") from None
 
-    def _values(self, facts: Facts) -> dict[str, Any]:
+    def _build_name_values(self, facts: Facts) -> dict[str, Any]:
         """Return the values of the names that the condition uses."""
-        values = {name: value_of(getattr(facts, name)) for name in self._names - {"now"}}
-        values["now"] = value_of(facts.now) if facts.now else UnusableValue("the time is not known")
+        values = {
+            name: convert_to_condition_value(getattr(facts, name)) for name in self._names - {"now"}
+        }
+        values["now"] = (
+            convert_to_condition_value(facts.now)
+            if facts.now
+            else UnusableValue("the time is not known")
+        )
         known = facts.groups or {}
-        values["groups"] = {name: _members(known.get(name)) for name in self.groups}
+        values["groups"] = {name: _get_members_value(known.get(name)) for name in self.groups}
         channels, people = facts.channels or {}, facts.people or {}
-        values["channels"] = {name: _id(channels.get(f"#{name}")) for name in self.channels}
-        values["people"] = {name: _id(people.get(name)) for name in self.people}
+        values["channels"] = {
+            name: _get_id_value(channels.get(f"#{name}")) for name in self.channels
+        }
+        values["people"] = {name: _get_id_value(people.get(name)) for name in self.people}
         return values
 
 
-def _members(found: frozenset[str] | None) -> frozenset[str] | UnusableValue:
+def _get_members_value(found: frozenset[str] | None) -> frozenset[str] | UnusableValue:
     return UnusableValue("its members are not known") if found is None else frozenset(found)
 
 
-def _id(found: str | None) -> Id | UnusableValue:
-    return UnusableValue("who or which that is is not known") if found is None else Id(found)
+def _get_id_value(found: str | None) -> SlackId | UnusableValue:
+    return UnusableValue("who or which that is is not known") if found is None else SlackId(found)
 
 
-def _known(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fraction:
+def _get_known_sum(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fraction:
     found = sums.get(asked)
     if found is None:
         raise UnknownValueError(f"what was spent with {asked.tool} is not known")
-    return number(found)
+    return convert_to_fraction(found)
 
 
-class _Check:
+class _ConditionChecker:
     """Checker of a tree, which collects the facts it needs.
 
     Raises for unknown names and functions, and for nested list operations.
@@ -376,7 +386,7 @@ class _Check:
         self.fields: set[str] = set()
         self.asked: set[str] = set()
 
-    def walk(self, node: Any, bound: frozenset[str], inside: bool) -> None:
+    def check_node(self, node: Any, bound: frozenset[str], inside: bool) -> None:
         """Check a part of the tree and collect the facts it needs.
 
         `bound`: the variable of the list operation around; `inside`: whether there is one.
@@ -388,26 +398,30 @@ class _Check:
                 "makes objects, which a condition has no use for; compare values instead"
             )
         if node.data == "ident":
-            self._name(str(node.children[0]), bound)
-        elif node.data in ("member_dot", "member_index") and (space := _space(node.children[0])):
-            self.spaces[space].add(_name_in(space, node))
+            self._check_name(str(node.children[0]), bound)
+        elif node.data in ("member_dot", "member_index") and (
+            space := _find_namespace(node.children[0])
+        ):
+            self.spaces[space].add(_get_looked_up_name(space, node))
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
-            self._macro(node, bound, inside)
+            self._check_macro(node, bound, inside)
         else:
-            if node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "args"):
+            if node.data in ("member_dot", "member_index") and _is_identifier(
+                node.children[0], "args"
+            ):
                 self.fields |= (
                     {str(node.children[1])}
                     if node.data == "member_dot"
-                    else set(_texts(node.children[1:]))
+                    else set(_list_text_literals(node.children[1:]))
                 )
             if node.data == "ident_arg":
-                self._function(node)
+                self._check_function(node)
             if node.data == "member_dot_arg":
-                _method(node)
+                _check_method(node)
             for child in node.children:
-                self.walk(child, bound, inside)
+                self.check_node(child, bound, inside)
 
-    def _name(self, name: str, bound: frozenset[str]) -> None:
+    def _check_name(self, name: str, bound: frozenset[str]) -> None:
         if name not in NAMES | bound:
             raise ConditionError(
                 f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}"
@@ -416,59 +430,61 @@ class _Check:
             raise ConditionError(f"uses {name} as a whole; name one, as in {_EXAMPLES[name]}")
         self.names |= {name} - bound
 
-    def _macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
+    def _check_macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
         target, method, *given = node.children
         if inside:
             raise ConditionError(f"has .{method}() inside another list operation; write two rules")
         if len(given) != 2 or given[0].data != "ident" or str(given[0].children[0]) in NAMES:
             raise ConditionError(f"needs a new name and a condition in .{method}(name, condition)")
-        self.walk(target, bound, inside)
-        self.walk(given[1], bound | {str(given[0].children[0])}, True)
+        self.check_node(target, bound, inside)
+        self.check_node(given[1], bound | {str(given[0].children[0])}, True)
 
-    def _function(self, node: Tree[Any]) -> None:
+    def _check_function(self, node: Tree[Any]) -> None:
         name, given = str(node.children[0]), node.children[1:]
         if name not in FUNCTIONS:
             raise ConditionError(
                 f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}"
             )
         if name in SHAPES:
-            self._sum(name, list(_texts(given)), len(given))
+            self._check_sum(name, list(_list_text_literals(given)), len(given))
         elif len(given) != 1:
             raise ConditionError(f"needs one value in {name}()")
-        elif name == "has" and (given[0].data != "member_dot" or _space(given[0].children[0])):
+        elif name == "has" and (
+            given[0].data != "member_dot" or _find_namespace(given[0].children[0])
+        ):
             raise ConditionError("needs a field in has(), as in has(args.note)")
-        elif name == "has" and _is_ident(given[0].children[0], "args"):
+        elif name == "has" and _is_identifier(given[0].children[0], "args"):
             self.asked.add(str(given[0].children[1]))
 
-    def _sum(self, name: str, words: list[str], given: int) -> None:
+    def _check_sum(self, name: str, words: list[str], given: int) -> None:
         try:
-            found = read_sum(name, words if len(words) == given else ())
+            found = parse_spending_sum(name, words if len(words) == given else ())
         except ValueError as error:
             raise ConditionError(str(error)) from None
         self.sums.add(found)
         self.fields |= set(found.same)
 
 
-def _is_ident(node: Any, name: str) -> bool:
+def _is_identifier(node: Any, name: str) -> bool:
     return node.data == "ident" and str(node.children[0]) == name
 
 
-def _space(node: Any) -> str:
+def _find_namespace(node: Any) -> str:
     """Return "groups", "channels" or "people" if the node is that name; "" otherwise."""
-    return next((each for each in SPACES if _is_ident(node, each)), "")
+    return next((each for each in SPACES if _is_identifier(node, each)), "")
 
 
-def _name_in(space: str, node: Tree[Any]) -> str:
+def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
     if node.data == "member_dot":
         return str(node.children[1])
-    found = list(_texts(node.children[1:]))
+    found = list(_list_text_literals(node.children[1:]))
     if len(found) != 1:
         what = {"groups": "group", "channels": "channel", "people": "person"}[space]
         raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
     return found[0]
 
 
-def _method(node: Tree[Any]) -> None:
+def _check_method(node: Tree[Any]) -> None:
     method, given = str(node.children[1]), node.children[2:]
     if method not in METHODS:
         raise ConditionError(
@@ -477,14 +493,14 @@ def _method(node: Tree[Any]) -> None:
     if len(given) not in ((0, 1) if method in CLOCK else (int(method != "size"),)):
         raise ConditionError(f"gives .{method}() too many values, or too few")
     if method == "matches" or method in CLOCK:
-        texts = list(_texts(given))
+        texts = list(_list_text_literals(given))
         if len(texts) != len(given):
             raise ConditionError(f"needs words in quotes in .{method}()")
         for text in texts:
-            (pattern if method == "matches" else zone)(text)
+            (compile_pattern if method == "matches" else load_time_zone)(text)
 
 
-def _texts(nodes: list[Any]) -> Iterator[str]:
+def _list_text_literals(nodes: list[Any]) -> Iterator[str]:
     """Return the values of the text literals among the nodes."""
     return (
         node.children[0]

@@ -64,7 +64,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class NeededLookups:
     """The look-ups that rules need beside the call itself."""
 
     groups: frozenset[str]  # handles without @
@@ -80,7 +80,7 @@ _MOST_BITS = 4 * MOST_DIGITS
 _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
-class Id(str):
+class SlackId(str):
     """The id of a channel, person or group; conditions comparing it with a name have no answer."""
 
     __slots__ = ()
@@ -100,7 +100,7 @@ class UnusableValue:
     why: str
 
 
-def number(value: int | float | Decimal | Fraction | str) -> Fraction:
+def convert_to_fraction(value: int | float | Decimal | Fraction | str) -> Fraction:
     """Return the exact number; a float counts as it is written, so 0.1 is a tenth.
 
     Raises UnknownValueError beyond MOST_DIGITS.
@@ -114,60 +114,66 @@ def number(value: int | float | Decimal | Fraction | str) -> Fraction:
             raise UnknownValueError("what is not a number cannot be computed with")
         if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MOST_DIGITS:
             raise UnknownValueError("a number is too large or too fine")
-    return check_bounds(Fraction(value))
+    return check_number_bounds(Fraction(value))
 
 
-def check_bounds(value: Fraction) -> Fraction:
+def check_number_bounds(value: Fraction) -> Fraction:
     """Return `value`; raises UnknownValueError where it has grown beyond MOST_DIGITS."""
     if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
         raise UnknownValueError("a number is too large or too fine")
     return value
 
 
-def value_of(value: Any) -> Any:
+def convert_to_condition_value(value: Any) -> Any:
     """Return a Python value in the form conditions use; raises UnknownValueError if it has none."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
-        return value_of(value.value)
+        return convert_to_condition_value(value.value)
     if isinstance(value, int | float | Decimal | Fraction):
-        return number(value)
+        return convert_to_fraction(value)
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, Id):
+    if isinstance(value, SlackId):
         return value
     if isinstance(value, str | date | clock_time | UUID):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _kept(each) for key, each in _few(value.items(), len(value))}
+        return {
+            str(key): _convert_or_mark_unusable(each)
+            for key, each in _check_item_count(value.items(), len(value))
+        }
     if isinstance(value, list | tuple):
-        return [value_of(each) for each in _few(value, len(value))]
+        return [convert_to_condition_value(each) for each in _check_item_count(value, len(value))]
     if isinstance(value, set | frozenset):
-        return sorted((value_of(each) for each in _few(value, len(value))), key=str)
+        return sorted(
+            (convert_to_condition_value(each) for each in _check_item_count(value, len(value))),
+            key=str,
+        )
     raise UnknownValueError(f"{type(value).__name__} has no form in a condition")
 
 
-def _few(values: Iterable[Any], length: int) -> Iterable[Any]:
+def _check_item_count(values: Iterable[Any], length: int) -> Iterable[Any]:
     if length > MOST_ITEMS:
         raise UnknownValueError(f"a list or a map has more than {MOST_ITEMS} items")
     return values
 
 
-def _kept(value: Any) -> Any:
+def _convert_or_mark_unusable(value: Any) -> Any:
     try:
-        return value_of(value)
+        return convert_to_condition_value(value)
     except UnknownValueError as error:
         return UnusableValue(str(error))
 
 
-def truth(value: Any) -> bool:
+def require_boolean(value: Any) -> bool:
     """Return `value` if it is True or False; raises UnknownValueError otherwise."""
     if not isinstance(value, bool):
         raise UnknownValueError("what stands for a condition is neither true nor false")
     return value
 
 
-def weight(value: Any) -> int:
+def estimate_work(value: Any) -> int:
     """Return how much work it is to go through a value once, in steps of the evaluation."""
     return (
         len(value) // 8
@@ -178,7 +184,7 @@ def weight(value: Any) -> int:
     )
 
 
-def field(within: Any, name: str) -> Any:
+def get_field(within: Any, name: str) -> Any:
     """Return `within.name`; raises UnknownValueError if there is none that can be used."""
     if not isinstance(within, dict):
         raise UnknownValueError(f"only a map has a field {name}")
@@ -190,12 +196,12 @@ def field(within: Any, name: str) -> Any:
     return found
 
 
-def item(within: Any, key: Any) -> Any:
+def get_item(within: Any, key: Any) -> Any:
     """Return `within[key]`; raises UnknownValueError if there is none."""
     if isinstance(within, dict) and isinstance(key, str):
         if key not in within:
             raise UnknownValueError("there is no such field in the map")  # the key may be a value
-        return field(within, key)
+        return get_field(within, key)
     if not (isinstance(within, list) and isinstance(key, Fraction)):
         raise UnknownValueError("a list is read by number, a map by text")
     if key.denominator != 1 or not 0 <= key < len(within):
@@ -204,7 +210,7 @@ def item(within: Any, key: Any) -> Any:
 
 
 @lru_cache(256)
-def pattern(text: str) -> Any:
+def compile_pattern(text: str) -> Any:
     """Return the compiled RE2 expression, whose search time grows with the text only.
 
     Raises UnknownValueError.
@@ -218,7 +224,7 @@ def pattern(text: str) -> Any:
 
 
 @lru_cache(64)
-def zone(name: str) -> tzinfo:
+def load_time_zone(name: str) -> tzinfo:
     """Return a time zone by its name ("Europe/Berlin") or its offset from UTC ("+05:30").
 
     Raises UnknownValueError.
@@ -234,7 +240,7 @@ def zone(name: str) -> tzinfo:
         ) from None
 
 
-def size(value: Any) -> Fraction:
+def get_size(value: Any) -> Fraction:
     """Return the number of characters of a text, items of a list or group, or fields of a map."""
     if not isinstance(value, str | list | dict | frozenset):
         raise UnknownValueError("only texts, lists, maps and groups have a size")
@@ -244,49 +250,52 @@ def size(value: Any) -> Fraction:
 _ID = re.compile(r"[A-Z][A-Z0-9]*")  # as Slack's ids look; Id("") is nowhere
 
 
-def _kind(value: Any) -> type:
+def _get_comparable_type(value: Any) -> type:
     if isinstance(value, str):
         return str
     return datetime if isinstance(value, datetime) else type(value)
 
 
-def _no_name(one: Any, other: Any) -> None:
+def _check_id_not_compared_to_name(one: Any, other: Any) -> None:
     """Raise UnknownValueError if an id is compared with a name, as these are never equal."""
     for id_, text in ((one, other), (other, one)):
-        if isinstance(id_, Id) and isinstance(text, str) and not _ID.fullmatch(text):
+        if isinstance(id_, SlackId) and isinstance(text, str) and not _ID.fullmatch(text):
             raise UnknownValueError(
                 "an id is compared with a name; write channels.name or people.handle"
             )
 
 
-def _compare(
+def _compare_values(
     left: Any, right: Any, kinds: tuple[type, ...], test: Callable[[Any, Any], bool]
 ) -> bool:
-    if _kind(left) is not _kind(right) or _kind(left) not in kinds:
+    if (
+        _get_comparable_type(left) is not _get_comparable_type(right)
+        or _get_comparable_type(left) not in kinds
+    ):
         raise UnknownValueError("these cannot be compared")
     return test(left, right)
 
 
-def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    return lambda left, right: _compare(left, right, (Fraction, str, datetime), test)
+def _build_order_operator(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: _compare_values(left, right, (Fraction, str, datetime), test)
 
 
-def _alike(left: Any, right: Any) -> bool:
+def _is_same_scalar(left: Any, right: Any) -> bool:
     if left is None or right is None:
         return left is right
-    _no_name(left, right)
-    return _compare(left, right, (bool, Fraction, str, datetime), operator.eq)
+    _check_id_not_compared_to_name(left, right)
+    return _compare_values(left, right, (bool, Fraction, str, datetime), operator.eq)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(
-            _alike(a, b) for a, b in zip(left, right, strict=True)
+            _is_same_scalar(a, b) for a, b in zip(left, right, strict=True)
         )
-    return _alike(left, right)
+    return _is_same_scalar(left, right)
 
 
-def _contains(wanted: Any, within: Any) -> bool:
+def _is_contained_in(wanted: Any, within: Any) -> bool:
     if isinstance(within, dict | frozenset) and isinstance(wanted, str):
         return wanted in within
     if not isinstance(within, list) or isinstance(wanted, list | dict | frozenset):
@@ -295,8 +304,8 @@ def _contains(wanted: Any, within: Any) -> bool:
         return None in within
     there = [each for each in within if each is not None]
     for each in there:
-        _no_name(wanted, each)
-    alike = [each for each in there if _kind(each) is _kind(wanted)]
+        _check_id_not_compared_to_name(wanted, each)
+    alike = [each for each in there if _get_comparable_type(each) is _get_comparable_type(wanted)]
     if wanted in alike:
         return True
     if len(alike) < len(there):
@@ -304,40 +313,42 @@ def _contains(wanted: Any, within: Any) -> bool:
     return False
 
 
-def _arithmetic(work: Callable[[Fraction, Fraction], Fraction]) -> Callable[[Any, Any], Fraction]:
+def _build_arithmetic_operator(
+    work: Callable[[Fraction, Fraction], Fraction],
+) -> Callable[[Any, Any], Fraction]:
     def compute(left: Any, right: Any) -> Fraction:
         if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
             raise UnknownValueError("only numbers can be computed with")
-        return check_bounds(work(left, right))
+        return check_number_bounds(work(left, right))
 
     return compute
 
 
-def _sum(left: Any, right: Any) -> Any:
+def _add_values(left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str):
         if len(left) + len(right) > MOST_TEXT:
             raise UnknownValueError("a text becomes too long")
         return left + right
-    return _plus(left, right)
+    return _add_numbers(left, right)
 
 
-def _divided(left: Fraction, right: Fraction) -> Fraction:
+def _divide(left: Fraction, right: Fraction) -> Fraction:
     if not right:
         raise UnknownValueError("this divides by zero")
     return left / right
 
 
-def _negated(value: Any) -> Any:
+def _negate(value: Any) -> Any:
     if not isinstance(value, Fraction):
         raise UnknownValueError("only a number has a negative")
     return -value
 
 
-def _text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+def _build_text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
     def call(text: Any, part: Any) -> bool:
         if not (isinstance(text, str) and isinstance(part, str)):
             raise UnknownValueError("only texts have this")
-        if isinstance(text, Id):
+        if isinstance(text, SlackId):
             raise UnknownValueError(
                 "an id has no parts; compare it with channels.name or people.handle"
             )
@@ -346,49 +357,53 @@ def _text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], boo
     return call
 
 
-def _clock(read: Callable[[datetime], int]) -> Callable[..., Fraction]:
+def _build_clock_method(read: Callable[[datetime], int]) -> Callable[..., Fraction]:
     def call(moment: Any, where: Any = "UTC") -> Fraction:
         if not (isinstance(moment, datetime) and isinstance(where, str)):
             raise UnknownValueError("only a time has this")
-        return Fraction(read(moment.astimezone(zone(where))))
+        return Fraction(read(moment.astimezone(load_time_zone(where))))
 
     return call
 
 
-_plus = _arithmetic(operator.add)
+_add_numbers = _build_arithmetic_operator(operator.add)
 BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
-    "addition_add": _sum,
-    "addition_sub": _arithmetic(operator.sub),
-    "multiplication_mul": _arithmetic(operator.mul),
-    "multiplication_div": _arithmetic(_divided),
-    "multiplication_mod": _arithmetic(lambda a, b: a - b * math.trunc(_divided(a, b))),
-    "relation_lt": _ordered(operator.lt),
-    "relation_le": _ordered(operator.le),
-    "relation_gt": _ordered(operator.gt),
-    "relation_ge": _ordered(operator.ge),
-    "relation_eq": _equal,
-    "relation_ne": lambda a, b: not _equal(a, b),
-    "relation_in": _contains,
+    "addition_add": _add_values,
+    "addition_sub": _build_arithmetic_operator(operator.sub),
+    "multiplication_mul": _build_arithmetic_operator(operator.mul),
+    "multiplication_div": _build_arithmetic_operator(_divide),
+    "multiplication_mod": _build_arithmetic_operator(
+        lambda a, b: a - b * math.trunc(_divide(a, b))
+    ),
+    "relation_lt": _build_order_operator(operator.lt),
+    "relation_le": _build_order_operator(operator.le),
+    "relation_gt": _build_order_operator(operator.gt),
+    "relation_ge": _build_order_operator(operator.ge),
+    "relation_eq": _is_equal,
+    "relation_ne": lambda a, b: not _is_equal(a, b),
+    "relation_in": _is_contained_in,
 }
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "unary_not": lambda value: not truth(value),
-    "unary_neg": _negated,
+    "unary_not": lambda value: not require_boolean(value),
+    "unary_neg": _negate,
 }
 # as CEL counts: from 0, Sunday is 0; only getDate counts from 1
 CLOCK: dict[str, Callable[..., Any]] = {
-    "getDate": _clock(lambda at: at.day),
-    "getDayOfMonth": _clock(lambda at: at.day - 1),
-    "getDayOfWeek": _clock(lambda at: at.isoweekday() % 7),
-    "getDayOfYear": _clock(lambda at: at.timetuple().tm_yday - 1),
-    "getFullYear": _clock(lambda at: at.year),
-    "getHours": _clock(lambda at: at.hour),
-    "getMinutes": _clock(lambda at: at.minute),
-    "getMonth": _clock(lambda at: at.month - 1),
+    "getDate": _build_clock_method(lambda at: at.day),
+    "getDayOfMonth": _build_clock_method(lambda at: at.day - 1),
+    "getDayOfWeek": _build_clock_method(lambda at: at.isoweekday() % 7),
+    "getDayOfYear": _build_clock_method(lambda at: at.timetuple().tm_yday - 1),
+    "getFullYear": _build_clock_method(lambda at: at.year),
+    "getHours": _build_clock_method(lambda at: at.hour),
+    "getMinutes": _build_clock_method(lambda at: at.minute),
+    "getMonth": _build_clock_method(lambda at: at.month - 1),
 }
 TEXTS: dict[str, Callable[[Any, Any], Any]] = {
-    "contains": _text_method(operator.contains),
-    "endsWith": _text_method(str.endswith),
-    "matches": _text_method(lambda text, part: pattern(part).search(text) is not None),
-    "startsWith": _text_method(str.startswith),
+    "contains": _build_text_method(operator.contains),
+    "endsWith": _build_text_method(str.endswith),
+    "matches": _build_text_method(
+        lambda text, part: compile_pattern(part).search(text) is not None
+    ),
+    "startsWith": _build_text_method(str.startswith),
 }
-METHODS: dict[str, Callable[..., Any]] = {"size": size, **TEXTS, **CLOCK}
+METHODS: dict[str, Callable[..., Any]] = {"size": get_size, **TEXTS, **CLOCK}

@@ -13,22 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.policy.condition_values import Facts, Needs
+from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage, tighten_gate
-from bot.policy.policy_file import EFFECTS, PolicyFile, check_people, sentence_for
-from bot.policy.rules import (
-    Assembly,
-    Rule,
-    Template,
-    Toolbox,
-    needs_of,
-    templates_of,
-    unfit_promises,
+from bot.policy.policy_file import (
+    EFFECTS,
+    PolicyFile,
+    describe_validation_error,
+    validate_approvers,
 )
-from bot.toml_file import FileProblems, Loc, from_json, nearest_name
+from bot.policy.rules import (
+    RequestTemplate,
+    Rule,
+    RuleBuilder,
+    Toolbox,
+    build_templates,
+    collect_needed_lookups,
+    list_tool_mismatches,
+)
+from bot.toml_file import FileProblems, KeyPath, nearest_name_hint, parse_strict_json
 
 if TYPE_CHECKING:
-    from bot.policy.condition_values import Needs
+    from bot.policy.condition_values import NeededLookups
 
 
 # Names that a policy's author gives to sets of approvers and to conditions, replaced before the
@@ -48,42 +53,43 @@ _USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
 _MOST = 4_096  # characters that a condition may grow to; what one may have is far less
 
 
-def resolve_names(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
+def resolve_policy_names(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
     """Return the parsed file with the names from [approvers] and [conditions] replaced."""
     if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
         return written
-    return _Names(written, problems).expanded()
+    return _PolicyNames(written, problems).expand_file()
 
 
-class _Names:
+class _PolicyNames:
     """The names that one file gives to sets of approvers and to conditions."""
 
     def __init__(self, written: dict[str, Any], problems: FileProblems) -> None:
         self._written = written
         self._problems = problems
-        self._sets = self._table(SETS, list)
-        self._conditions = self._table(CONDITIONS, str)
-        self._used: set[Loc] = set()
+        self._sets = self._load_name_table(SETS, list)
+        self._conditions = self._load_name_table(CONDITIONS, str)
+        self._used: set[KeyPath] = set()
         self._found_sets: dict[str, list[str]] = {}
         self._found_conditions: dict[str, str] = {}
 
-    def expanded(self) -> dict[str, Any]:
+    def expand_file(self) -> dict[str, Any]:
         for name in self._sets:
-            self._set(name, ())
+            self._resolve_set(name, ())
         for name in self._conditions:
-            self._condition(name, ())
+            self._resolve_condition(name, ())
         found = {key: each for key, each in self._written.items() if key not in (SETS, CONDITIONS)}
         if isinstance(found.get("defaults"), dict):
-            found["defaults"] = self._options(found["defaults"], ("defaults",))
+            found["defaults"] = self._resolve_options(found["defaults"], ("defaults",))
         if isinstance(found.get("rule"), list):
             found["rule"] = [
-                self._options(each, ("rule", index)) for index, each in enumerate(found["rule"])
+                self._resolve_options(each, ("rule", index))
+                for index, each in enumerate(found["rule"])
             ]
         if isinstance(found.get("template"), list):
-            found["template"] = [self._entry(each) for each in found["template"]]
+            found["template"] = [self._resolve_entry(each) for each in found["template"]]
         if "modes" in found:
-            found["modes"] = self._entry(found["modes"])
-        found |= self._entry(found)
+            found["modes"] = self._resolve_entry(found["modes"])
+        found |= self._resolve_entry(found)
         there = {(SETS, each) for each in self._sets} | {
             (CONDITIONS, each) for each in self._conditions
         }
@@ -91,7 +97,7 @@ class _Names:
             self._problems.add(loc, "is used nowhere; use it, or remove it")
         return found
 
-    def _table(self, table: str, kind: type) -> Mapping[str, Any]:
+    def _load_name_table(self, table: str, kind: type) -> Mapping[str, Any]:
         """Return the usable entries of one table of names; the others are reported."""
         written = self._written.get(table, {})
         if not isinstance(written, dict):
@@ -108,43 +114,45 @@ class _Names:
                 found[name] = value
         return found
 
-    def _set(self, name: str, path: tuple[str, ...]) -> list[str]:
+    def _resolve_set(self, name: str, path: tuple[str, ...]) -> list[str]:
         """Return the approvers a name stands for; ["channel"] if invalid, which is reported."""
         if name in path:
-            self._problems.add((SETS, name), _circle([*path, name]))
+            self._problems.add((SETS, name), _circular_name_sentence([*path, name]))
             return ["channel"]
         if name not in self._found_sets:
-            found = self._people(self._sets[name], (*path, name))
+            found = self._resolve_people(self._sets[name], (*path, name))
             try:
                 if not all(isinstance(each, str) for each in found):
                     raise ValueError("write each in quotes")
-                check_people(found)
+                validate_approvers(found)
             except ValueError as error:
                 self._problems.add((SETS, name), str(error))
                 found = ["channel"]
             self._found_sets[name] = found
         return self._found_sets[name]
 
-    def _people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
+    def _resolve_people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
         """Return a list of approvers with the names in it replaced; unknown entries are kept."""
         found: list[Any] = []
         for each in written:
             known = isinstance(each, str) and each in self._sets
-            found += self._set(each, path) if known else [each]
+            found += self._resolve_set(each, path) if known else [each]
             if known:
                 self._used.add((SETS, each))
         return list(dict.fromkeys(found)) if all(isinstance(each, str) for each in found) else found
 
-    def _condition(self, name: str, path: tuple[str, ...]) -> str:
+    def _resolve_condition(self, name: str, path: tuple[str, ...]) -> str:
         """Return the condition a name stands for; "true" if invalid, which is reported."""
         # only now: the library behind it takes a moment to load
         from bot.policy.condition import Condition
 
         if name in path:
-            self._problems.add((CONDITIONS, name), _circle([*path, name]))
+            self._problems.add((CONDITIONS, name), _circular_name_sentence([*path, name]))
             return "true"
         if name not in self._found_conditions:
-            found = self._text(self._conditions[name], (CONDITIONS, name), (*path, name))
+            found = self._insert_conditions(
+                self._conditions[name], (CONDITIONS, name), (*path, name)
+            )
             try:
                 Condition(found)
             except ValueError as error:
@@ -153,7 +161,7 @@ class _Names:
             self._found_conditions[name] = found
         return self._found_conditions[name]
 
-    def _text(self, written: str, loc: Loc, path: tuple[str, ...] = ()) -> str:
+    def _insert_conditions(self, written: str, loc: KeyPath, path: tuple[str, ...] = ()) -> str:
         """Return a condition with the conditions it names inserted; "true" if it gets too long."""
 
         def one(use: re.Match[str]) -> str:
@@ -161,11 +169,11 @@ class _Names:
             if name is None:
                 return use[0]
             if name not in self._conditions:
-                near = nearest_name([name], self._conditions)
+                near = nearest_name_hint([name], self._conditions)
                 self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
                 return "true"
             self._used.add((CONDITIONS, name))
-            found = self._condition(name, path)
+            found = self._resolve_condition(name, path)
             return f"({found}\n)" if "//" in found else f"({found})"
 
         found = _USE.sub(one, written)
@@ -174,29 +182,29 @@ class _Names:
         self._problems.add(loc, "is too long with the conditions it names; split it")
         return "true"
 
-    def _options(self, written: Any, loc: Loc) -> Any:
+    def _resolve_options(self, written: Any, loc: KeyPath) -> Any:
         """Return [defaults] or a rule with the names in its condition and lists replaced."""
         if not isinstance(written, dict):
             return written
         found = dict(written)
         if isinstance(found.get("when"), str):
-            found["when"] = self._text(found["when"], (*loc, "when"))
+            found["when"] = self._insert_conditions(found["when"], (*loc, "when"))
         for key in ("stages", "escalation"):
             if isinstance(found.get(key), list):
-                found[key] = [self._entry(each) for each in found[key]]
-        return self._entry(found)
+                found[key] = [self._resolve_entry(each) for each in found[key]]
+        return self._resolve_entry(found)
 
-    def _entry(self, written: Any) -> Any:
+    def _resolve_entry(self, written: Any) -> Any:
         """Return a table with the names in its lists of people replaced; other values unchanged."""
         if not isinstance(written, dict):
             return written
         lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
         if isinstance(asks := written.get(ASKS), str) and asks in self._sets:
             lists[ASKS] = [asks]
-        return {**written, **{key: self._people(each) for key, each in lists.items()}}
+        return {**written, **{key: self._resolve_people(each) for key, each in lists.items()}}
 
 
-def _circle(names: list[str]) -> str:
+def _circular_name_sentence(names: list[str]) -> str:
     return f"stands for itself ({' → '.join(names)}); take it out of one of them"
 
 
@@ -258,13 +266,13 @@ class Policy(BaseModel):
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
-    templates: tuple[Template, ...] = ()
+    templates: tuple[RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
     tools: Toolbox | None = None  # those there are; None where that is not known
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
 
-    def beside(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
+    def bind_to_tools(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
         """Return a copy of this policy for a bot with these tools.
 
         Tools in `asking` read more than is allowed unasked. Raises PolicyError where a rule denies,
@@ -273,23 +281,23 @@ class Policy(BaseModel):
         problems = [
             f"{self.source}:{lines[key]}: rule {rule.name!r} {key}: {wrong}; {remedy}"
             for rule, lines in zip(self.rules, self.lines, strict=True)
-            for key, wrong, remedy in unfit_promises(rule, tools)
+            for key, wrong, remedy in list_tool_mismatches(rule, tools)
         ]
         if problems:
             raise PolicyError(self.source, problems)
         return self.model_copy(update={"tools": tools, "asking": asking})
 
-    def naming(self, text: str) -> list[str]:
+    def list_rules_containing(self, text: str) -> list[str]:
         """Return which rules, and the defaults, contain this text (such as a Slack id) anywhere."""
         found = [f"rule {rule.name!r}" for rule in self.rules if text in rule.model_dump_json()]
         default = self.default is not None and text in self.default.model_dump_json()
         return found + ["the defaults"] * default
 
-    def gate(self, facts: Facts) -> Allow | Deny | Ask:
+    def get_gate(self, facts: Facts) -> Allow | Deny | Ask:
         """Return the gate of a call; see `judged`."""
-        return self.judged(facts).gate
+        return self.judge_call(facts).gate
 
-    def judged(self, facts: Facts) -> Judgement:
+    def judge_call(self, facts: Facts) -> Judgement:
         """Return the gate of a call, and the rules that led to it.
 
         The first matching rule applies, with everything that matching rules add to it; but a
@@ -305,18 +313,20 @@ class Policy(BaseModel):
         additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
         doubtful = not known
         for rule in self.rules:
-            fits, why = rule.fits(facts, facts.effect if known else "destructive")
+            fits, why = rule.match_call(facts, facts.effect if known else "destructive")
             tried.append(RuleTrial(rule.name, fits, why, isinstance(rule.gate, Addition)))
             if fits is False:
                 continue
             if isinstance(rule.gate, Deny):
-                return Judgement(_denied(rule.gate, bool(fits), why), tuple(tried))
+                return Judgement(_build_denial(rule.gate, bool(fits), why), tuple(tried))
             if isinstance(rule.gate, Addition):
                 additions.append((rule.gate, bool(fits)))
                 continue
             if found is None and isinstance(rule.gate, Allow):
                 doubtful = doubtful or fits is None
-                if not doubtful and (facts.tool not in self.asking or rule.names(facts.tool)):
+                if not doubtful and (
+                    facts.tool not in self.asking or rule.has_specific_pattern_for(facts.tool)
+                ):
                     found = rule.gate
             elif found is None:
                 found = rule.gate
@@ -329,14 +339,14 @@ class Policy(BaseModel):
             found = Allow(rule="default")
         gate = found or self.default
         gate = tighten_gate(gate, additions) if gate else None
-        return Judgement(self._narrowed(gate, facts.effect), tuple(tried))
+        return Judgement(self._deny_or_restrict_gate(gate, facts.effect), tuple(tried))
 
-    def fallback(self, facts: Facts) -> Ask | None:
+    def build_fallback_gate(self, facts: Facts) -> Ask | None:
         """Return the defaults with matching additions, to ask about an allowed call; or None."""
         if self.default is None:
             return None
         effect = facts.effect if facts.effect in EFFECTS else "destructive"
-        found = [(rule.gate, rule.fits(facts, effect)[0]) for rule in self.rules]
+        found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
         adding = [
             (gate, bool(fits))
             for gate, fits in found
@@ -346,7 +356,7 @@ class Policy(BaseModel):
         assert isinstance(gate, Ask)
         return gate
 
-    def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
+    def _deny_or_restrict_gate(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """Return a denial for None, else the gate.
 
         Offers to save an approval are dropped for destructive calls and gates that take several
@@ -357,11 +367,15 @@ class Policy(BaseModel):
                 rule="default", reason=f"no rule names who may decide about the effect {effect!r}"
             )
         if isinstance(gate, Ask) and effect not in ("read", "write"):
-            return gate.forgetful()
+            return gate.copy_without_offers()
         # nobody remembers alone what takes several
-        return gate.forgetful() if isinstance(gate, Ask) and gate.people > 1 else gate
+        return (
+            gate.copy_without_offers()
+            if isinstance(gate, Ask) and gate.required_approvers > 1
+            else gate
+        )
 
-    def source_of(self, gate: Ask) -> str:
+    def find_rule_digest(self, gate: Ask) -> str:
         """Return the SHA-256 (hex) of the rule that asks exactly this, with rules that add to it.
 
         "" if no rule does, as for two gates that both have to be met.
@@ -374,18 +388,20 @@ class Policy(BaseModel):
             if rule is None or not isinstance(asks, Ask) or asks.rule != gate.rule:
                 continue
             if tighten_gate(asks, additions) == gate:
-                others = [_fingerprint(each) for each in adding if each.name in gate.added]
-                return hashlib.sha256("".join([_fingerprint(rule), *others]).encode()).hexdigest()
+                others = [_compute_digest(each) for each in adding if each.name in gate.added]
+                return hashlib.sha256(
+                    "".join([_compute_digest(rule), *others]).encode()
+                ).hexdigest()
         return ""
 
-    def needs(self, tool: str, effect: str, risk: str) -> Needs:
+    def get_needed_lookups(self, tool: str, effect: str, risk: str) -> NeededLookups:
         """Return the look-ups needed to judge such calls: only those that their rules name."""
         about = [
             rule
             for rule in self.rules
-            if rule.is_about(tool, effect if effect in EFFECTS else None, risk)
+            if rule.can_match(tool, effect if effect in EFFECTS else None, risk)
         ]
-        return needs_of(about)
+        return collect_needed_lookups(about)
 
     def asks(self) -> list[Ask]:
         """Return every gate that asks people: of the rules in order, then the default.
@@ -410,16 +426,16 @@ class Policy(BaseModel):
             left_out["templates"] = {"__all__": {"place"}}
         if self.shared_channels:
             del left_out["shared_channels"]
-        return _fingerprint(self, exclude=left_out)
+        return _compute_digest(self, exclude=left_out)
 
 
-def _denied(gate: Deny, sure: bool, why: str) -> Deny:
+def _build_denial(gate: Deny, sure: bool, why: str) -> Deny:
     """Return the denial; if it is not sure to apply, with that doubt as its reason."""
     doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
     return gate if sure else gate.model_copy(update={"reason": doubt})
 
 
-def _fingerprint(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
+def _compute_digest(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
     return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
 
 
@@ -433,30 +449,30 @@ def parse(text: str, source: str = "policy") -> Policy:
     problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
     policy = None
     try:
-        written = from_json(text) if is_json else tomllib.loads(text)
-        plain = PolicyFile.model_validate(resolve_names(written, problems))
-        policy = _policy(plain, source, problems)
+        written = parse_strict_json(text) if is_json else tomllib.loads(text)
+        plain = PolicyFile.model_validate(resolve_policy_names(written, problems))
+        policy = _build_policy(plain, source, problems)
     except tomllib.TOMLDecodeError as error:
-        problems.add_syntax(error, f"this is not TOML: {error}; correct this line")
+        problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
     except RecursionError:
-        problems.add_at(1, "this is nested too deeply; write it flat")
+        problems.add_at_line(1, "this is nested too deeply; write it flat")
     except ValidationError as invalid:
         for each in invalid.errors():
-            problems.add(each["loc"], sentence_for(each, PolicyFile))
+            problems.add(each["loc"], describe_validation_error(each, PolicyFile))
     except ValueError as error:
         if not is_json:
             raise
-        problems.add_at(1, f"this is not JSON: {error}; correct it")
+        problems.add_at_line(1, f"this is not JSON: {error}; correct it")
     if policy is None or problems:
-        raise PolicyError(source, problems.sentences())
+        raise PolicyError(source, problems.list_sentences())
     return policy
 
 
-def _policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
-    assembly = Assembly(written, problems)
-    rules = assembly.rules()
+def _build_policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
+    assembly = RuleBuilder(written, problems)
+    rules = assembly.build_rules()
     lines = tuple(
-        {key: problems.line(("rule", index, key)) for key in ("tool", "when")}
+        {key: problems.get_line(("rule", index, key)) for key in ("tool", "when")}
         for index in range(len(rules))
     )
     return Policy(
@@ -464,10 +480,10 @@ def _policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
         rules=rules,
         default=assembly.default,
         loosen=assembly.loosen,
-        templates=templates_of(written.template, problems),
+        templates=build_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
         lines=lines,
-        readers=assembly.readers(),
+        readers=assembly.build_readers(),
     )
 
 
@@ -477,7 +493,7 @@ class CurrentPolicy:
 
     policy: Policy
     _digested: tuple[Policy, str] | None = field(default=None, repr=False, compare=False)
-    _needed: dict[tuple[str, str, str], tuple[Policy, Needs]] = field(
+    _needed: dict[tuple[str, str, str], tuple[Policy, NeededLookups]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -489,10 +505,10 @@ class CurrentPolicy:
             found = self._digested = (policy, policy.digest)
         return found[1]
 
-    def needs(self, tool: str, effect: str, risk: str) -> Needs:
+    def get_needed_lookups(self, tool: str, effect: str, risk: str) -> NeededLookups:
         """Return the look-ups the policy in force needs for such calls, computed once per kind."""
         policy, kind = self.policy, (tool, effect, risk)
         found = self._needed.get(kind)
         if found is None or found[0] is not policy:
-            found = self._needed[kind] = (policy, policy.needs(*kind))
+            found = self._needed[kind] = (policy, policy.get_needed_lookups(*kind))
         return found[1]

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.policy.business_hours import BusinessHours
-from storage.states import Balance, Verb
+from storage.states import CallVerb, VoteOutcome
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
@@ -24,11 +24,11 @@ Reasons = Literal["never", "approve", "reject", "always"]
 GOOD_FOR = 86_400  # seconds from an approval until what it is for starts, unless a rule says so
 
 
-class _Frozen(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Allow(_Frozen):
+class Allow(_FrozenModel):
     """It may run without asking."""
 
     verdict: Literal["allow"] = "allow"
@@ -37,7 +37,7 @@ class Allow(_Frozen):
     after_rejection: AfterRejection = "ask"
 
 
-class Deny(_Frozen):
+class Deny(_FrozenModel):
     """It may not run, whoever says yes."""
 
     verdict: Literal["deny"] = "deny"
@@ -45,7 +45,7 @@ class Deny(_Frozen):
     reason: str
 
 
-class Approvers(_Frozen):
+class Approvers(_FrozenModel):
     """Who may decide: people, user groups by handle, the members of the channel where it was asked,
     who asked.
     """
@@ -65,21 +65,21 @@ class Approvers(_Frozen):
         )
 
 
-class Stage(_Frozen):
+class Stage(_FrozenModel):
     """One step of an approval: so many different people of these."""
 
     approvers: Approvers
     quorum: int = Field(1, ge=1)
 
 
-class Escalation(_Frozen):
+class Escalation(_FrozenModel):
     """Who may decide besides, once it has waited that long."""
 
     after: int  # seconds from the moment it was asked
     approvers: Approvers
 
 
-class Offer(_Frozen):
+class GrantOffer(_FrozenModel):
     """What an approver may have remembered: never more than this."""
 
     fields: tuple[str, ...] | None = None  # the arguments that must be the same; None: all of them
@@ -88,7 +88,7 @@ class Offer(_Frozen):
     uses: int = 10
 
 
-class Ask(_Frozen):
+class Ask(_FrozenModel):
     """People decide."""
 
     verdict: Literal["ask"] = "ask"
@@ -110,8 +110,8 @@ class Ask(_Frozen):
     reasons: Reasons = "never"  # which decisions need words of their own
     reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
     escalation: tuple[Escalation, ...] = ()
-    remember: tuple[Offer, ...] = ()
-    once: Offer | None = None  # remembered with every approval, unasked
+    remember: tuple[GrantOffer, ...] = ()
+    once: GrantOffer | None = None  # remembered with every approval, unasked
     good_for: int = Field(GOOD_FOR, gt=0)  # seconds from an approval until what it is for starts
     would_allow: bool = False  # policy allows it, but people rejected something before
 
@@ -124,11 +124,11 @@ class Ask(_Frozen):
         return found
 
     @property
-    def people(self) -> int:
+    def required_approvers(self) -> int:
         """Return how many different people have to approve: the sum of the stages' quorums."""
         return sum(stage.quorum for stage in self.stages)
 
-    def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
+    def get_stage_approvers(self, stage: int, waited: timedelta) -> Approvers:
         """Return who may approve in a stage (from 0) after the call has waited that long.
 
         Escalations that are due count in every stage.
@@ -140,35 +140,35 @@ class Ask(_Frozen):
         return found
 
     @property
-    def first(self) -> tuple[int, ...]:
+    def initial_stages(self) -> tuple[int, ...]:
         """Return the stages (from 0) that are open from the beginning."""
         return tuple(range(len(self.stages))) if self.any_order else (0,)
 
-    def approvers_in(self, stages: Iterable[int], waited: timedelta) -> Approvers:
+    def get_approvers_of_stages(self, stages: Iterable[int], waited: timedelta) -> Approvers:
         """Return who may approve in any of these stages (from 0) after waiting that long."""
         found = Approvers()
         for stage in stages:
-            found |= self.approvers_of(stage, waited)
+            found |= self.get_stage_approvers(stage, waited)
         return found
 
-    def after(self, start: datetime, seconds: int) -> datetime:
+    def compute_due_time(self, start: datetime, seconds: int) -> datetime:
         """Return the moment when `seconds` have passed since `start`, in business hours if set."""
         if self.hours is not None:
-            return self.hours.after(start, seconds)
+            return self.hours.add_business_seconds(start, seconds)
         return start + timedelta(seconds=seconds)
 
-    def waited(self, start: datetime, at: datetime) -> timedelta:
+    def measure_waiting_time(self, start: datetime, at: datetime) -> timedelta:
         """Return how much of the time from `start` to `at` counts: business hours if set."""
         if self.hours is not None:
-            return self.hours.between(start, at)
+            return self.hours.measure_business_time(start, at)
         return max(at - start, timedelta())
 
-    def forgetful(self) -> Ask:
+    def copy_without_offers(self) -> Ask:
         """Return this gate without any offer to save an approval."""
         nothing = {"remember": (), "once": None}
         return self.model_copy(update=nothing) if self.remember or self.once else self
 
-    def same_terms(self, other: Ask) -> bool:
+    def has_same_terms(self, other: Ask) -> bool:
         """Return whether both gates count votes alike, so votes that meet one meet the other.
 
         Who is notified, where and until when may differ.
@@ -185,7 +185,7 @@ class Ask(_Frozen):
         terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
-    def moments(self) -> list[int]:
+    def list_notification_delays(self) -> list[int]:
         """Return when reminders and escalations are due before the deadline, in order.
 
         In seconds from the moment the call is asked.
@@ -197,7 +197,7 @@ class Ask(_Frozen):
 Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
 
 
-class Addition(_Frozen):
+class Addition(_FrozenModel):
     """What a rule adds to whatever another rule says of a call: it makes it stricter, and may name
     who decides besides after a while. None and empty add nothing.
     """
@@ -236,7 +236,7 @@ def dump_gate(gate: Gate) -> str:
     return _canonical({"verdict": gate.verdict, **said})
 
 
-def stricter_gate(shown: Ask, now: Ask) -> Ask:
+def combine_gates(shown: Ask, now: Ask) -> Ask:
     """Return a gate that is met only when both the gate shown and the current one are met.
 
     Votes that meet it have met every stage of either gate, with as many different people of the
@@ -250,22 +250,22 @@ def stricter_gate(shown: Ask, now: Ask) -> Ask:
     alike = shown.hours == now.hours  # else all hours count, and nobody is let in sooner by that
     return now.model_copy(
         update={
-            "stages": _both_met(shown.stages, now.stages),
+            "stages": _merge_stages(shown.stages, now.stages),
             "any_order": shown.any_order and now.any_order,
             "deadline": min(shown.deadline, now.deadline),
             "good_for": min(shown.good_for, now.good_for),
             "self_approval": shown.self_approval and now.self_approval,
             "editor_counts": shown.editor_counts and now.editor_counts,
-            "editors": _fewer(shown.editors, now.editors),
-            "editable": _both_allow(shown.editable, now.editable),
+            "editors": _get_stricter_editors(shown.editors, now.editors),
+            "editable": _intersect_editable_fields(shown.editable, now.editable),
             "veto": min(shown.veto, now.veto),
-            "reasons": _more_words(shown.reasons, now.reasons),
+            "reasons": _get_stricter_reasons(shown.reasons, now.reasons),
             "hours": now.hours if alike else None,
             "escalation": tuple(
                 step for step in now.escalation if alike and step in shown.escalation
             ),
         }
-    ).forgetful()
+    ).copy_without_offers()
 
 
 def shorten_deadline(gate: Ask, shown: Ask) -> Ask:
@@ -292,33 +292,33 @@ def tighten_gate(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) 
             return gate
         gate = asking
     for addition, sure in additions:
-        if changed := _changes(gate, addition, sure):
+        if changed := _build_gate_changes(gate, addition, sure):
             names = gate.added if addition.rule == gate.rule else (*gate.added, addition.rule)
             gate = gate.model_copy(update={**changed, "added": names})
     return gate
 
 
-def _changes(gate: Ask, addition: Addition, sure: bool) -> dict[str, object]:
+def _build_gate_changes(gate: Ask, addition: Addition, sure: bool) -> dict[str, object]:
     """Return the fields of the gate that the addition changes, with their new values."""
     steps = addition.escalation if sure else ()
     new = [step for step in steps if step not in gate.escalation]
     wanted: dict[str, object] = {
-        "stages": _both_met(gate.stages, addition.stages),
+        "stages": _merge_stages(gate.stages, addition.stages),
         "deadline": min(gate.deadline, addition.deadline or gate.deadline),
         "good_for": min(gate.good_for, addition.good_for or gate.good_for),
         "self_approval": gate.self_approval and addition.self_approval is not False,
         "editor_counts": gate.editor_counts and addition.editor_counts is not False,
-        "editors": _fewer(gate.editors, addition.editors or gate.editors),
-        "editable": _both_allow(gate.editable, addition.editable),
+        "editors": _get_stricter_editors(gate.editors, addition.editors or gate.editors),
+        "editable": _intersect_editable_fields(gate.editable, addition.editable),
         "veto": min(gate.veto, addition.veto or gate.veto),
-        "reasons": _more_words(gate.reasons, addition.reasons or gate.reasons),
+        "reasons": _get_stricter_reasons(gate.reasons, addition.reasons or gate.reasons),
         "reminders": tuple(sorted({*gate.reminders, *addition.reminders})),
         "escalation": tuple(sorted((*gate.escalation, *new), key=lambda step: step.after)),
     }
     return {key: value for key, value in wanted.items() if value != getattr(gate, key)}
 
 
-def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Return `first` with the stages of `second` merged in, or appended if they have no equal.
 
     The n-th stage of the same approvers is the same in both; it gets the larger quorum.
@@ -326,7 +326,9 @@ def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stag
     stages = list(first)
     free = list(range(len(first)))
     for stage in second:
-        same = next((at for at in free if _people(stages[at]) == _people(stage)), None)
+        same = next(
+            (at for at in free if _get_approver_sets(stages[at]) == _get_approver_sets(stage)), None
+        )
         if same is None:
             stages.append(stage)
             continue
@@ -337,17 +339,17 @@ def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stag
     return tuple(stages)
 
 
-def _people(stage: Stage) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+def _get_approver_sets(stage: Stage) -> tuple[frozenset[str], frozenset[str], bool, bool]:
     found = stage.approvers
     return frozenset(found.users), frozenset(found.groups), found.channel, found.requester
 
 
-def _fewer(one: Editors, other: Editors) -> Editors:
+def _get_stricter_editors(one: Editors, other: Editors) -> Editors:
     order: tuple[Editors, ...] = ("nobody", "approvers", "approvers_and_requester")
     return min(one, other, key=order.index)
 
 
-def _both_allow(
+def _intersect_editable_fields(
     one: tuple[str, ...] | None, other: tuple[str, ...] | None
 ) -> tuple[str, ...] | None:
     if one is None or other is None:
@@ -355,7 +357,7 @@ def _both_allow(
     return tuple(field for field in one if field in other)
 
 
-def _more_words(one: Reasons, other: Reasons) -> Reasons:
+def _get_stricter_reasons(one: Reasons, other: Reasons) -> Reasons:
     if one == other or other == "never":
         return one
     return other if one == "never" else "always"
@@ -366,7 +368,7 @@ class Ballot:
     """One accepted vote, as it is stored."""
 
     person: str
-    verb: Verb  # APPROVE or REJECT
+    verb: CallVerb  # APPROVE or REJECT
     stage: int  # where it was let through, from 0
     at: datetime
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
@@ -376,30 +378,30 @@ class Ballot:
 class Tally:
     """The count of votes on a gate so far, with its outcome."""
 
-    outcome: Balance
+    outcome: VoteOutcome
     stage: int  # the one that is open, the first of them, or the last
     approved: tuple[tuple[str, ...], ...]  # per stage who counts, in order
     rejected: tuple[str, ...]
     needed: int  # more people in the open stages; 0 when nothing is open
     # the stages in one of which whoever approves now has to be able to
-    open: tuple[int, ...] = field(default=(), compare=False)
+    open_stages: tuple[int, ...] = field(default=(), compare=False)
 
     @property
-    def turn(self) -> tuple[int, ...]:
+    def asked_stages(self) -> tuple[int, ...]:
         """Return the stages whose approvers are asked now; only `stage` once voting has ended."""
-        return self.open or (self.stage,)
+        return self.open_stages or (self.stage,)
 
 
-def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
+def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Count `ballots` in the order in which they were stored.
 
     A person counts once; rejecting takes back that person's own approval. Votes after the end are
     ignored.
     """
-    return _in_any_order(gate, ballots) if gate.any_order else _in_order(gate, ballots)
+    return _tally_in_any_order(gate, ballots) if gate.any_order else _tally_in_order(gate, ballots)
 
 
-def _in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
+def _tally_in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Count votes on a gate whose stages open one after the other."""
     counted: list[list[str]] = [[] for _ in gate.stages]
     rejected: list[str] = []
@@ -408,29 +410,29 @@ def _in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
         if ballot.person in rejected or stage == len(gate.stages) or len(rejected) >= gate.veto:
             continue
         has_approved = any(ballot.person in people for people in counted)
-        if ballot.verb == Verb.REJECT:
+        if ballot.verb == CallVerb.REJECT:
             rejected.append(ballot.person)
             counted = [[each for each in people if each != ballot.person] for people in counted]
-        elif ballot.verb == Verb.APPROVE and ballot.stage == stage and not has_approved:
+        elif ballot.verb == CallVerb.APPROVE and ballot.stage == stage and not has_approved:
             counted[stage].append(ballot.person)
-        stage = _open_stage(gate, counted)
+        stage = _find_open_stage(gate, counted)
     approved = tuple(tuple(people) for people in counted)
     if len(rejected) >= gate.veto:
         last = min(stage, len(gate.stages) - 1)
-        return Tally(Balance.REJECTED, last, approved, tuple(rejected), 0)
+        return Tally(VoteOutcome.REJECTED, last, approved, tuple(rejected), 0)
     if stage == len(gate.stages):
-        return Tally(Balance.APPROVED, stage - 1, approved, tuple(rejected), 0)
+        return Tally(VoteOutcome.APPROVED, stage - 1, approved, tuple(rejected), 0)
     needed = gate.stages[stage].quorum - len(counted[stage])
-    return Tally(Balance.OPEN, stage, approved, tuple(rejected), needed, (stage,))
+    return Tally(VoteOutcome.OPEN, stage, approved, tuple(rejected), needed, (stage,))
 
 
-def _open_stage(gate: Ask, counted: Sequence[Sequence[str]]) -> int:
+def _find_open_stage(gate: Ask, counted: Sequence[Sequence[str]]) -> int:
     """Return the first stage below its quorum; the number of stages if there is none."""
     met = (len(people) >= each.quorum for people, each in zip(counted, gate.stages, strict=True))
     return next((at for at, enough in enumerate(met) if not enough), len(gate.stages))
 
 
-def _in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
+def _tally_in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Count votes on a gate whose stages are all open at once.
 
     Each person counts in one of the stages where they may approve, and is moved to another of them
@@ -438,29 +440,31 @@ def _in_any_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """
     may: dict[str, tuple[int, ...]] = {}  # who has approved, and where that may count
     rejected: list[str] = []
-    seats = _seats(gate, may)
+    seats = _assign_voters_to_stages(gate, may)
     for ballot in ballots:
-        is_open = _open_stages(gate, seats, may)
+        is_open = _list_open_stages(gate, seats, may)
         if ballot.person in rejected or not is_open or len(rejected) >= gate.veto:
             continue
         stages = (ballot.stage, *ballot.also)
-        if ballot.verb == Verb.REJECT:
+        if ballot.verb == CallVerb.REJECT:
             rejected.append(ballot.person)
             may.pop(ballot.person, None)
-        elif ballot.verb == Verb.APPROVE and ballot.person not in may and {*stages} & {*is_open}:
+        elif (
+            ballot.verb == CallVerb.APPROVE and ballot.person not in may and {*stages} & {*is_open}
+        ):
             may[ballot.person] = stages
-        seats = _seats(gate, may)
+        seats = _assign_voters_to_stages(gate, may)
     approved = tuple(tuple(each for each in may if each in people) for people in seats)
     if len(rejected) >= gate.veto:
-        return Tally(Balance.REJECTED, 0, approved, tuple(rejected), 0)
-    is_open = _open_stages(gate, seats, may)
+        return Tally(VoteOutcome.REJECTED, 0, approved, tuple(rejected), 0)
+    is_open = _list_open_stages(gate, seats, may)
     if not is_open:
-        return Tally(Balance.APPROVED, len(seats) - 1, approved, tuple(rejected), 0)
-    needed = gate.people - sum(map(len, seats))
-    return Tally(Balance.OPEN, 0, approved, tuple(rejected), needed, is_open)
+        return Tally(VoteOutcome.APPROVED, len(seats) - 1, approved, tuple(rejected), 0)
+    needed = gate.required_approvers - sum(map(len, seats))
+    return Tally(VoteOutcome.OPEN, 0, approved, tuple(rejected), needed, is_open)
 
 
-def _seats(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> list[set[str]]:
+def _assign_voters_to_stages(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> list[set[str]]:
     """Return the people who count in each stage, placing as many as possible (augmenting paths)."""
     seats: list[set[str]] = [set() for _ in gate.stages]
 
@@ -483,7 +487,7 @@ def _seats(gate: Ask, may: Mapping[str, tuple[int, ...]]) -> list[set[str]]:
     return seats
 
 
-def _open_stages(
+def _list_open_stages(
     gate: Ask, seats: Sequence[set[str]], may: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, ...]:
     """Return the stages below their quorum, or whose people could move to such a stage."""

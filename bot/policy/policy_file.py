@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails
 from bot.policy.business_hours import HoursEntry
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
 from bot.toml_file import COMPLAINTS, unknown_key_sentence
-from countersign.durations import DAY, seconds
+from countersign.durations import DAY, parse_duration
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
@@ -40,11 +40,11 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def check_people(values: list[str]) -> list[str]:
+def validate_approvers(values: list[str]) -> list[str]:
     """Return a list of approvers if it is valid; raises ValueError with what is wrong."""
     if not values:
         raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
@@ -62,54 +62,56 @@ def check_people(values: list[str]) -> list[str]:
     return values
 
 
-def _lasting(value: str) -> str:
+def _validate_duration(value: str) -> str:
     """Return a duration if it is valid; raises ValueError with what is wrong."""
-    if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
+    if not DEADLINE_MIN <= parse_duration(value) <= DEADLINE_MAX:
         raise ValueError(
             f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
         )
     return value
 
 
-def _names(values: list[str]) -> list[str]:
+def _validate_field_names(values: list[str]) -> list[str]:
     """Return a list of field names if it is valid; raises ValueError."""
     if not all(_FIELD.fullmatch(each) for each in values):
         raise ValueError('write names of fields, as in ["amount"]')
     return values
 
 
-People = Annotated[list[str], AfterValidator(check_people)]
-Lasting = Annotated[str, AfterValidator(_lasting)]
+ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
+Duration = Annotated[str, AfterValidator(_validate_duration)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 
 
-class StageEntry(_Strict):
+class StageEntry(_StrictModel):
     """One of `stages`."""
 
-    approvers: People
+    approvers: ApproverList
     quorum: Count = 1
 
 
-class EscalationEntry(_Strict):
+class EscalationEntry(_StrictModel):
     """One of `escalation`."""
 
-    after: Lasting
-    approvers: People
+    after: Duration
+    approvers: ApproverList
 
 
-class OfferEntry(_Strict):
+class OfferEntry(_StrictModel):
     """One of `remember`."""
 
-    fields: Annotated[list[str], AfterValidator(_names), Field(min_length=1)] | None = None
+    fields: (
+        Annotated[list[str], AfterValidator(_validate_field_names), Field(min_length=1)] | None
+    ) = None
     where: Literal["thread", "everywhere"] = "thread"
-    lasts: Lasting = "1d"
+    lasts: Duration = "1d"
     uses: Annotated[int, Field(ge=1, le=1000)] = 10
 
 
-class Options(_Strict):
+class AskOptions(_StrictModel):
     """How to ask: what [defaults] and every rule that asks may say."""
 
-    approvers: People | None = None
+    approvers: ApproverList | None = None
     quorum: Count | None = None
     stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
     any_order: bool | None = None
@@ -117,8 +119,8 @@ class Options(_Strict):
     post_to: str | None = None
     deadline: str | None = None
     business_hours: bool | None = None
-    good_for: Lasting | None = None
-    reminders: Annotated[list[Lasting], Field(max_length=MOST_STEPS)] | None = None
+    good_for: Duration | None = None
+    reminders: Annotated[list[Duration], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
     self_approval: bool | None = None
     editors: Editors | None = None
@@ -128,13 +130,13 @@ class Options(_Strict):
     remember: Annotated[list[OfferEntry], Field(max_length=MOST_STEPS)] | None = None
 
     @property
-    def said(self) -> frozenset[str]:
-        """Return the keys of `Options` that are written here in the file."""
-        return frozenset(self.model_fields_set & Options.model_fields.keys())
+    def written_keys(self) -> frozenset[str]:
+        """Return the keys of `AskOptions` that are written here in the file."""
+        return frozenset(self.model_fields_set & AskOptions.model_fields.keys())
 
     @field_validator("post_to")
     @classmethod
-    def _post_to(cls, value: str) -> str:
+    def _validate_post_to(cls, value: str) -> str:
         if value not in ("thread", "approvers") and not _CHANNEL.fullmatch(value):
             remedy = (
                 'write "thread", "approvers", a channel id ("C0123") or a lower-case name '
@@ -145,8 +147,8 @@ class Options(_Strict):
 
     @field_validator("deadline")
     @classmethod
-    def _deadline(cls, value: str) -> str:
-        if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
+    def _validate_deadline(cls, value: str) -> str:
+        if not DEADLINE_MIN <= parse_duration(value) <= DEADLINE_MAX:
             raise ValueError(
                 f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d'
             )
@@ -154,20 +156,20 @@ class Options(_Strict):
 
     @field_validator("editable")
     @classmethod
-    def _editable(cls, values: list[str]) -> list[str]:
-        return _names(values)
+    def _validate_editable(cls, values: list[str]) -> list[str]:
+        return _validate_field_names(values)
 
 
-ASK_KEYS = frozenset(Options.model_fields)
+ASK_KEYS = frozenset(AskOptions.model_fields)
 
 
-class Defaults(Options):
+class DefaultsEntry(AskOptions):
     """What [defaults] may say."""
 
     after_rejection: AfterRejection | None = None
 
 
-class RuleEntry(Options):
+class RuleEntry(AskOptions):
     """One [[rule]]."""
 
     name: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")] | None = None
@@ -183,33 +185,33 @@ class RuleEntry(Options):
 
     @field_validator("tool", "effect", "risk", "channel", "requester", mode="before")
     @classmethod
-    def _one_or_many(cls, value: object) -> object:
+    def _wrap_in_list(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
 
     @field_validator("tool")
     @classmethod
-    def _tool(cls, values: list[str]) -> list[str]:
+    def _validate_tool(cls, values: list[str]) -> list[str]:
         if not values or not all(_PATTERN.fullmatch(each) for each in values):
             raise ValueError('write the name of a tool, a pattern ("refund_*") or a list of them')
         return values
 
     @field_validator("effect")
     @classmethod
-    def _effect(cls, values: list[str]) -> list[str]:
+    def _validate_effect(cls, values: list[str]) -> list[str]:
         if not values or not set(values) <= set(EFFECTS):
             raise ValueError(f"write one of {', '.join(EFFECTS)}, or a list of them")
         return values
 
     @field_validator("risk")
     @classmethod
-    def _risk(cls, values: list[str]) -> list[str]:
+    def _validate_risk(cls, values: list[str]) -> list[str]:
         if not values or not set(values) <= set(RISKS):
             raise ValueError(f"write one of {', '.join(RISKS)}, or a list of them")
         return values
 
     @field_validator("channel")
     @classmethod
-    def _channel(cls, values: list[str]) -> list[str]:
+    def _validate_channel(cls, values: list[str]) -> list[str]:
         if not values or not all(_CHANNEL.fullmatch(each) for each in values):
             raise ValueError(
                 'write a channel id ("C0123"), a lower-case name ("#finance") or a list of them'
@@ -218,7 +220,7 @@ class RuleEntry(Options):
 
     @field_validator("requester")
     @classmethod
-    def _requester(cls, values: list[str]) -> list[str]:
+    def _validate_requester(cls, values: list[str]) -> list[str]:
         if not values or not all(
             _USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values
         ):
@@ -230,7 +232,7 @@ class RuleEntry(Options):
 
     @field_validator("when")
     @classmethod
-    def _when(cls, value: str) -> str:
+    def _validate_when(cls, value: str) -> str:
         # only now: the library behind it takes a moment to load
         from bot.policy.condition import Condition
 
@@ -238,31 +240,31 @@ class RuleEntry(Options):
         return value
 
 
-class TemplateEntry(_Strict):
+class TemplateEntry(_StrictModel):
     """One [[template]]."""
 
     title: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")]
     tool: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
     fixed: dict[str, Any] = {}
-    who: People | None = None
+    who: ApproverList | None = None
 
 
-class ModesEntry(_Strict):
+class ModesEntry(_StrictModel):
     """What the file says of the modes of channels."""
 
-    loosen: People | None = None  # who may loosen one; None: the approvers of the defaults
+    loosen: ApproverList | None = None  # who may loosen one; None: the approvers of the defaults
 
 
 ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
 
 
-class PolicyFile(_Strict):
+class PolicyFile(_StrictModel):
     """The whole file."""
 
     # who may look at any request's record, beside those whom it concerns
-    readers: People | None = None
+    readers: ApproverList | None = None
     hours: HoursEntry | None = None
-    defaults: Defaults = Defaults()
+    defaults: DefaultsEntry = DefaultsEntry()
     modes: ModesEntry = ModesEntry()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []
@@ -285,7 +287,7 @@ _MISSING = {
 }
 
 
-def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
+def describe_validation_error(error: ErrorDetails, model: type[BaseModel]) -> str:
     """Return what is wrong and what to do, for a Pydantic error about a file of this model."""
     if error["type"] == "extra_forbidden":
         return unknown_key_sentence(error["loc"], model)
@@ -300,13 +302,13 @@ def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
     return _COMPLAINTS.get(error["type"], error["msg"])
 
 
-def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+def list_misplaced_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """Yield each key that is useless with the rule's verdict, or missing, with what to do."""
     verdict = f'verdict = "{rule.verdict}"'
     if rule.verdict == "add":
-        yield from _not_added(rule)
+        yield from _list_unaddable_keys(rule)
     elif rule.verdict not in ("ask", "once"):
-        for key in sorted(rule.said):
+        for key in sorted(rule.written_keys):
             yield key, f"means nothing with {verdict}; remove it"
     if rule.verdict != "allow" and rule.after_rejection is not None:
         yield "after_rejection", f"means nothing with {verdict}; remove it"
@@ -328,12 +330,12 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         yield "reason", f"means nothing with {verdict}; remove it"
 
 
-def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """Yield each key of a rule that adds which would loosen other rules or add nothing, and a fix.
 
     The rule that adds has verdict = "add".
     """
-    said = rule.said
+    said = rule.written_keys
     if not said:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
     for key in sorted(said & {"post_to", "remember"}):
@@ -345,7 +347,9 @@ def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         yield "quorum", "means nothing without approvers here; name them"
 
 
-def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:
+def list_contradictory_keys(
+    own: AskOptions, defaults: AskOptions, gate: Ask | None
+) -> Iterator[tuple[str, str]]:
     """Yield each key of `own` whose value contradicts another or can never apply, with what to do.
 
     `gate` is the gate that `own` and `defaults` result in.
@@ -371,24 +375,27 @@ def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tupl
                 "deadline",
             )
     if own.model_fields_set & {"approvers", "stages", "quorum", "veto"}:
-        yield from _too_few(own, gate)
+        yield from _list_impossible_quorums(own, gate)
 
 
-def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
+def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, str]]:
     """Yield the key at fault if fewer people are named than the quorums or the veto need."""
     who = [
-        gate.approvers_of(index, timedelta(seconds=gate.deadline))
+        gate.get_stage_approvers(index, timedelta(seconds=gate.deadline))
         for index in range(len(gate.stages))
     ]
     everybody = gate.approvers | who[0]
-    short = any(stage.quorum > _heads(each) for stage, each in zip(gate.stages, who, strict=True))
-    if short or gate.people > _heads(everybody):
+    short = any(
+        stage.quorum > _count_named_people(each)
+        for stage, each in zip(gate.stages, who, strict=True)
+    )
+    if short or gate.required_approvers > _count_named_people(everybody):
         key = next((each for each in ("stages", "quorum") if getattr(own, each)), "approvers")
         yield (
             key,
             "takes more different people than are named; name more of them, or lower the quorum",
         )
-    elif gate.veto > _heads(everybody):
+    elif gate.veto > _count_named_people(everybody):
         key = "veto" if own.veto else "approvers"
         yield (
             key,
@@ -397,6 +404,6 @@ def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
         )
 
 
-def _heads(who: Approvers) -> float:
+def _count_named_people(who: Approvers) -> float:
     """Return how many people these can be at most; infinite if only Slack knows."""
     return math.inf if who.groups or who.channel else len(who.users) + who.requester

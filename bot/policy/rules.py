@@ -16,19 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
 from bot.policy.business_hours import DAYS, BusinessHours
-from bot.policy.condition_values import Facts, Needs, SpendingSum
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, Offer, Stage
+from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
+from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, GrantOffer, Stage
 from bot.policy.policy_file import (
     ASK_KEYS,
-    Options,
+    AskOptions,
     PolicyFile,
     RuleEntry,
     TemplateEntry,
-    nonsense,
-    odd_keys,
+    list_contradictory_keys,
+    list_misplaced_keys,
 )
-from bot.toml_file import FileProblems, Loc, nearest_name
-from countersign.durations import DAY, seconds
+from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
+from countersign.durations import DAY, parse_duration
 
 if TYPE_CHECKING:
     from bot.policy.condition import Condition
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # Requests that a policy prepares for people: a tool, with some of its fields fixed.
 
 
-class Template(BaseModel):
+class RequestTemplate(BaseModel):
     """One prepared request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +53,7 @@ ALIKE, LEAST_LETTERS = 0.8, 4  # from when on a pattern that fits nothing is tak
 
 
 @cache
-def condition(source: str) -> Condition:
+def parse_cached_condition(source: str) -> Condition:
     """Return the parsed condition, cached by its text; raises ConditionError."""
     # only now: the library behind it takes a moment to load
     from bot.policy.condition import Condition
@@ -74,7 +74,7 @@ class Rule(BaseModel):
     when: str = ""  # a condition in CEL; "": always
     gate: Annotated[Allow | Deny | Ask | Addition, Field(discriminator="verdict")]
 
-    def is_about(self, tool: str, effect: str | None, risk: str) -> bool:
+    def can_match(self, tool: str, effect: str | None, risk: str) -> bool:
         """Return whether calls of this tool, effect class and risk can fall under this rule.
 
         An `effect` of None stands for any effect.
@@ -85,7 +85,7 @@ class Rule(BaseModel):
             and any(fnmatchcase(tool, each) for each in self.tools)
         )
 
-    def fits(self, facts: Facts, effect: str) -> tuple[bool | None, str]:
+    def match_call(self, facts: Facts, effect: str) -> tuple[bool | None, str]:
         """Return whether a call falls under this rule (None if unknown), and the reason why."""
         if not any(fnmatchcase(facts.tool, each) for each in self.tools):
             return False, "it is about other tools"
@@ -95,14 +95,14 @@ class Rule(BaseModel):
             return False, f"it is about other risks than {facts.risk}"
         doubt = ""
         # a no settles it, whatever else is not known
-        for look in (self._is_here, self._is_by, self._holds):
+        for look in (self._match_channel, self._match_requester, self._match_condition):
             fits, why = look(facts)
             if fits is False:
                 return False, why
             doubt = doubt or ("" if fits else why)
         return (None, doubt) if doubt else (True, why)
 
-    def _is_here(self, facts: Facts) -> tuple[bool | None, str]:
+    def _match_channel(self, facts: Facts) -> tuple[bool | None, str]:
         if not self.channels or facts.channel in self.channels:
             return True, ""
         ids = [(facts.channels or {}).get(each) for each in self.channels if each.startswith("#")]
@@ -112,7 +112,7 @@ class Rule(BaseModel):
             return None, "a channel it names could not be looked up"
         return False, "it is about other channels"
 
-    def _is_by(self, facts: Facts) -> tuple[bool | None, str]:
+    def _match_requester(self, facts: Facts) -> tuple[bool | None, str]:
         if not self.requesters or facts.requester in self.requesters:
             return True, ""
         groups = [
@@ -124,27 +124,27 @@ class Rule(BaseModel):
             return None, "a group it names could not be looked up"
         return False, "it is about other requesters"
 
-    def _holds(self, facts: Facts) -> tuple[bool | None, str]:
+    def _match_condition(self, facts: Facts) -> tuple[bool | None, str]:
         if not self.when:
             return True, "it matches"
         try:
-            holds = condition(self.when).holds(facts)
+            holds = parse_cached_condition(self.when).is_true_for(facts)
         except ValueError as error:
             return None, f"its condition {error}"
         return holds, f"its condition is {'true' if holds else 'not true'}: {self.when}"
 
-    def names(self, tool: str) -> bool:
+    def has_specific_pattern_for(self, tool: str) -> bool:
         """Return whether a pattern of this rule other than * fits the tool."""
         return any(each.strip("*") and fnmatchcase(tool, each) for each in self.tools)
 
-    def covers(self) -> frozenset[str]:
+    def list_fully_covered_effects(self) -> frozenset[str]:
         """Return the effect classes of which this rule takes every call; empty if restricted."""
         open_to_all = not (self.channels or self.requesters or self.when) and len(self.risks) == 3
         every = open_to_all and any(not each.strip("*") for each in self.tools)
         return frozenset(self.effects) if every else frozenset()
 
 
-def needs_of(rules: Iterable[Rule]) -> Needs:
+def collect_needed_lookups(rules: Iterable[Rule]) -> NeededLookups:
     """Return all look-ups these rules need: groups, channels, people and sums."""
     groups: set[str] = set()
     channels: set[str] = set()
@@ -154,25 +154,27 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
         groups |= {each[1:] for each in rule.requesters if each.startswith("@")}
         channels |= {each for each in rule.channels if each.startswith("#")}
         if rule.when:
-            read = condition(rule.when)
+            read = parse_cached_condition(rule.when)
             groups |= read.groups
             channels |= {f"#{each}" for each in read.channels}
             people |= read.people
             spent |= read.spent
-    return Needs(frozenset(groups), frozenset(channels), frozenset(spent), frozenset(people))
+    return NeededLookups(
+        frozenset(groups), frozenset(channels), frozenset(spent), frozenset(people)
+    )
 
 
-def unmatched_patterns(rule: Rule, tools: Collection[str]) -> list[str]:
+def list_unmatched_patterns(rule: Rule, tools: Collection[str]) -> list[str]:
     """Return the patterns of a rule that fit none of these tools."""
-    patterns = [each for each in rule.tools if _is_pattern(each)]
+    patterns = [each for each in rule.tools if _has_wildcard(each)]
     return [each for each in patterns if not any(fnmatchcase(name, each) for name in tools)]
 
 
-def _is_pattern(text: str) -> bool:
+def _has_wildcard(text: str) -> bool:
     return bool(set(text) & set("*?["))
 
 
-def _nearly(pattern: str, tools: Collection[str]) -> str:
+def _find_misspelt_tool(pattern: str, tools: Collection[str]) -> str:
     """Return the tool whose name a pattern probably meant but misspelt; "" if none is close."""
     letters = re.sub(r"[*?]|\[[^\]]*\]", "", pattern)
     from_end = pattern[0] in "*?["
@@ -181,37 +183,37 @@ def _nearly(pattern: str, tools: Collection[str]) -> str:
     return parts[close[0]] if close else ""
 
 
-def unfit_promises(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
+def list_tool_mismatches(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
     """Yield each promise of a rule that fails with these tools: the key, what is wrong, the remedy.
 
     The rule denies a tool that does not exist, denies by a pattern that narrowly misses a tool, or
     sums up a tool or field that does not exist.
     """
     if isinstance(rule.gate, Deny):
-        for pattern in sorted(unmatched_patterns(rule, tools)):
-            if near := _nearly(pattern, tools):
+        for pattern in sorted(list_unmatched_patterns(rule, tools)):
+            if near := _find_misspelt_tool(pattern, tools):
                 remedy = f"correct the pattern (is {near} meant?), or remove the rule"
                 yield "tool", f"it denies {pattern}, which no tool is called", remedy
-        plain = {each for each in rule.tools if not _is_pattern(each)}
+        plain = {each for each in rule.tools if not _has_wildcard(each)}
         for name in sorted(plain - tools.keys()):
-            remedy = f"correct the name{nearest_name([name], tools)}, or remove the rule"
+            remedy = f"correct the name{nearest_name_hint([name], tools)}, or remove the rule"
             yield "tool", f"it denies {name}, which is no tool", remedy
-    for wanted in sorted(condition(rule.when).spent) if rule.when else ():
+    for wanted in sorted(parse_cached_condition(rule.when).spent) if rule.when else ():
         fields = tools.get(wanted.tool)
         if fields is None:
-            near = nearest_name([wanted.tool], tools)
+            near = nearest_name_hint([wanted.tool], tools)
             yield "when", f"it sums up {wanted.tool}, which is no tool", f"correct it{near}"
             continue
         for field in sorted({wanted.field, *wanted.same} - {"", *fields}):
             what = f"it sums up {field}, which {wanted.tool} lacks"
-            yield "when", what, f"correct it{nearest_name([field], fields)}"
+            yield "when", what, f"correct it{nearest_name_hint([field], fields)}"
 
 
 # what verdict = "once" remembers: these very arguments
-ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
+ONCE = GrantOffer(where="everywhere", lasts=30 * DAY, uses=1000)
 
 
-class Assembly:
+class RuleBuilder:
     """Builder of the rules of one file, in order, which tracks what earlier rules cover."""
 
     def __init__(self, written: PolicyFile, problems: FileProblems) -> None:
@@ -221,16 +223,16 @@ class Assembly:
         self._names = {"default"}
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
-        self._hours = self._business_hours()
-        self.default = self._ask("default", written.defaults, Options())
-        self.loosen = _approvers(written.modes.loosen) if written.modes.loosen else None
+        self._hours = self._build_business_hours()
+        self.default = self._build_ask("default", written.defaults, AskOptions())
+        self.loosen = _build_approvers(written.modes.loosen) if written.modes.loosen else None
 
-    def rules(self) -> tuple[Rule, ...]:
+    def build_rules(self) -> tuple[Rule, ...]:
         """Return the rules in order; a rule that nobody could decide is left out and reported."""
         defaults = self._written.defaults
-        for key, sentence in nonsense(defaults, Options(), self.default):
+        for key, sentence in list_contradictory_keys(defaults, AskOptions(), self.default):
             self._problems.add(("defaults", key), sentence)
-        found = [self._rule(index, each) for index, each in enumerate(self._written.rule)]
+        found = [self._build_rule(index, each) for index, each in enumerate(self._written.rule)]
         if self.default is None and not {"write", "destructive"} <= self._answered:
             self._problems.add(
                 ("defaults", "approvers"),
@@ -239,20 +241,20 @@ class Assembly:
             )
         return tuple(rule for rule in found if rule is not None)
 
-    def readers(self) -> Approvers:
+    def build_readers(self) -> Approvers:
         """Return who may look at any request's record."""
-        readers = _approvers(self._written.readers or ())
+        readers = _build_approvers(self._written.readers or ())
         if readers.channel or readers.requester:
             self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
         return readers
 
-    def _rule(self, index: int, entry: RuleEntry) -> Rule | None:
+    def _build_rule(self, index: int, entry: RuleEntry) -> Rule | None:
         name = entry.name or f"rule {index + 1}"
         if name in self._names:
             sentence = f"the name {name!r} is taken; give each rule its own"
             self._problems.add(("rule", index, "name"), sentence)
         self._names.add(name)
-        gate = self._gate(index, entry, name)
+        gate = self._build_gate(index, entry, name)
         if gate is None:
             sentence = "nobody could decide; name them here or under [defaults]"
             self._problems.add(("rule", index, "approvers"), sentence)
@@ -268,22 +270,22 @@ class Assembly:
             gate=gate,
         )
         if not isinstance(gate, Addition):  # which leaves every call to other rules
-            self._answered |= rule.covers()
+            self._answered |= rule.list_fully_covered_effects()
         if not isinstance(gate, Addition | Deny):  # a later deny still wins
-            self._covered |= rule.covers()
+            self._covered |= rule.list_fully_covered_effects()
         return rule
 
-    def _gate(
+    def _build_gate(
         self, index: int, entry: RuleEntry, name: str
     ) -> Allow | Deny | Ask | Addition | None:
         """Return the gate of an entry, None if nobody could decide; mistakes are reported."""
-        for key, sentence in odd_keys(entry):
+        for key, sentence in list_misplaced_keys(entry):
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
-            return self._addition(index, entry, name)
-        asked = self._ask(name, entry, self._written.defaults)
+            return self._build_addition(index, entry, name)
+        asked = self._build_ask(name, entry, self._written.defaults)
         if entry.verdict in ("ask", "once"):
-            for key, sentence in nonsense(entry, self._written.defaults, asked):
+            for key, sentence in list_contradictory_keys(entry, self._written.defaults, asked):
                 self._problems.add(("rule", index, key), sentence)
         if set(entry.effect) <= self._covered and entry.verdict != "deny":
             sentence = "can never apply: an earlier rule takes every such call; move it up"
@@ -299,13 +301,13 @@ class Assembly:
             case _:
                 return asked
 
-    def _addition(self, index: int, entry: RuleEntry, name: str) -> Addition:
+    def _build_addition(self, index: int, entry: RuleEntry, name: str) -> Addition:
         """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
-        ask = self._ask(name, entry, defaults) if asking else None
+        ask = self._build_ask(name, entry, defaults) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
-        for key, sentence in nonsense(entry.model_copy(update=late), defaults, ask):
+        for key, sentence in list_contradictory_keys(entry.model_copy(update=late), defaults, ask):
             self._problems.add(("rule", index, key), sentence)
         who = {"approvers", "quorum", "stages", "any_order", "business_hours"}  # in `ask` already
         said = ASK_KEYS - {"post_to", "remember"} - who
@@ -314,16 +316,20 @@ class Assembly:
         counted = defaults.business_hours if own_word is None else own_word
         hours = self._hours if counted else None
         for key in own.keys() & {"deadline", "good_for"}:
-            own[key] = _seconds(own[key], hours if key == "deadline" else None)
+            own[key] = _parse_duration(own[key], hours if key == "deadline" else None)
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
             own[key] = False if own.get(key) is False else None
-        own["reminders"] = _reminders(own.get("reminders", ()), hours)
-        own["escalation"] = _escalation(own.get("escalation", ()), hours)
+        own["reminders"] = _parse_reminders(own.get("reminders", ()), hours)
+        own["escalation"] = _build_escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
-            ask = ask.model_copy(update={"escalation": _escalation(_steps(defaults), ask.hours)})
+            ask = ask.model_copy(
+                update={
+                    "escalation": _build_escalation(_list_escalation_steps(defaults), ask.hours)
+                }
+            )
         return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
-    def _ask(self, name: str, first: Options, second: Options) -> Ask | None:
+    def _build_ask(self, name: str, first: AskOptions, second: AskOptions) -> Ask | None:
         """Return the gate of `first`, filled up from `second`; None if it names nobody."""
         own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
         chosen = second.model_dump(exclude_none=True, include=set(ASK_KEYS))
@@ -339,28 +345,28 @@ class Assembly:
             return None
         hours = self._hours if chosen.pop("business_hours", False) else None
         for key in chosen.keys() & {"deadline", "good_for"}:
-            chosen[key] = _seconds(chosen[key], hours if key == "deadline" else None)
+            chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
         return Ask(
             rule=name,
             stages=tuple(
-                Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"])
+                Stage(approvers=_build_approvers(each["approvers"]), quorum=each["quorum"])
                 for each in steps
             ),
             hours=hours,
-            reminders=_reminders(chosen.pop("reminders", ()), hours),
-            escalation=_escalation(chosen.pop("escalation", ()), hours),
+            reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
+            escalation=_build_escalation(chosen.pop("escalation", ()), hours),
             remember=tuple(
-                Offer(**{**each, "lasts": seconds(each["lasts"])})
+                GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
                 for each in chosen.pop("remember", ())
             ),
             **chosen,
         )
 
-    def _business_hours(self) -> BusinessHours | None:
+    def _build_business_hours(self) -> BusinessHours | None:
         """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
         written = self._written.hours
         if written is None:
-            for loc, each in self._options():
+            for loc, each in self._list_located_options():
                 if each.business_hours:
                     sentence = "there is no [hours]; add it, with zone, opens and closes"
                     self._problems.add((*loc, "business_hours"), sentence)
@@ -371,7 +377,7 @@ class Assembly:
         if opens >= closes:
             self._problems.add(("hours", "closes"), "is not after opens; write a later time")
             return None
-        if not any(each.business_hours for _, each in self._options()):
+        if not any(each.business_hours for _, each in self._list_located_options()):
             sentence = "is used nowhere; write business_hours = true in a rule, or remove it"
             self._problems.add(("hours",), sentence)
         return BusinessHours(
@@ -383,38 +389,41 @@ class Assembly:
             calendar=written.calendar or "",
         )
 
-    def _options(self) -> Iterator[tuple[Loc, Options]]:
+    def _list_located_options(self) -> Iterator[tuple[KeyPath, AskOptions]]:
         """Yield [defaults] and every rule, each with its location in the file."""
         yield ("defaults",), self._written.defaults
         for index, each in enumerate(self._written.rule):
             yield ("rule", index), each
 
 
-def _steps(defaults: Options) -> list[dict[str, Any]]:
+def _list_escalation_steps(defaults: AskOptions) -> list[dict[str, Any]]:
     return [each.model_dump() for each in defaults.escalation or ()]
 
 
-def _seconds(written: str, hours: BusinessHours | None) -> int:
+def _parse_duration(written: str, hours: BusinessHours | None) -> int:
     """Return a duration in seconds; with `hours`, a day has the length of a business day."""
-    found = seconds(written)
-    return found // DAY * hours.day if hours and written.endswith("d") else found
+    found = parse_duration(written)
+    return found // DAY * hours.seconds_per_day if hours and written.endswith("d") else found
 
 
-def _reminders(written: Iterable[str], hours: BusinessHours | None) -> tuple[int, ...]:
-    return tuple(sorted({_seconds(each, hours) for each in written}))
+def _parse_reminders(written: Iterable[str], hours: BusinessHours | None) -> tuple[int, ...]:
+    return tuple(sorted({_parse_duration(each, hours) for each in written}))
 
 
-def _escalation(
+def _build_escalation(
     written: Iterable[dict[str, Any]], hours: BusinessHours | None
 ) -> tuple[Escalation, ...]:
     steps = [
-        Escalation(after=_seconds(each["after"], hours), approvers=_approvers(each["approvers"]))
+        Escalation(
+            after=_parse_duration(each["after"], hours),
+            approvers=_build_approvers(each["approvers"]),
+        )
         for each in written
     ]
     return tuple(sorted(steps, key=lambda each: each.after))
 
 
-def _approvers(who: Iterable[str]) -> Approvers:
+def _build_approvers(who: Iterable[str]) -> Approvers:
     who = tuple(dict.fromkeys(who))
     return Approvers(
         users=tuple(each for each in who if each[0] in "UW"),
@@ -424,7 +433,9 @@ def _approvers(who: Iterable[str]) -> Approvers:
     )
 
 
-def templates_of(entries: Sequence[TemplateEntry], problems: FileProblems) -> tuple[Template, ...]:
+def build_templates(
+    entries: Sequence[TemplateEntry], problems: FileProblems
+) -> tuple[RequestTemplate, ...]:
     """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
     titles: set[str] = set()
     found = []
@@ -434,12 +445,12 @@ def templates_of(entries: Sequence[TemplateEntry], problems: FileProblems) -> tu
             problems.add(("template", index, "title"), sentence)
         titles.add(title)
         found.append(
-            Template(
+            RequestTemplate(
                 title=entry.title,
                 tool=entry.tool,
                 fixed=to_jsonable_python(entry.fixed),
-                who=None if entry.who is None else _approvers(entry.who),
-                place=problems.place(("template", index)),
+                who=None if entry.who is None else _build_approvers(entry.who),
+                place=problems.describe_location(("template", index)),
             )
         )
     return tuple(found)

@@ -24,7 +24,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from storage.postgres_session import SCHEMA
 from storage.store import Store
-from storage.transaction import Transaction, driver_error
+from storage.transaction import Transaction, wrap_driver_error
 
 log = logging.getLogger("countersign.replicas")
 ADVANCE = "advance"  # the task, and its queue
@@ -35,8 +35,8 @@ AGAIN = 1.0  # seconds before what has ended is begun anew
 GRACE = 5.0  # seconds that jobs have to end when the process stops
 
 
-class Jobs:
-    """This process's view of the jobs. `run` is a thread's body; `defer` needs a transaction."""
+class RunJobQueue:
+    """The jobs, as this process sees them. `run` is a thread's body."""
 
     def __init__(self, address: dict[str, Any], hear: Callable[[str], None], at_once: int) -> None:
         """`address`: psycopg's connection arguments.
@@ -53,13 +53,13 @@ class Jobs:
         self._stopping = threading.Event()
         self._stop: Callable[[], None] = lambda: None
 
-    def prepare(self, store: Store) -> None:
+    def create_job_tables(self, store: Store) -> None:
         """Create Procrastinate's tables in the database, unless they exist."""
         with store.write() as tx:
             if tx.exec_driver_sql("SELECT to_regclass('procrastinate_jobs')").scalar() is None:
                 tx.raw.execute(SchemaManager.get_schema())
 
-    def defer(self, tx: Transaction, ready: Sequence[str]) -> None:
+    def insert_jobs(self, tx: Transaction, ready: Sequence[str]) -> None:
         """Store a job for each of these runs, in the transaction that made them READY."""
         task = self._words.configure_task(ADVANCE, queue=ADVANCE, connection=tx.raw)
         try:
@@ -68,7 +68,7 @@ class Jobs:
         except ConnectorException as error:
             cause = error.__cause__ or error
             assert isinstance(cause, Exception)
-            raise driver_error(cause, tx.dialect, "a job for a run", ()) from error
+            raise wrap_driver_error(cause, tx.dialect, "a job for a run", ()) from error
 
     def run(self) -> None:
         """Take jobs until `stop`, and start again after failures; the thread's body."""
@@ -76,7 +76,7 @@ class Jobs:
             try:
                 # a pool would try for long, and ever less often
                 psycopg.connect(**self._address).close()
-                asyncio.run(self._serve())
+                asyncio.run(self._serve_jobs())
             except Exception as error:
                 log.warning("no jobs are taken for a moment: %s", error)
                 log.debug("what ended them", exc_info=True)
@@ -87,14 +87,14 @@ class Jobs:
         self._stopping.set()
         self._stop()
 
-    def _app(self) -> procrastinate.App:
+    def _create_app(self) -> procrastinate.App:
         async def configure(connection: AsyncConnection[Any]) -> None:
             # it asks one statement at a time: BEGIN and COMMIT would be two ways to the server more
             await connection.set_autocommit(True)
             await connection.execute(f"SET search_path TO {SCHEMA}")
 
         connector = procrastinate.PsycopgConnector(
-            pool_factory=_unchecked,
+            pool_factory=_create_unchecked_pool,
             kwargs=self._address,
             min_size=1,
             max_size=4,
@@ -111,12 +111,12 @@ class Jobs:
         @app.periodic(cron=EVERY_MINUTE)
         @app.task(name=SWEEP, queue=ADVANCE, queueing_lock=SWEEP)
         async def sweep(timestamp: int) -> None:  # noqa: ARG001 # it is called by its name
-            await _sweep(app)
+            await _requeue_stalled_jobs(app)
 
         return app
 
-    async def _serve(self) -> None:
-        app = self._app()
+    async def _serve_jobs(self) -> None:
+        app = self._create_app()
         loop = asyncio.get_running_loop()
         async with app.open_async():
             worker = asyncio.create_task(
@@ -131,10 +131,10 @@ class Jobs:
                     shutdown_graceful_timeout=GRACE,
                 )
             )
-            self._stop = lambda: _quietly(loop, worker)
+            self._stop = lambda: _cancel_worker_from_thread(loop, worker)
             if self._stopping.is_set():
                 worker.cancel()
-            sweeping = asyncio.create_task(_sweeping(app, worker))
+            sweeping = asyncio.create_task(_requeue_stalled_jobs_repeatedly(app, worker))
             try:
                 with suppress(asyncio.CancelledError):
                     await worker
@@ -142,28 +142,30 @@ class Jobs:
                 sweeping.cancel()
 
 
-def _unchecked(**given: Any) -> AsyncConnectionPool[Any]:
+def _create_unchecked_pool(**given: Any) -> AsyncConnectionPool[Any]:
     """Return a connection pool that does not test connections; `run` recovers from lost ones."""
     return AsyncConnectionPool(**given | {"check": None})
 
 
-def _quietly(loop: asyncio.AbstractEventLoop, worker: asyncio.Task[None]) -> None:
+def _cancel_worker_from_thread(loop: asyncio.AbstractEventLoop, worker: asyncio.Task[None]) -> None:
     """Cancel the worker from another thread; do nothing if its event loop has ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(worker.cancel)
 
 
-async def _sweeping(app: procrastinate.App, worker: asyncio.Task[None]) -> None:
-    """Call `_sweep` every STALLED seconds as long as the worker runs."""
+async def _requeue_stalled_jobs_repeatedly(
+    app: procrastinate.App, worker: asyncio.Task[None]
+) -> None:
+    """Call `_requeue_stalled_jobs` every STALLED seconds as long as the worker runs."""
     while not worker.done():
         await asyncio.sleep(STALLED)
         try:
-            await _sweep(app)
+            await _requeue_stalled_jobs(app)
         except Exception as error:  # noqa: BLE001 - it comes again, and the loop looks as well
             log.warning("stalled jobs were not looked for: %s", error)
 
 
-async def _sweep(app: procrastinate.App) -> None:
+async def _requeue_stalled_jobs(app: procrastinate.App) -> None:
     """Put the jobs of dead replicas back into the queue, so that other replicas take them."""
     manager = app.job_manager
     for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED):

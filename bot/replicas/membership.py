@@ -10,37 +10,37 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bot.clock import Clock, RecordClock
+from bot.clock import Clock, ForwardOnlyClock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import Advance, NoOtherProcesses, WorkerPool
 from bot.signals import Signals
-from bot.slack.client import Pauses
-from bot.slack.pace import Channels, EveryChannel
+from bot.slack.client import RateLimitPauses
+from bot.slack.pace import AllChannelOwnership, ChannelOwnership
 from storage import replicas
 from storage.models import Delivery
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.replicas.replicas import Replicas
+    from bot.replicas.replicas import ReplicaProcess
 
 
 # The stand-in for `Replicas` in a process that is alone with its database.
 
 
 class SingleProcess(NoOtherProcesses):
-    """The counterpart of `Replicas` for a process that is alone with its database."""
+    """The counterpart of `ReplicaProcess` for a process that is alone with its database."""
 
     def __init__(self, workers: WorkerPool) -> None:
         """Keep the workers, and send to every channel."""
         self.workers = workers
-        self.channels: Channels = EveryChannel()
+        self.channels: ChannelOwnership = AllChannelOwnership()
 
     def start(self) -> None:
         """Do nothing: there are no other replicas."""
 
-    def rest(self) -> None:
+    def stop_taking_jobs(self) -> None:
         """Do nothing: there are no jobs to stop taking."""
 
     def stop(self) -> None:
@@ -59,28 +59,28 @@ MISSING = (
 )
 
 
-def settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings, RecordClock]:
+def adapt_settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings, ForwardOnlyClock]:
     """Return settings and clock adapted to several replicas, or to a single process.
 
     Raises StartupError when the database is shared and Procrastinate is not installed.
     """
     if not settings.is_shared:
-        return settings, RecordClock(clock)
+        return settings, ForwardOnlyClock(clock)
     if find_spec("procrastinate") is None:
         raise StartupError([MISSING], ())
     soon = {"lease": min(settings.lease, LEASE), "tick": min(settings.tick, TICK)}
     return settings.model_copy(update={**soon, "other_connections": True}), SharedClock(clock)
 
 
-def advance_clock(store: Store, clock: RecordClock) -> None:
+def advance_clock_past_record(store: Store, clock: ForwardOnlyClock) -> None:
     """Advance the clock past the newest time in the database; raise what the database raises.
 
     So a clock that was set back while no process ran makes nothing valid again that had expired.
     """
     if isinstance(clock, SharedClock):
-        clock.measure(store)
+        clock.synchronize_with_database(store)
     with store.read() as tx:
-        newest = replicas.newest_moment(tx)
+        newest = replicas.find_newest_stored_time(tx)
     if newest is not None:
         clock.advance_past(newest)
 
@@ -109,13 +109,13 @@ class ReplicaParts(Protocol):
         ...
 
 
-def join_replicas(
+def create_replica_or_single_process(
     core: ReplicaParts,
     advance: Advance,
     heard: Callable[[Mapping[str, Any]], bool],
-    pauses: Pauses | None,
-) -> Replicas | SingleProcess:
-    """Return this process's `Replicas`, or `SingleProcess` if it is alone; nothing is started.
+    pauses: RateLimitPauses | None,
+) -> ReplicaProcess | SingleProcess:
+    """Return this process's `ReplicaProcess`, or `SingleProcess` if it is alone; starts nothing.
 
     `advance` is what the workers do with a run. `heard` handles a Slack event about people or
     channels; `pauses` holds the pauses that Slack asked for, None for a single process.
@@ -124,12 +124,14 @@ def join_replicas(
     workers = WorkerPool(advance, settings.workers, signals)
     if not isinstance(clock, SharedClock) or pauses is None:
         return SingleProcess(workers)
-    from bot.replicas.replicas import Replicas, parse_event
+    from bot.replicas.replicas import ReplicaProcess, parse_slack_event
 
     def heed(events: Iterable[Delivery]) -> None:
         for each in events:
-            heard(parse_event(each))
+            heard(parse_slack_event(each))
 
-    found = Replicas(core.store, clock, signals, settings, workers, heard=heed, paused=pauses.learn)
-    pauses.share(found.pause)
+    found = ReplicaProcess(
+        core.store, clock, signals, settings, workers, heard=heed, paused=pauses.add_pauses
+    )
+    pauses.set_pause_callback(found.share_slack_pause)
     return found

@@ -16,12 +16,12 @@ import psycopg
 
 from bot.clock import elapsed_seconds
 from bot.config.settings import Settings
-from bot.replicas.jobs import Jobs
+from bot.replicas.jobs import RunJobQueue
 from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import WorkerPool
 from bot.signals import Signals
 from storage import moves, replicas, runs, trail
-from storage.availability import error_text, may_pass
+from storage.availability import error_text, is_temporary_error
 from storage.models import Delivery, new_id
 from storage.postgres_session import ON_THE_LINE
 from storage.store import Store
@@ -30,7 +30,7 @@ from storage.transaction import Transaction
 # Detection of dead replicas: those whose heartbeat has not changed while this process watched.
 
 
-class LostReplicas:
+class DeadReplicaDetector:
     """The replicas whose heartbeats have stopped; one per process, any thread."""
 
     def __init__(self, seconds: float, passed: Callable[[], float] = elapsed_seconds) -> None:
@@ -41,7 +41,7 @@ class LostReplicas:
         self._seen: dict[str, tuple[datetime, float]] = {}
         self._asked = passed()  # when the latest beats were asked for
 
-    def look(self, read: Callable[[], Mapping[str, datetime]]) -> None:
+    def record_heartbeats(self, read: Callable[[], Mapping[str, datetime]]) -> None:
         """Read the latest heartbeats with `read` and note when each was first seen.
 
         Raises what `read` raises. Time in which this process itself stalls does not count against
@@ -55,7 +55,7 @@ class LostReplicas:
             self._seen |= {each: old for each, old in known.items() if beats.get(each) == old[0]}
             self._asked = asked
 
-    def gone(self, seconds: float = 0.0) -> set[str]:
+    def list_dead_replica_ids(self, seconds: float = 0.0) -> set[str]:
         """Return the ids of the replicas that have been dead for at least `seconds`."""
         with self._lock:
             before = self._asked - self._seconds - seconds
@@ -69,10 +69,10 @@ LONG = 60.0  # seconds after which a replica that is no more is forgotten
 Pauses = Callable[[replicas.PauseEnds], None]
 
 
-class Replicas:
+class ReplicaProcess:
     """This process as one of several replicas, for the loop, the outbox and the workers."""
 
-    patience: timedelta | None = QUEUED
+    job_pickup_timeout: timedelta | None = QUEUED
 
     def __init__(
         self,
@@ -93,37 +93,37 @@ class Replicas:
         self.workers, self._lease = workers, settings.lease
         self._heard, self._paused = heard, paused
         self.id = new_id()
-        address = psycopg_address(store)
+        address = build_psycopg_arguments(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
-        self._ears = Notifications(connect, self._words(), self.id)
+        self._ears = NotificationExchange(connect, self._build_notification_handlers(), self.id)
         self._pulse = Heartbeat(
             store,
             clock,
             self.id,
             settings.lease,
-            active=workers.active,
-            learn=self._learn,
-            lapsed=self._lapsed,
+            active=workers.list_active_run_ids,
+            learn=self._read_news_of_other_replicas,
+            lapsed=self._handle_heartbeat_gap,
         )
-        self._living = LostReplicas(LEASE)
+        self._living = DeadReplicaDetector(LEASE)
         self.channels = ReplicaChannels(
             store,
             self._living,
             self.id,
             self._pulse.is_alive,
-            partial(self._ears.tell, Notification.POST),
+            partial(self._ears.notify_others, Notification.POST),
         )
-        self.jobs = Jobs(address, self._hear, settings.workers)
+        self.jobs = RunJobQueue(address, self._hand_out_run, settings.workers)
         self._threads: list[threading.Thread] = []
         self._last: tuple[int, int] | None = None  # how far audit and inbox have come
         self._beats = 0
 
     def start(self) -> None:
         """Join the replicas and start this one's threads; raise what the database raises."""
-        self.jobs.prepare(self._store)
-        self._store.hand_out_by(self.jobs.defer)
-        self._clock.measure(self._store)
-        self._pulse.beat()
+        self.jobs.create_job_tables(self._store)
+        self._store.set_ready_runs_handler(self.jobs.insert_jobs)
+        self._clock.synchronize_with_database(self._store)
+        self._pulse.store_heartbeat()
         bodies = {"jobs": self.jobs.run, "pulse": self._pulse.run, "ears": self._ears.run}
         for name, body in bodies.items():
             thread = threading.Thread(target=body, name=name, daemon=True)
@@ -131,13 +131,13 @@ class Replicas:
             self._threads.append(thread)
         log.info("replica %s is one of those on this database", self.id)
 
-    def _hear(self, run_id: str) -> None:
+    def _hand_out_run(self, run_id: str) -> None:
         """Give the run that a job names to a worker, if the run is still READY."""
         with self._store.read() as tx:
-            found = runs.ready_run(tx, run_id)
-        self.workers.hand_out(found)
+            found = runs.list_ready_run_by_id(tx, run_id)
+        self.workers.hand_out_runs(found)
 
-    def rest(self) -> None:
+    def stop_taking_jobs(self) -> None:
         """Take no more runs from jobs."""
         self.jobs.stop()
 
@@ -150,24 +150,27 @@ class Replicas:
                 thread.join(timeout=10)
         try:
             with self._store.write() as tx:
-                replicas.leave_replicas(tx, self.id)
-                tx.ready += self.workers.waiting()  # nobody here was free for them
+                replicas.remove_replica(tx, self.id)
+                tx.ready += self.workers.list_waiting_run_ids()  # nobody here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
-        self._ears.tell(Notification.POST)
-        self._ears.tell(Notification.WORK)
+        self._ears.notify_others(Notification.POST)
+        self._ears.notify_others(Notification.WORK)
         self._ears.stop()
 
     def is_idle(self) -> bool:
         """Return whether no run is READY, that is, waits for a worker."""
         with self._store.read() as tx:
-            return not runs.ready_run_ids(tx)
+            return not runs.list_ready_run_ids(tx)
 
-    def have(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another replica stored this delivery and still has time to handle it."""
-        return delivery.key not in self._signals.own and now - delivery.received_at < TAKEN
+        return (
+            delivery.key not in self._signals.own_delivery_keys
+            and now - delivery.received_at < TAKEN
+        )
 
-    def may_be_dead(self) -> bool:
+    def may_reclaim_lapsed_runs(self) -> bool:
         """Return whether the holder of a lapsed lease may be taken for dead.
 
         That is so once this replica has been alive for a whole lease: the holder had the time to
@@ -175,49 +178,51 @@ class Replicas:
         """
         return self._pulse.has_watched_for(self._lease)
 
-    def pause(self, method: str, channel: str, until: datetime) -> None:
+    def share_slack_pause(self, method: str, channel: str, until: datetime) -> None:
         """Tell all replicas not to call this Slack method until `until`; never fail."""
         try:
             with self._store.write() as tx:
-                replicas.pause(tx, method, channel, until)
+                replicas.store_slack_pause(tx, method, channel, until)
         except Exception:
             log.exception("the other replicas were not told that Slack limits %s", method)
-        self._ears.tell(Notification.PAUSE)
+        self._ears.notify_others(Notification.PAUSE)
 
-    def _words(self) -> dict[Notification, Callable[[], None]]:
+    def _build_notification_handlers(self) -> dict[Notification, Callable[[], None]]:
         give = {
-            Notification.POST: self._signals.post.give,
-            Notification.WORK: self._signals.work.give,
+            Notification.POST: self._signals.outbox.set,
+            Notification.WORK: self._signals.work.set,
         }
-        return {**give, Notification.PAUSE: self._learn_pauses}
+        return {**give, Notification.PAUSE: self._load_slack_pauses}
 
-    def _learn_pauses(self) -> None:
+    def _load_slack_pauses(self) -> None:
         with self._store.read() as tx:
-            self._paused(replicas.pauses(tx, self._clock.now()))
+            self._paused(replicas.get_slack_pause_ends(tx, self._clock.now()))
 
-    def _lapsed(self) -> None:
+    def _handle_heartbeat_gap(self) -> None:
         log.warning("replica %s did not count as alive for a while", self.id)
-        self.channels.lose()
+        self.channels.forget_all_channels()
 
-    def _learn(self, tx: Transaction) -> None:
+    def _read_news_of_other_replicas(self, tx: Transaction) -> None:
         """Read what other replicas have done since the last heartbeat, and clean up."""
         now = self._clock.now()
-        self._living.look(lambda: replicas.latest_heartbeats(tx))
-        self._paused(replicas.pauses(tx, now))
-        head, newest = trail.head(tx).seq, replicas.newest(tx)
+        self._living.record_heartbeats(lambda: replicas.get_latest_heartbeats(tx))
+        self._paused(replicas.get_slack_pause_ends(tx, now))
+        head, newest = trail.get_audit_head(tx).seq, replicas.get_newest_delivery_seq(tx)
         last, self._last = self._last, (head, newest)
         if last is not None and last[1] != newest:
-            self._heard(replicas.events_after(tx, last[1]))
+            self._heard(replicas.list_slack_events_after(tx, last[1]))
         if last is not None and last != self._last:
-            self._signals.work.give()
-            self._signals.post.give()  # Home shows it
-        self.channels.release(tx, used=set())
+            self._signals.work.set()
+            self._signals.outbox.set()  # Home shows it
+        self.channels.release_idle_channels(tx, used=set())
         self._beats += 1
         if self._beats % TIDY == 0:
-            replicas.tidy(tx, now, self._living.gone(LONG))
+            replicas.delete_dead_replicas_and_pauses(
+                tx, now, self._living.list_dead_replica_ids(LONG)
+            )
 
 
-def parse_event(delivery: Delivery) -> dict[str, Any]:
+def parse_slack_event(delivery: Delivery) -> dict[str, Any]:
     """Return the Slack event in a delivery; {"type": ""} if it cannot be read."""
     try:
         found: dict[str, Any] = json.loads(delivery.body)["event"]
@@ -226,7 +231,7 @@ def parse_event(delivery: Delivery) -> dict[str, Any]:
     return found
 
 
-def psycopg_address(store: Store) -> dict[str, Any]:
+def build_psycopg_arguments(store: Store) -> dict[str, Any]:
     """Return the arguments with which psycopg connects to this store's database."""
     _, address = store.engine.dialect.create_connect_args(store.engine.url)
     return {**ON_THE_LINE, **address}
@@ -281,21 +286,23 @@ class Heartbeat:
     def run(self) -> None:
         """Store a heartbeat every second until `stop`; the thread's body."""
         while not self._stopping.wait(EVERY):
-            self.beat()
+            self.store_heartbeat()
 
-    def beat(self) -> bool:
+    def store_heartbeat(self) -> bool:
         """Store one heartbeat and extend the leases; return False if the database failed."""
         began = elapsed_seconds()
         try:
-            self._clock.measure(self._store)
+            self._clock.synchronize_with_database(self._store)
             now = self._clock.now()
             with self._store.write() as tx:
-                replicas.heartbeat(tx, self._replica, now + timedelta(seconds=LEASE))
+                replicas.store_heartbeat(tx, self._replica, now + timedelta(seconds=LEASE))
                 for run_id in self._active():
-                    moves.keep_lease(tx, run_id, now + self._lease)
+                    moves.extend_lease_even_if_cancelled(tx, run_id, now + self._lease)
                 self._learn(tx)
         except Exception as error:
-            log.warning("no sign of life: %s", error_text(error), exc_info=not may_pass(error))
+            log.warning(
+                "no sign of life: %s", error_text(error), exc_info=not is_temporary_error(error)
+            )
             return False
         if self._since is not None and not self.is_alive():  # nor has it been for a while
             self._since = None
@@ -321,7 +328,7 @@ class ReplicaChannels:
     def __init__(
         self,
         store: Store,
-        living: LostReplicas,
+        living: DeadReplicaDetector,
         replica: str,
         is_alive: Callable[[], bool],
         tell: Callable[[], None],
@@ -335,7 +342,7 @@ class ReplicaChannels:
         self._lock = threading.Lock()
         self._mine: dict[str, float] = {}  # when there was last something to send
 
-    def mine(self, channels: set[str]) -> set[str]:
+    def claim_channels(self, channels: set[str]) -> set[str]:
         """Return those of `channels` this replica sends to, after taking the free ones.
 
         The other replicas are notified if some are not its own.
@@ -344,7 +351,7 @@ class ReplicaChannels:
             return set()
         with self._lock:
             unknown = channels - self._mine.keys()
-        taken = self._take(unknown) if unknown else set()
+        taken = self._take_free_channels(unknown) if unknown else set()
         with self._lock:
             held = channels & (self._mine.keys() | taken)
             self._mine |= dict.fromkeys(held, elapsed_seconds())
@@ -352,16 +359,16 @@ class ReplicaChannels:
             self._tell()
         return held
 
-    def holds(self, channel: str) -> bool:
+    def is_channel_owned(self, channel: str) -> bool:
         """Return whether this replica is alive and still sends to the channel."""
         return channel in self._mine and self._is_alive()
 
-    def lose(self) -> None:
+    def forget_all_channels(self) -> None:
         """Forget all channels: others may have taken them while this replica was not alive."""
         with self._lock:
             self._mine.clear()
 
-    def release(self, tx: Transaction, *, used: set[str]) -> None:
+    def release_idle_channels(self, tx: Transaction, *, used: set[str]) -> None:
         """Give up the channels that had nothing to send for KEPT seconds, except `used`."""
         before = elapsed_seconds() - KEPT
         with self._lock:
@@ -371,11 +378,11 @@ class ReplicaChannels:
         for channel in idle:
             replicas.give_up_channel_queue(tx, channel, self._replica)
 
-    def _take(self, channels: set[str]) -> set[str]:
+    def _take_free_channels(self, channels: set[str]) -> set[str]:
         with self._store.read() as tx:
-            self._living.look(lambda: replicas.latest_heartbeats(tx))
-            gone = self._living.gone()
-            senders = replicas.senders(tx, gone)
+            self._living.record_heartbeats(lambda: replicas.get_latest_heartbeats(tx))
+            gone = self._living.list_dead_replica_ids()
+            senders = replicas.get_senders_by_channel(tx, gone)
         free = [each for each in channels if senders.get(each, self._replica) == self._replica]
         if not free:
             return set()
@@ -403,7 +410,7 @@ class Notification(StrEnum):
     PAUSE = "pause"  # Slack wants to be asked less
 
 
-class Notifications:
+class NotificationExchange:
     """Notifications to and from other replicas. `run` is a thread's body; any thread may `tell`.
 
     A replica does not receive its own.
@@ -421,7 +428,7 @@ class Notifications:
         self._lock = threading.Lock()
         self._mouth: psycopg.Connection[Any] | None = None
 
-    def tell(self, word: Notification) -> None:
+    def notify_others(self, word: Notification) -> None:
         """Send a notification to all other replicas; log a failure instead of raising it."""
         with self._lock:
             try:
@@ -432,7 +439,7 @@ class Notifications:
                 )
             except psycopg.Error as error:
                 log.warning("the other replicas were not told: %s", error)
-                self._hush()
+                self._close_sending_connection()
 
     def run(self) -> None:
         """Receive notifications until `stop`, reconnecting after failures; the thread's body."""
@@ -440,8 +447,8 @@ class Notifications:
             try:
                 with self._connect() as line:
                     line.execute(f"LISTEN {CHANNEL}")
-                    self._all()  # what was told meanwhile
-                    self._listen(line)
+                    self._call_all_handlers()  # what was told meanwhile
+                    self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
                 log.warning("the other replicas cannot be heard: %s", error)
                 self._stopping.wait(AGAIN)
@@ -450,9 +457,9 @@ class Notifications:
         """Stop sending and receiving notifications."""
         self._stopping.set()
         with self._lock:
-            self._hush()
+            self._close_sending_connection()
 
-    def _listen(self, line: psycopg.Connection[Any]) -> None:
+    def _receive_notifications(self, line: psycopg.Connection[Any]) -> None:
         while not self._stopping.is_set():
             quiet = True
             for notice in line.notifies(timeout=QUIET, stop_after=1):
@@ -466,11 +473,11 @@ class Notifications:
             if quiet:  # or cut
                 line.execute("SELECT 1")
 
-    def _all(self) -> None:
+    def _call_all_handlers(self) -> None:
         for heard in self._heard.values():
             heard()
 
-    def _hush(self) -> None:
+    def _close_sending_connection(self) -> None:
         if self._mouth is not None:
             self._mouth.close()
             self._mouth = None

@@ -10,13 +10,13 @@ import threading
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.clock import Clock, RecordClock, elapsed_seconds
+from bot.clock import Clock, ForwardOnlyClock, elapsed_seconds
 from storage.store import Store
 
 CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
 
 
-class SharedClock(RecordClock):
+class SharedClock(ForwardOnlyClock):
     """A clock that follows the database's time; one per process, any thread."""
 
     def __init__(self, own: Clock) -> None:
@@ -29,7 +29,7 @@ class SharedClock(RecordClock):
         """Return the record's time in UTC; before `measure` this machine's time."""
         return self._own.now() if self._known is None else super().now()
 
-    def wall(self) -> datetime:
+    def read_machine_clock(self) -> datetime:
         """Return the database's time in UTC; before `measure` this machine's time."""
         known = self._known
         if known is None:
@@ -37,16 +37,16 @@ class SharedClock(RecordClock):
         shift: timedelta = getattr(self._own, "shift", timedelta())
         return known[0] + timedelta(seconds=elapsed_seconds() - known[1]) + shift
 
-    def measure(self, store: Store) -> None:
+    def synchronize_with_database(self, store: Store) -> None:
         """Ask the database for its time and follow it; raise what the database raises."""
         with store.read() as tx:
             tx.exec_driver_sql("SELECT 1")  # its own way is not the question's
             asked = elapsed_seconds()
             found: Any = tx.exec_driver_sql("SELECT clock_timestamp()").scalar()
             answered = elapsed_seconds()
-        self.learn(found, asked, answered)
+        self.follow_database_time(found, asked, answered)
 
-    def learn(self, at: datetime, asked: float, answered: float) -> None:
+    def follow_database_time(self, at: datetime, asked: float, answered: float) -> None:
         """Follow the time `at` that the database gave between the moments `asked` and `answered`.
 
         The old value is kept if it agrees with the new one within the measuring error, so that time

@@ -19,17 +19,17 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-from bot.agent.turn import AnswerSink, ModelTurns, PlannerError, Proposal, Reply, TooLongError
+from bot.agent.turn import AnswerSink, ModelPlanner, PlannerError, Proposal, Reply, TooLongError
 from bot.cards import notices
 from bot.clock import Clock
 from bot.runs.sub_agent_runs import SilentAnswer
 from bot.signals import Signals
 from storage import outbox, runs, transcripts
-from storage.availability import until_stored
+from storage.availability import retry_until_stored
 from storage.models import Run
 from storage.store import Store
 from storage.transaction import Transaction
-from storage.transcripts import Compaction, Transcript, Transcripts
+from storage.transcripts import Compaction, Transcript, TranscriptCache
 
 # The texts that replace the older part of a thread that has become too long. Pure.
 
@@ -60,12 +60,12 @@ FILE = "(This file is shown no more: that part of the thread has been summed up.
 OLDER_LEFT_OUT = "(What came before that is left out: {many} entries.)"
 
 
-def without_files(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def replace_files_with_text(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the items with a sentence in place of each file, as the files may be deleted later."""
-    return [_in_words(each) if each.get("role") == "user" else each for each in items]
+    return [_replace_files_in_item(each) if each.get("role") == "user" else each for each in items]
 
 
-def _in_words(item: dict[str, Any]) -> dict[str, Any]:
+def _replace_files_in_item(item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
     if not isinstance(content, list):
         return item
@@ -73,12 +73,14 @@ def _in_words(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "content": said}
 
 
-def compaction_source(items: Iterable[Mapping[str, Any]], most: int) -> tuple[dict[str, Any], int]:
+def build_summary_source(
+    items: Iterable[Mapping[str, Any]], most: int
+) -> tuple[dict[str, Any], int]:
     """Return one item with the text to sum up (`most` characters), and how many items it omits.
 
     The first item, perhaps an earlier summary, is always in it; the oldest others are left out.
     """
-    first, *rest = [_quoted(each) for each in items]
+    first, *rest = [_quote_item(each) for each in items]
     taken: list[str] = []
     room = most - len(first)
     for lines in reversed(rest):
@@ -92,24 +94,24 @@ def compaction_source(items: Iterable[Mapping[str, Any]], most: int) -> tuple[di
     return {"role": "user", "content": [{"type": "input_text", "text": text}]}, out
 
 
-def _quoted(item: Mapping[str, Any]) -> str:
+def _quote_item(item: Mapping[str, Any]) -> str:
     """Return one item as text with each line quoted behind ">"; "" if it cannot be read."""
     match item.get("type", "message"):
         case "message":
-            said = item_text(item.get("content"))
+            said = extract_item_text(item.get("content"))
             who = "The agent answered: " if item.get("role") == "assistant" else ""
         case "function_call":
             who = f"The agent called {item.get('name')}: "
             said = str(item.get("arguments"))
         case "function_call_output":
-            who, said = "That gave: ", item_text(item.get("output"))
+            who, said = "That gave: ", extract_item_text(item.get("output"))
         case _:  # sealed thoughts, say: nobody can read them here
             return ""
     cut = said if len(said) <= MOST_OF_ITEM else f"{said[:MOST_OF_ITEM]} …"
     return "\n".join(f"> {line}" for line in f"{who}{cut}".splitlines() if line.strip())
 
 
-def item_text(content: Any) -> str:
+def extract_item_text(content: Any) -> str:
     """Return the text in an item's content or output, with a sentence in place of each file."""
     if isinstance(content, str):
         return content
@@ -117,7 +119,7 @@ def item_text(content: Any) -> str:
     return "\n".join(str(each.get("text", each.get("refusal", FILE))) for each in parts)
 
 
-def summary_item(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict[str, Any]:
+def build_summary_item(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict[str, Any]:
     """Return the item that replaces older ones: at most `most` characters of the summary `text`.
 
     `out`: the number of items that are not in the summary.
@@ -129,7 +131,7 @@ def summary_item(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict[str, 
     return {"role": "user", "content": [{"type": "input_text", "text": "\n".join(lines)}]}
 
 
-def omission_item(many: int) -> dict[str, Any]:
+def build_omission_item(many: int) -> dict[str, Any]:
     """Return the item that says that `many` older items are left out."""
     text = LEFT_OUT.format(many=many)
     return {"role": "developer", "content": [{"type": "input_text", "text": text}]}
@@ -149,16 +151,16 @@ MOST_KNOWN = 1_000  # threads whose characters per token are remembered
 class ModelPrompt:
     """What a model request has besides the thread; `items` picks the thread's items for a seal."""
 
-    items: Callable[[Transcript, str], list[dict[str, Any]]]
+    select_items: Callable[[Transcript, str], list[dict[str, Any]]]
     tools: Sequence[dict[str, Any]]
     instructions: str
 
-    def size(self) -> int:
+    def count_characters(self) -> int:
         """Return the size of tools and instructions in characters."""
         return len(json.dumps(self.tools)) + len(self.instructions)
 
 
-class LongThreads:
+class CompactingPlanner:
     """Model turns on threads of any length; one instance per worker. Token counts are estimates."""
 
     def __init__(
@@ -166,8 +168,8 @@ class LongThreads:
         store: Store,
         clock: Clock,
         signals: Signals,
-        planner: ModelTurns,
-        known: Transcripts,
+        planner: ModelPlanner,
+        known: TranscriptCache,
         window: int | None,
     ) -> None:
         """`window` is the number of tokens the model can read at once; None if not configured."""
@@ -180,130 +182,148 @@ class LongThreads:
         self._lock = threading.Lock()
         self._per_token: OrderedDict[str, float] = OrderedDict()  # by thread
 
-    def read(self, tx: Transaction, run: Run) -> Transcript:
+    def read_transcript(self, tx: Transaction, run: Run) -> Transcript:
         """Return the whole transcript of the run's thread."""
-        return self._known.read(tx, run)
+        return self._known.read_transcript(tx, run)
 
-    def ask(
+    def take_turn(
         self, run: Run, thread: Transcript, asked: ModelPrompt, sink: AnswerSink
     ) -> Reply | Proposal:
         """Take one model turn, compacting the thread first if it is too long.
 
-        Raises PlannerError and moves.FencedError; whatever `sink` raises passes through.
+        Raises PlannerError and moves.StaleFenceError; whatever `sink` raises passes through.
         """
-        if self._window and self._tokens(run, thread, asked) >= FULL * self._window:
-            thread = self._shorter(run, thread, asked, self._window, LEAST) or thread
+        if self._window and self._estimate_tokens(run, thread, asked) >= FULL * self._window:
+            thread = self._compact_thread(run, thread, asked, self._window, LEAST) or thread
         try:
-            return self._turn(run, thread, asked, sink)
+            return self._take_turn_once(run, thread, asked, sink)
         except TooLongError as error:
-            window = self._learn(run, thread, asked, error.window)
-            shorter = self._shorter(run, thread, asked, window, LEAST_IF_REFUSED)
+            window = self._learn_context_window(run, thread, asked, error.window)
+            shorter = self._compact_thread(run, thread, asked, window, LEAST_IF_REFUSED)
             if shorter is None:
-                return _without_files(error)
-            sink.restart()
+                return _retry_without_files(error)
+            sink.discard_text()
         try:
-            return self._turn(run, shorter, asked, sink)
+            return self._take_turn_once(run, shorter, asked, sink)
         except TooLongError as error:
-            return _without_files(error)
+            return _retry_without_files(error)
 
-    def _turn(
+    def _take_turn_once(
         self, run: Run, thread: Transcript, asked: ModelPrompt, sink: AnswerSink
     ) -> Reply | Proposal:
-        items = asked.items(thread, self._seal(thread))
-        result = self._planner.turn(items, asked.tools, asked.instructions, sink)
-        if self._window and result.read:
-            size = _size(thread, self._seal(thread)) + asked.size()
-            self._note(run, size / result.read)
+        items = asked.select_items(thread, self._find_compaction_server_id(thread))
+        result = self._planner.take_turn(items, asked.tools, asked.instructions, sink)
+        if self._window and result.input_tokens:
+            size = (
+                _count_sent_characters(thread, self._find_compaction_server_id(thread))
+                + asked.count_characters()
+            )
+            self._remember_characters_per_token(run, size / result.input_tokens)
         return result
 
-    def _seal(self, thread: Transcript) -> str:
+    def _find_compaction_server_id(self, thread: Transcript) -> str:
         """Return the seal of the model's server if the thread has sealed compactions, else ""."""
-        return self._planner.seal if any(each.seal for each in thread.compactions) else ""
+        return (
+            self._planner.compaction_server_id
+            if any(each.seal for each in thread.compactions)
+            else ""
+        )
 
-    def _tokens(self, run: Run, thread: Transcript, asked: ModelPrompt) -> float:
+    def _estimate_tokens(self, run: Run, thread: Transcript, asked: ModelPrompt) -> float:
         """Return an estimate of the request's size in tokens."""
-        return (_size(thread, self._seal(thread)) + asked.size()) / self._rate(run)
+        return (
+            _count_sent_characters(thread, self._find_compaction_server_id(thread))
+            + asked.count_characters()
+        ) / self._get_characters_per_token(run)
 
-    def _rate(self, run: Run) -> float:
+    def _get_characters_per_token(self, run: Run) -> float:
         with self._lock:
-            return self._per_token.get(_place(run), PER_TOKEN)
+            return self._per_token.get(_build_thread_key(run), PER_TOKEN)
 
-    def _note(self, run: Run, rate: float) -> None:
+    def _remember_characters_per_token(self, run: Run, rate: float) -> None:
         """Remember how many characters of this thread the model counts as one token."""
         with self._lock:
-            self._per_token[_place(run)] = min(max(rate, 0.5), 20.0)
-            self._per_token.move_to_end(_place(run))
+            self._per_token[_build_thread_key(run)] = min(max(rate, 0.5), 20.0)
+            self._per_token.move_to_end(_build_thread_key(run))
             while len(self._per_token) > MOST_KNOWN:
                 self._per_token.popitem(last=False)
 
-    def _learn(self, run: Run, thread: Transcript, asked: ModelPrompt, window: int) -> int:
+    def _learn_context_window(
+        self, run: Run, thread: Transcript, asked: ModelPrompt, window: int
+    ) -> int:
         """Return how many tokens the model can read, from its refusal; `window`: 0 if unstated."""
-        tokens = self._tokens(run, thread, asked)
+        tokens = self._estimate_tokens(run, thread, asked)
         if window and tokens < window:  # it counts more tokens than we do
-            self._note(run, self._rate(run) * tokens / window)
+            self._remember_characters_per_token(
+                run, self._get_characters_per_token(run) * tokens / window
+            )
         self._window = window or min(self._window or int(tokens), int(tokens))
         log.info("run %s: the model cannot read %d tokens at once", run.id, max(tokens, window))
         return self._window
 
-    def _shorter(
+    def _compact_thread(
         self, run: Run, thread: Transcript, asked: ModelPrompt, window: int, share: float
     ) -> Transcript | None:
         """Compact and store the older part; return the new transcript, None if that gains little.
 
         `share`: how much of the window it has to gain.
         """
-        rate = self._rate(run)
-        room = int(GOAL * window * rate) - asked.size()
+        rate = self._get_characters_per_token(run)
+        room = int(GOAL * window * rate) - asked.count_characters()
         least = int(share * window * rate)
         with self._store.read() as tx:
-            on_record = transcripts.recorded_call_ids(tx, run)
-        seal, tokens = self._planner.seal, 0
+            on_record = transcripts.list_recorded_call_ids(tx, run)
+        seal, tokens = self._planner.compaction_server_id, 0
 
         def part(seal: str) -> TranscriptCut | None:
-            whole = (e for e in reversed(thread.compactions) if e.whole and e.seal in ("", seal))
+            whole = (
+                e for e in reversed(thread.compactions) if e.is_summed_up and e.seal in ("", seal)
+            )
             found = cut_transcript(thread, next(whole, None), on_record, room)
-            return found if found and found.gained >= least else None
+            return found if found and found.replaced_characters >= least else None
 
         made: Compaction | None = None
         if seal and (found := part(seal)):
-            made, tokens = self._by_server(found, asked, seal, least)
+            made, tokens = self._compact_by_server(found, asked, seal, least)
         if made is None:
             found = part("")
             if found is None:
                 return None
-            made, more = self._in_words(run, found, int(window * rate))
+            made, more = self._compact_by_summary(run, found, int(window * rate))
             tokens += more
-        until_stored(
-            partial(self._store_it, run, made, tokens),
+        retry_until_stored(
+            partial(self._store_compaction, run, made, tokens),
             self._signals.stopping,
             f"run {run.id}: what stands for its thread",
         )
         with self._store.read() as tx:
-            return self._known.read(tx, run)
+            return self._known.read_transcript(tx, run)
 
-    def _by_server(
+    def _compact_by_server(
         self, part: TranscriptCut, asked: ModelPrompt, seal: str, least: int
     ) -> tuple[Compaction | None, int]:
         """Have the model's server compact the part; return that (None if no use) and the tokens."""
-        older = without_files(part.older)
-        compacted = self._planner.compacted(older, asked.instructions)
+        older = replace_files_with_text(part.items_to_replace)
+        compacted = self._planner.compact_items(older, asked.instructions)
         if compacted is None:
             return None, 0
         if len(json.dumps(older)) - len(json.dumps(compacted.items)) < least:
             return None, compacted.tokens
         items = tuple(compacted.items)
-        return Compaction(part.until, part.kept, items, seal), compacted.tokens
+        return Compaction(part.until_seq, part.kept_seqs, items, seal), compacted.tokens
 
-    def _in_words(self, run: Run, part: TranscriptCut, window: int) -> tuple[Compaction, int]:
+    def _compact_by_summary(
+        self, run: Run, part: TranscriptCut, window: int
+    ) -> tuple[Compaction, int]:
         """Have the model sum up the part, else leave it out; return that and the tokens used.
 
         `window`: how many characters the model can read.
         """
         reply, out = Reply("", [], 0), 0
         for share in SHARES:
-            item, out = compaction_source(part.older, int(window * share))
+            item, out = build_summary_source(part.items_to_replace, int(window * share))
             try:
-                said = self._planner.turn([item], [], INSTRUCTIONS, SilentAnswer())
+                said = self._planner.take_turn([item], [], INSTRUCTIONS, SilentAnswer())
             except TooLongError:
                 continue
             except PlannerError as error:
@@ -314,43 +334,53 @@ class LongThreads:
                 reply = said if isinstance(said, Reply) else reply
             break
         whole = bool(reply.text.strip())
-        stands = omission_item(len(part.older))
+        stands = build_omission_item(len(part.items_to_replace))
         if whole:
-            stands = summary_item(reply.text, out, min(window // 10, part.gained // 2))
-        return Compaction(part.until, part.kept, (stands,), whole=whole), reply.tokens
+            stands = build_summary_item(
+                reply.text, out, min(window // 10, part.replaced_characters // 2)
+            )
+        return Compaction(
+            part.until_seq, part.kept_seqs, (stands,), is_summed_up=whole
+        ), reply.tokens
 
-    def _store_it(self, run: Run, made: Compaction, tokens: int) -> None:
+    def _store_compaction(self, run: Run, made: Compaction, tokens: int) -> None:
         """Store the compaction and count its tokens; FencedError if the run was taken away."""
         at = self._clock.now()
         with self._store.write(durable=False) as tx:
-            held = runs.held_by(tx, run.id, run.fence)
-            runs.append(tx, held, made.body(), at=at)
-            runs.count_tokens(tx, held, tokens)
-            key = f"left_out:{run.id}:{made.until}"
-            if not made.whole and not run.parent_call and outbox.by_key(tx, key) is None:
-                outbox.notice(tx, run, key, {"text": notices.beginning_left_out()})
-        how = "summed up" if made.whole else "left out"
+            held = runs.get_run_with_fence(tx, run.id, run.fence)
+            runs.append_transcript_item(tx, held, made.build_item(), at=at)
+            runs.add_used_tokens(tx, held, tokens)
+            key = f"left_out:{run.id}:{made.until_seq}"
+            if (
+                not made.is_summed_up
+                and not run.parent_call
+                and outbox.find_message_by_key(tx, key) is None
+            ):
+                outbox.queue_notice(
+                    tx, run, key, {"text": notices.oldest_messages_omitted_notice()}
+                )
+        how = "summed up" if made.is_summed_up else "left out"
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
 
 
-def _without_files(error: TooLongError) -> Reply | Proposal:
+def _retry_without_files(error: TooLongError) -> Reply | Proposal:
     """Return the same turn taken without its new files; raises `error` if there are none."""
     if error.without_files is None:
         raise error
     return error.without_files()
 
 
-def _place(run: Run) -> str:
+def _build_thread_key(run: Run) -> str:
     return f"{run.team} {run.channel} {run.thread_ts} {run.parent_call}"
 
 
-def _size(thread: Transcript, seal: str) -> int:
+def _count_sent_characters(thread: Transcript, seal: str) -> int:
     """Return how many characters of JSON of the thread are sent to a server with this seal."""
-    found = thread.compaction(seal)
+    found = thread.find_compaction(seal)
     if found is None:
         return sum(thread.sizes)
     sizes = zip(thread.seqs, thread.sizes, strict=True)
-    left = sum(size for seq, size in sizes if seq > found.until or seq in found.kept)
+    left = sum(size for seq, size in sizes if seq > found.until_seq or seq in found.kept_seqs)
     return left + len(json.dumps(found.items))
 
 
@@ -368,21 +398,21 @@ class TranscriptCut:
     rest: characters of JSON of what is left
     """
 
-    until: int
-    kept: frozenset[int]
-    older: tuple[dict[str, Any], ...]
-    gained: int
+    until_seq: int
+    kept_seqs: frozenset[int]
+    items_to_replace: tuple[dict[str, Any], ...]
+    replaced_characters: int
     rest: int
 
 
 @dataclass(slots=True)
-class _Block:
+class _ItemBlock:
     """Items that stay or go together, by index: a model turn with outputs, or a message to it."""
 
     begin: int
     end: int  # the index of its last item, an output that came late among them
-    stays: bool = False
-    members: list[int] = field(default_factory=list)
+    is_kept: bool = False
+    item_indexes: list[int] = field(default_factory=list)
 
 
 def cut_transcript(
@@ -393,13 +423,17 @@ def cut_transcript(
     `base`: the compaction that replaces an older part already; `on_record`: the model's ids of the
     calls that stay word for word.
     """
-    begin = bisect_right(transcript.seqs, base.until) if base else 0
-    blocks = list(_blocks(transcript, begin, on_record))
-    kept_before = base.kept if base else frozenset()
-    found = _place_of_cut(transcript, begin, blocks, most - _size_of(transcript, kept_before))
+    begin = bisect_right(transcript.seqs, base.until_seq) if base else 0
+    blocks = list(_split_into_blocks(transcript, begin, on_record))
+    kept_before = base.kept_seqs if base else frozenset()
+    found = _find_cut_index(
+        transcript, begin, blocks, most - _count_characters_of_items(transcript, kept_before)
+    )
     if found is None:
         return None
-    older = [(index, block.stays) for block in blocks for index in block.members if index < found]
+    older = [
+        (index, block.is_kept) for block in blocks for index in block.item_indexes if index < found
+    ]
     go = sorted(index for index, stays in older if not stays)
     if not go:
         return None
@@ -411,44 +445,48 @@ def cut_transcript(
         kept,
         (*stood, *(transcript.items[index] for index in go)),
         gained,
-        _size_of(transcript, kept) + sum(transcript.sizes[found:]),
+        _count_characters_of_items(transcript, kept) + sum(transcript.sizes[found:]),
     )
 
 
-def _blocks(transcript: Transcript, begin: int, on_record: frozenset[str]) -> Iterator[_Block]:
+def _split_into_blocks(
+    transcript: Transcript, begin: int, on_record: frozenset[str]
+) -> Iterator[_ItemBlock]:
     """Yield the blocks that the items from index `begin` on consist of, in order."""
-    blocks: list[_Block] = []
-    of_call: dict[str, _Block] = {}
-    speaking: _Block | None = None  # the model, and it has been told nothing since
+    blocks: list[_ItemBlock] = []
+    of_call: dict[str, _ItemBlock] = {}
+    speaking: _ItemBlock | None = None  # the model, and it has been told nothing since
     for index in range(begin, len(transcript.items)):
         item = transcript.items[index]
         match item.get("type", "message"):
             case "function_call_output" if item["call_id"] in of_call:
                 block, speaking = of_call.pop(item["call_id"]), None
             case "function_call_output":  # by itself, it is that of a call which stays
-                block, speaking = _Block(index, index, stays=True), None
+                block, speaking = _ItemBlock(index, index, is_kept=True), None
                 blocks.append(block)
             case "message" if item.get("role") != "assistant":
-                block, speaking = _Block(index, index), None
+                block, speaking = _ItemBlock(index, index), None
                 blocks.append(block)
             case _:
                 if speaking is None:
-                    speaking = _Block(index, index)
+                    speaking = _ItemBlock(index, index)
                     blocks.append(speaking)
                 block = speaking
         if item.get("type") == "function_call":
             of_call[item["call_id"]] = block
-            block.stays = block.stays or item["call_id"] in on_record
+            block.is_kept = block.is_kept or item["call_id"] in on_record
         block.end = index
-        block.members.append(index)
+        block.item_indexes.append(index)
     for block in of_call.values():
-        block.stays = True  # its tool may be at work, or people decide
-    for block in _newest_request(transcript, blocks):
-        block.stays = True
+        block.is_kept = True  # its tool may be at work, or people decide
+    for block in _find_newest_request_blocks(transcript, blocks):
+        block.is_kept = True
     yield from blocks
 
 
-def _newest_request(transcript: Transcript, blocks: list[_Block]) -> Iterator[_Block]:
+def _find_newest_request_blocks(
+    transcript: Transcript, blocks: list[_ItemBlock]
+) -> Iterator[_ItemBlock]:
     """Yield the blocks of the newest uninterrupted sequence of people's messages, newest first."""
     said = False
     for block in reversed(blocks):
@@ -460,8 +498,8 @@ def _newest_request(transcript: Transcript, blocks: list[_Block]) -> Iterator[_B
             yield block
 
 
-def _place_of_cut(
-    transcript: Transcript, begin: int, blocks: list[_Block], most: int
+def _find_cut_index(
+    transcript: Transcript, begin: int, blocks: list[_ItemBlock], most: int
 ) -> int | None:
     """Return the first index at which the rest has at most `most` characters, else the last one.
 
@@ -472,8 +510,8 @@ def _place_of_cut(
     stayed = reached = 0
     found = None
     for before, block in pairwise(blocks):
-        reached = max(reached, -1 if before.stays else before.end)
-        stayed += sum(sizes[index] for index in before.members) if before.stays else 0
+        reached = max(reached, -1 if before.is_kept else before.end)
+        stayed += sum(sizes[index] for index in before.item_indexes) if before.is_kept else 0
         if reached >= block.begin:
             continue
         found = block.begin
@@ -482,7 +520,7 @@ def _place_of_cut(
     return found
 
 
-def _size_of(transcript: Transcript, seqs: frozenset[int]) -> int:
+def _count_characters_of_items(transcript: Transcript, seqs: frozenset[int]) -> int:
     """Return the characters of JSON of the items with these `seqs`."""
     return sum(
         size for seq, size in zip(transcript.seqs, transcript.sizes, strict=True) if seq in seqs

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent import prompt
 from bot.agent.turn import FunctionCall, PlannerError
-from bot.approvals.call_state import effect_at
-from bot.approvals.form_requests import DeclinedForm, Entries, FilledForm
+from bot.approvals.call_state import describe_revision_effect
+from bot.approvals.form_requests import DeclinedForm, FilledForm, FormReader
 from bot.cards import request_sentences
-from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog
+from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog_subject
 from bot.cards.field_layout import FieldErrors
-from bot.cards.request_form import about_message
+from bot.cards.request_form import about_message_line
 from bot.policy.authority import LookupFailedError
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.proposals import (
     PreparedCall,
-    Proposals,
-    asks_people,
-    is_only_waiting,
-    show_plan,
+    ProposalPreparer,
+    needs_people,
+    post_plan_cards,
+    should_wait_for_people,
     store_plan,
 )
-from bot.runs.results import put_outcome
+from bot.runs.results import post_outcome_unless_posted
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Delivery, Plan, Run
 from storage.states import DeliveryKind, RunStatus
@@ -51,14 +51,15 @@ class DirectCall:
 
     tool: str
     values: dict[str, Any]
-    why: str  # for the approver
-    birth: dict[str, Any]  # for the audit
+    reason_for_approver: str  # for the approver
+    audit_data: dict[str, Any]  # for the audit
     quoted: str = ""  # the message that it is about
     action: str = ""  # how a program describes what it executes itself
-    within: float | None = None  # seconds in which it has to be decided, where fewer than usual
+    # seconds in which it has to be decided, where fewer than usual
+    decide_within_seconds: float | None = None
 
 
-class DirectTurns:
+class DirectCallTurnTaker:
     """Turns of runs that have no model; one instance per worker, without state of its own."""
 
     def __init__(
@@ -68,8 +69,8 @@ class DirectTurns:
         tools: Registry,
         signals: Signals,
         *,
-        proposals: Proposals,
-        entries: Entries,
+        proposals: ProposalPreparer,
+        entries: FormReader,
         presence: Presence,
     ) -> None:
         """`entries` reads submitted forms; `proposals` validates the call and applies policy."""
@@ -81,27 +82,34 @@ class DirectTurns:
         self._entries = entries
         self._presence = presence
 
-    def take(self, run: Run, _waiting: Sequence[Call] = ()) -> bool:
+    def take_turn(self, run: Run, _waiting: Sequence[Call] = ()) -> bool:
         """Propose the requested call, or end the run afterwards; return whether more is to be done.
 
-        Raises PlannerError if Slack cannot be asked, moves.FencedError if the run was taken away.
+        Raises PlannerError if Slack cannot be asked, moves.StaleFenceError if the run was taken
+        away.
         """
         with self._store.read() as tx:
-            submitted = inbox.held_messages(tx, run.id)
+            submitted = inbox.list_held_messages(tx, run.id)
         if not submitted:
-            return self._end(run)
-        self._presence.working(run)
-        match self._read(run, submitted[0]):
+            return self._end_run(run)
+        self._presence.show_working(run)
+        match self._read_request(run, submitted[0]):
             case DirectCall() as wanted:
-                return self._propose(run, submitted[0], wanted)
+                return self._propose_call(run, submitted[0], wanted)
             case DeclinedForm(sentence=sentence):
-                return self._decline(run, submitted[0], sentence)
+                return self._decline_form(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
-                said = request_sentences.not_begun(why) if why else request_sentences.form_changed()
-                return self._decline(run, submitted[0], said)
+                said = (
+                    request_sentences.request_not_made_reply(why)
+                    if why
+                    else request_sentences.form_changed_reply()
+                )
+                return self._decline_form(run, submitted[0], said)
 
-    def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | DeclinedForm:
+    def _read_request(
+        self, run: Run, delivery: Delivery
+    ) -> DirectCall | FieldErrors | DeclinedForm:
         if delivery.kind is DeliveryKind.PROGRAM:
             asked = json.loads(delivery.body)
             birth: dict[str, Any] = {"program": True}
@@ -112,88 +120,102 @@ class DirectTurns:
                 asked["why"],
                 birth,
                 action=asked.get("action", ""),
-                within=asked.get("within"),
+                decide_within_seconds=asked.get("within"),
             )
-        match self._filled(run, delivery):
+        match self._read_form(run, delivery):
             case FilledForm() as entry:
                 return DirectCall(
                     entry.tool.name,
                     entry.filled.values,
-                    entry.filled.why,
+                    entry.filled.reason,
                     {"form": entry.form.title},
-                    entry.target.setting.quoted,
+                    entry.target.form_context.quoted,
                 )
             case found:
                 return found
 
-    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | DeclinedForm:
+    def _read_form(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | DeclinedForm:
         view = json.loads(delivery.body)["view"]
-        match decode_dialog(view):
+        match decode_dialog_subject(view):
             case DialogSubject(target=FormTarget() as target):
                 try:
-                    return self._entries.filled(target, run.requester, view["state"]["values"])
+                    return self._entries.read_without_member_check(
+                        target, run.requester, view["state"]["values"]
+                    )
                 except LookupFailedError as error:
                     raise PlannerError(NOT_NOW) from error
             case _:
-                return DeclinedForm(request_sentences.form_changed())
+                return DeclinedForm(request_sentences.form_changed_reply())
 
-    def _propose(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
+    def _propose_call(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         asked = FunctionCall("", wanted.tool, json.dumps(wanted.values), 0)
-        prepared = self._proposals.prepare(run, row.id, [asked], frozenset(), wanted.action)
+        prepared = self._proposals.prepare_calls(run, row.id, [asked], frozenset(), wanted.action)
         for each in prepared:
-            call, each.call.reason = each.call, wanted.why
-            if call.deadline is not None and wanted.within is not None:
-                call.deadline = min(call.deadline, now + timedelta(seconds=wanted.within))
-            each.birth |= wanted.birth
-        waits = is_only_waiting(prepared)
+            call, each.call.reason = each.call, wanted.reason_for_approver
+            if call.deadline is not None and wanted.decide_within_seconds is not None:
+                call.deadline = min(
+                    call.deadline, now + timedelta(seconds=wanted.decide_within_seconds)
+                )
+            each.audit_data |= wanted.audit_data
+        waits = should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
-            held = self._count(tx, run, prepared)
-            effect = self._effect(prepared)
-            runs.append(tx, held, prompt.form_sentence(run.requester, effect), at=now)
+            held = self._count_turn(tx, run, prepared)
+            effect = self._effect_text(prepared)
+            runs.append_transcript_item(
+                tx, held, prompt.build_form_request_item(run.requester, effect), at=now
+            )
             if wanted.quoted:
-                about, who = about_message(wanted.quoted), run.requester
-                runs.append(tx, held, prompt.request_item(who, who, about, now), at=now)
+                about, who = about_message_line(wanted.quoted), run.requester
+                runs.append_transcript_item(
+                    tx, held, prompt.build_request_item(who, who, about, now), at=now
+                )
             store_plan(tx, self._tools, row, prepared, actor=run.requester)
-            inbox.settle_delivery(tx, delivery, "asked")
-            show_plan(tx, held, row.id, prepared)
-            if waits and not moves.run(tx, held, RunStatus.WAITING, at=now, fence=run.fence):
-                raise moves.FencedError(run.id)
+            inbox.mark_delivery_done(tx, delivery, "asked")
+            post_plan_cards(tx, held, row.id, prepared)
+            if waits and not moves.change_run_status(
+                tx, held, RunStatus.WAITING, at=now, fence=run.fence
+            ):
+                raise moves.StaleFenceError(run.id)
         if waits:
             announce_wait(run, self._signals, self._presence)
         else:
-            self._signals.post.give()
+            self._signals.outbox.set()
         return not waits
 
-    def _effect(self, prepared: list[PreparedCall]) -> str:
-        found = (effect_at(self._tools, p.call, p.revision) for p in prepared if p.revision)
+    def _effect_text(self, prepared: list[PreparedCall]) -> str:
+        found = (
+            describe_revision_effect(self._tools, p.call, p.revision)
+            for p in prepared
+            if p.revision
+        )
         return next(found, prepared[0].call.tool)
 
-    def _count(self, tx: Transaction, run: Run, prepared: list[PreparedCall]) -> Run:
-        held = runs.count_turn(
-            tx, run, tokens=0, calls=len(prepared), cards=int(asks_people(prepared))
+    def _count_turn(self, tx: Transaction, run: Run, prepared: list[PreparedCall]) -> Run:
+        held = runs.add_turn_to_counters(
+            tx, run, tokens=0, calls=len(prepared), cards=int(needs_people(prepared))
         )
         if held is None:
-            raise moves.FencedError(run.id)
+            raise moves.StaleFenceError(run.id)
         return held
 
-    def _decline(self, run: Run, delivery: Delivery, sentence: str) -> bool:
+    def _decline_form(self, run: Run, delivery: Delivery, sentence: str) -> bool:
         """Post why the form's request cannot be made; return True, as the run has yet to end."""
         with self._store.write() as tx:
-            held = runs.held_by(tx, run.id, run.fence)
-            outbox.notice(tx, held, f"declined:{delivery.seq}", {"text": sentence})
-            inbox.settle_delivery(tx, delivery, "declined")
+            held = runs.get_run_with_fence(tx, run.id, run.fence)
+            outbox.queue_notice(tx, held, f"declined:{delivery.seq}", {"text": sentence})
+            inbox.mark_delivery_done(tx, delivery, "declined")
         return True
 
-    def _end(self, run: Run) -> bool:
+    def _end_run(self, run: Run) -> bool:
         with self._store.write(durable=False) as tx:
-            held = runs.held_by(tx, run.id, run.fence)
-            for call in calls.of_run(tx, run.id):
-                put_outcome(tx, self._tools, held, call)
+            held = runs.get_run_with_fence(tx, run.id, run.fence)
+            for call in calls.list_calls_of_run(tx, run.id):
+                post_outcome_unless_posted(tx, self._tools, held, call)
             now = self._clock.now()
-            if not moves.run(tx, held, RunStatus.COMPLETED, at=now, fence=run.fence):
-                raise moves.FencedError(run.id)
-        self._presence.done(run)
-        self._signals.post.give()
+            if not moves.change_run_status(tx, held, RunStatus.COMPLETED, at=now, fence=run.fence):
+                raise moves.StaleFenceError(run.id)
+        self._presence.show_done(run)
+        self._signals.outbox.set()
         return False

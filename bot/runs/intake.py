@@ -13,19 +13,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_requests import StartingPlaces, invite
-from bot.approvals.person_questions import is_all_that_waits
-from bot.approvals.replies import tell
-from bot.approvals.request_changes import CHANGES, changed, end_those_of
+from bot.approvals.form_requests import RequestPlacement, queue_form_invitation
+from bot.approvals.person_questions import is_waiting_for_answers_only
+from bot.approvals.replies import reply_privately
+from bot.approvals.request_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.cards import notices, refusals, request_sentences
-from bot.cards.answers import greeting, help_text, notice_blocks
+from bot.cards.answers import greeting_text, help_text, render_notice
 from bot.cards.notices import cancelled_line
-from bot.cards.views import WRITTEN, message_text, takes_back
-from bot.clock import Clock, lead_over_world_time
+from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
+from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
-from bot.runs.ports import DirectoryMemory, Questions
-from bot.runs.shared_channels import ChangedChannels, newest_run_of_thread, say_where
+from bot.runs.ports import DirectoryCache, Questions
+from bot.runs.shared_channels import (
+    ChannelChangeHandler,
+    find_newest_run_of_thread,
+    post_where_request_continues,
+)
 from bot.tools import Registry
 from storage import endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Run
@@ -38,7 +42,7 @@ R = RunStatus
 OLD = timedelta(days=1)  # after which a message that comes only now is not begun
 
 
-class Intake:
+class MessageIntake:
     """Message intake and event handling; one instance per process, called by the loop only."""
 
     def __init__(
@@ -49,7 +53,7 @@ class Intake:
         authority: Authority,
         bot_user: str,
         policy: CurrentPolicy,
-        known: DirectoryMemory,
+        known: DirectoryCache,
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
         home: Callable[[str], None],
@@ -67,8 +71,8 @@ class Intake:
         self._tools = tools
         self._authority = authority
         self._bot_user = bot_user
-        self._places = StartingPlaces(authority.directory, policy, bot_user)
-        self._channels = ChangedChannels(store, clock, policy, self._places)
+        self._places = RequestPlacement(authority.directory, policy, bot_user)
+        self._channels = ChannelChangeHandler(store, clock, policy, self._places)
         self._known = known
         self._prompts = prompts
         self._ended = ended
@@ -77,7 +81,7 @@ class Intake:
         self._has_model = has_model
         self._questions = questions
 
-    def take(self, delivery: Delivery) -> None:
+    def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
 
         Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
@@ -87,28 +91,30 @@ class Intake:
         body = json.loads(delivery.body)
         event, is_shared = body["event"], bool(body.get("is_ext_shared_channel"))
         note = (
-            self._message(delivery, event, is_shared)
+            self._handle_message(delivery, event, is_shared)
             if delivery.kind == DeliveryKind.MESSAGE
-            else self._event(delivery, event)
+            else self._handle_event(delivery, event)
         )
         if note is not None:
             with self._store.write() as tx:
                 if delivery.kind == DeliveryKind.MESSAGE:
-                    inbox.forget_delivery(tx, delivery, note)
+                    inbox.erase_delivery(tx, delivery, note)
                 else:
-                    inbox.settle_delivery(tx, delivery, note)
+                    inbox.mark_delivery_done(tx, delivery, note)
         for run in self._over:
             self._ended(run)
 
-    def _message(self, delivery: Delivery, event: dict[str, Any], is_shared: bool) -> str | None:
+    def _handle_message(
+        self, delivery: Delivery, event: dict[str, Any], is_shared: bool
+    ) -> str | None:
         """Process a message; return why it is not kept, or None if it is settled already."""
         if event.get("subtype") in CHANGES:
             with self._store.write() as tx:
-                if not inbox.is_new(tx, delivery):
+                if not inbox.is_delivery_new(tx, delivery):
                     return None
                 now = self._clock.now()
-                heeded = changed(tx, delivery, event, at=now, bot_user=self._bot_user)
-                inbox.forget_delivery(tx, delivery, heeded.note)
+                heeded = apply_message_change(tx, delivery, event, at=now, bot_user=self._bot_user)
+                inbox.erase_delivery(tx, delivery, heeded.note)
             if heeded.ended is not None:
                 self._ended(heeded.ended)
             return None
@@ -120,202 +126,243 @@ class Intake:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
-        if not addressed and not self._continues(delivery, event, is_shared=is_shared):
-            return self._turned_away(delivery, event, is_shared=is_shared)
-        if not self._authority.colleague(delivery.user):
-            self._tell(delivery, "I take requests from full members of this workspace only.")
+        if not addressed and not self._is_own_request_continued(
+            delivery, event, is_shared=is_shared
+        ):
+            return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
+        if not self._authority.is_active_colleague(delivery.user):
+            self._tell_author_privately(
+                delivery, "I take requests from full members of this workspace only."
+            )
             return "not a colleague"
-        if self._is_late(delivery, event):
+        if self._reject_if_too_late(delivery, event):
             return "too old to begin"
-        text = message_text(event, self._bot_user)
-        closed = self._places.is_closed(delivery.channel, is_shared=is_shared)
+        text = extract_message_text(event, self._bot_user)
+        closed = self._places.is_closed_channel(delivery.channel, is_shared=is_shared)
         with self._store.write() as tx:
-            if not inbox.is_new(tx, delivery):
+            if not inbox.is_delivery_new(tx, delivery):
                 return None  # another process on this database was faster
-            heard = addressed or takes_back(text)
-            aside = closed and not takes_back(text)
-            run = newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
+            heard = addressed or is_only_cancellation(text)
+            aside = closed and not is_only_cancellation(text)
+            run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
-            if (run is None or "<@" in (event.get("text") or "")) and self._asks(delivery, text):
-                inbox.forget_delivery(tx, delivery, "a question about approvals")
+            if (
+                run is None or "<@" in (event.get("text") or "")
+            ) and self._answer_approval_question(delivery, text):
+                inbox.erase_delivery(tx, delivery, "a question about approvals")
                 return None
-            still = run is not None and (run.status is R.WAITING or runs.is_form(run))
+            still = run is not None and (run.status is R.WAITING or runs.is_run_without_model(run))
             if run is not None and still and not heard:
-                self._hint(tx, delivery, run)
-                inbox.settle_delivery(tx, delivery, "words change nothing while people decide")
+                self._send_button_hint(tx, delivery, run)
+                inbox.mark_delivery_done(tx, delivery, "words change nothing while people decide")
             else:
-                made = self._act(tx, delivery, run, text, in_private=closed)
+                made = self._act_on_message(tx, delivery, run, text, in_private=closed)
                 if made and is_shared:
-                    say_where(tx, made, delivery, text)
+                    post_where_request_continues(tx, made, delivery, text)
         return None
 
-    def _hint(self, tx: Transaction, delivery: Delivery, run: Run) -> None:
+    def _send_button_hint(self, tx: Transaction, delivery: Delivery, run: Run) -> None:
         """Tell the author, once per request, that words decide nothing and that buttons do."""
-        if is_all_that_waits(tx, run):
-            self._private(
-                tx, delivery, request_sentences.answer_by_buttons(), key=f"hint:{run.id}:answer"
+        if is_waiting_for_answers_only(tx, run):
+            self._send_private_message(
+                tx,
+                delivery,
+                request_sentences.answer_by_buttons_reply(),
+                key=f"hint:{run.id}:answer",
             )
         else:
-            self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
+            self._send_private_message(
+                tx, delivery, refusals.only_buttons_decide_reply(), key=f"hint:{run.id}"
+            )
 
-    def _continues(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> bool:
+    def _is_own_request_continued(
+        self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
+    ) -> bool:
         """Return whether a message without a mention continues its author's own request there."""
         with self._store.read() as tx:
-            run = newest_run_of_thread(tx, delivery, is_shared=is_shared)
-            rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
+            run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
+            rooted = inbox.has_delivery(
+                tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}"
+            )
         if run is None or run.requester != delivery.user:
             return False
         if run.channel != delivery.channel:  # here they talk to the people of the other company
-            return takes_back(message_text(event, self._bot_user))
-        if runs.is_open(run):
+            return is_only_cancellation(extract_message_text(event, self._bot_user))
+        if runs.is_run_open(run):
             return True
         return rooted and "<@" not in (event.get("text") or "")
 
-    def _turned_away(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> str:
+    def _refuse_unaddressed_message(
+        self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool
+    ) -> str:
         """Refuse a stop of somebody else's request; return why the message is not kept.
 
         All other messages that are not for the bot get no reply.
         """
         with self._store.write() as tx:
-            run = newest_run_of_thread(tx, delivery, is_shared=is_shared)
-            is_stop = takes_back(message_text(event, self._bot_user))
-            if run is None or not runs.is_open(run) or not is_stop:
+            run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
+            is_stop = is_only_cancellation(extract_message_text(event, self._bot_user))
+            if run is None or not runs.is_run_open(run) or not is_stop:
                 return "not addressed to the bot"
-            self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
+            self._send_private_message(
+                tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+            )
         return "not the requester's stop"
 
-    def _asks(self, delivery: Delivery, text: str) -> bool:
+    def _answer_approval_question(self, delivery: Delivery, text: str) -> bool:
         """Answer the text if it is a question about approvals; return whether it was."""
         return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
 
-    def _act(
+    def _act_on_message(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
     ) -> Run | None:
         """Do what a message asks for; return the run that it begins, None if it begins none."""
         if text.lower().strip(" .!") == "help" or not text:
-            self._say_help(tx, delivery, in_private=in_private)
-            inbox.settle_delivery(tx, delivery, "help")
+            self._post_help(tx, delivery, in_private=in_private)
+            inbox.mark_delivery_done(tx, delivery, "help")
             return None
-        if runs.is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
+        if runs.is_run_without_model(run) and not (
+            is_only_cancellation(text) and run and run.requester == delivery.user
+        ):
             run = None  # it goes on by itself, beside what is said here
-        if run is not None and runs.is_open(run) and run.requester != delivery.user:
-            if takes_back(text):
-                self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
+        if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
+            if is_only_cancellation(text):
+                self._send_private_message(
+                    tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                )
             else:
-                self._private(tx, delivery, refusals.waits_for(run.requester))
-            inbox.settle_delivery(tx, delivery, "someone else's thread is busy")
+                self._send_private_message(
+                    tx, delivery, refusals.thread_is_busy_reply(run.requester)
+                )
+            inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
-        if takes_back(text):
-            self._cancel(tx, delivery, run)
+        if is_only_cancellation(text):
+            self._cancel_run(tx, delivery, run)
             return None
         if not self._has_model:
-            invite(tx, delivery, in_private=in_private)
-            inbox.settle_delivery(tx, delivery, "there is no model")
+            queue_form_invitation(tx, delivery, in_private=in_private)
+            inbox.mark_delivery_done(tx, delivery, "there is no model")
             return None
-        return self._take_on(tx, delivery, run, in_private)
+        return self._pass_to_agent(tx, delivery, run, in_private)
 
-    def _take_on(
+    def _pass_to_agent(
         self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
     ) -> Run | None:
         """Pass a message to the agent, in the open run or a new one; return the new one, if any."""
-        made = hand_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
+        made = pass_message_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
         if made:
-            self._greet(tx, delivery)
+            self._greet_once(tx, delivery)
         return made
 
-    def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
+    def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
         if run is None or not endings.cancel_run(
             tx, run, at=now, actor=delivery.user, words=outputs
         ):
-            self._private(tx, delivery, refusals.nothing_to_cancel())
+            self._send_private_message(tx, delivery, refusals.nothing_to_cancel_reply())
         else:
-            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
+            outbox.queue_notice(
+                tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
+            )
             self._over.append(run)
-        inbox.settle_delivery(tx, delivery, "cancel")
+        inbox.mark_delivery_done(tx, delivery, "cancel")
 
-    def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+    def _handle_event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         match event["type"]:
             case "app_home_opened" if event.get("tab") == "home":
                 self._home(delivery.user)
             case "app_home_opened":
-                return self._opened(delivery, event)
+                return self._handle_messages_tab_opened(delivery, event)
             case "agent_session_stopped":
-                return self._stopped(delivery, event)
+                return self._handle_session_stopped(delivery, event)
             case "user_change" if (event.get("user") or {}).get("deleted"):
-                self._known.heard(event)
+                self._known.update_from_event(event)
                 user, now = event["user"]["id"], self._clock.now()
-                self._over += end_those_of(self._store, delivery.team, user, now)
+                self._over += cancel_requests_of_person(self._store, delivery.team, user, now)
             case "channel_id_changed" | "channel_shared":
-                self._known.heard(event)
-                self._channels.heed(delivery, event)
+                self._known.update_from_event(event)
+                self._channels.handle_event(delivery, event)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
                     event["type"],
                 )
-            case _ if not self._known.heard(event):
+            case _ if not self._known.update_from_event(event):
                 return "nothing to do"
         return str(event["type"])
 
-    def _is_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
+    def _reject_if_too_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
         """Return whether the message arrived too late to act on; if so, say that in its thread."""
-        arrived = delivery.received_at - lead_over_world_time(self._clock)
+        arrived = delivery.received_at - get_lead_over_machine_time(self._clock)
         is_late = arrived.timestamp() - float(event["ts"]) > OLD.total_seconds()
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
-                outbox.put_line(
-                    tx, key, delivery.channel, delivery.thread_ts, refusals.late_message()
+                outbox.queue_text_line(
+                    tx, key, delivery.channel, delivery.thread_ts, refusals.late_message_reply()
                 )
         return is_late
 
-    def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
-        if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
+    def _handle_messages_tab_opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+        if event.get("tab") != "messages" or not self._authority.is_active_colleague(delivery.user):
             return "nothing to greet"
         with self._store.write() as tx:
-            fresh = inbox.greet_once(tx, delivery.team, delivery.user, at=self._clock.now())
+            fresh = inbox.mark_person_greeted(
+                tx, delivery.team, delivery.user, at=self._clock.now()
+            )
             if fresh:
-                text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
+                text = greeting_text(
+                    self._bot_user, self._list_tool_titles_and_effects(), has_model=self._has_model
+                )
                 key = f"greeting:{delivery.team}:{delivery.user}"
-                outbox.put_line(tx, key, event["channel"], "", text)
-            inbox.settle_delivery(tx, delivery, "greeted" if fresh else "known already")
+                outbox.queue_text_line(tx, key, event["channel"], "", text)
+            inbox.mark_delivery_done(tx, delivery, "greeted" if fresh else "known already")
         self._prompts(event["channel"])
         return None
 
-    def _stopped(self, delivery: Delivery, event: dict[str, Any]) -> str:
+    def _handle_session_stopped(self, delivery: Delivery, event: dict[str, Any]) -> str:
         with self._store.write() as tx:
-            run = runs.in_thread(tx, delivery.team, event["channel"], event.get("thread_ts", ""))
+            run = runs.find_newest_run_in_thread(
+                tx, delivery.team, event["channel"], event.get("thread_ts", "")
+            )
             if run is None or run.status not in RUN_OPEN:
                 return "nothing to stop"
             if run.requester != delivery.user:
-                self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
+                self._send_private_message(
+                    tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                )
                 return "not the requester's stop"
             if not endings.cancel_run(
                 tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
             ):
                 return "nothing to stop"
-            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
+            outbox.queue_notice(
+                tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
+            )
         self._ended(run)
         return "stopped"
 
-    def _greet(self, tx: Transaction, delivery: Delivery) -> None:
+    def _greet_once(self, tx: Transaction, delivery: Delivery) -> None:
         """Explain the bot privately to a person who makes their first request."""
-        if inbox.greet_once(tx, delivery.team, delivery.user, at=self._clock.now()):
-            text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
-            self._private(tx, delivery, text, mrkdwn=True)
+        if inbox.mark_person_greeted(tx, delivery.team, delivery.user, at=self._clock.now()):
+            text = greeting_text(
+                self._bot_user, self._list_tool_titles_and_effects(), has_model=self._has_model
+            )
+            self._send_private_message(tx, delivery, text, mrkdwn=True)
 
-    def _say_help(self, tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
-        text = help_text(self._titles(), has_model=self._has_model)
+    def _post_help(self, tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
+        text = help_text(self._list_tool_titles_and_effects(), has_model=self._has_model)
         if in_private:
-            self._private(tx, delivery, text, mrkdwn=True)
+            self._send_private_message(tx, delivery, text, mrkdwn=True)
             return
-        outbox.put_line(tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text)
+        outbox.queue_text_line(
+            tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text
+        )
 
-    def _titles(self) -> list[tuple[str, str]]:
+    def _list_tool_titles_and_effects(self) -> list[tuple[str, str]]:
         return [(tool.title, tool.stated_effect) for tool in self._tools]
 
-    def _private(
+    def _send_private_message(
         self,
         tx: Transaction,
         delivery: Delivery,
@@ -324,7 +371,7 @@ class Intake:
         mrkdwn: bool = False,
         key: str = "",
     ) -> None:
-        outbox.put_private(
+        outbox.queue_private_message(
             tx,
             key or f"private:{delivery.seq}",
             channel=delivery.channel,
@@ -334,9 +381,9 @@ class Intake:
             mrkdwn=mrkdwn,
         )
 
-    def _tell(self, delivery: Delivery, text: str) -> None:
+    def _tell_author_privately(self, delivery: Delivery, text: str) -> None:
         with self._store.write() as tx:
-            self._private(tx, delivery, text)
+            self._send_private_message(tx, delivery, text)
 
 
 # Intake of messages to the agent that a person types elsewhere than in Slack.
@@ -344,7 +391,7 @@ class Intake:
 # Passing messages to the agent, in the open run or in a new one.
 
 
-def hand_to_agent(
+def pass_message_to_agent(
     tx: Transaction, delivery: Delivery, run: Run | None, *, at: datetime, in_private: bool
 ) -> Run | None:
     """Pass a message to the agent, in the open run or in a new one; return the new one, if any.
@@ -353,9 +400,9 @@ def hand_to_agent(
     in the thread that it has there, or waits until its first message has been posted there.
     """
     made = None
-    if run is None or not runs.is_open(run):
+    if run is None or not runs.is_run_open(run):
         if run is not None and run.status is RunStatus.FAILED:
-            endings.close_calls_left_behind(tx, run, at=at, words=outputs)
+            endings.supersede_calls_of_ended_run(tx, run, at=at, words=outputs)
         channel, thread = delivery.channel, delivery.thread_ts
         if in_private and run is not None and run.thread_ts and run.channel != channel:
             channel, thread = run.channel, run.thread_ts  # which stands there already
@@ -374,13 +421,13 @@ def hand_to_agent(
         moves.insert_run(tx, run, at=at)
     elif run.status is RunStatus.WAITING:
         # a side turn: what waits goes on waiting, unless the model is asked to change it
-        moves.run(tx, run, RunStatus.READY, at=at, actor=delivery.user)
+        moves.change_run_status(tx, run, RunStatus.READY, at=at, actor=delivery.user)
     inbox.hold_message(tx, delivery, run.id)
     return made
 
 
 @dataclass(frozen=True, slots=True)
-class TypedWords:
+class TypedMessageIntake:
     """Intake of messages typed elsewhere than in Slack; one per process, called by the loop only.
 
     `ended` is called for runs that were cancelled.
@@ -390,9 +437,9 @@ class TypedWords:
     clock: Clock
     authority: Authority
     has_model: bool
-    ended: Callable[[Run], None]
+    show_run_end: Callable[[Run], None]
 
-    def take(self, delivery: Delivery) -> bool:
+    def handle_delivery(self, delivery: Delivery) -> bool:
         """Process a message typed elsewhere than in Slack; return False if the delivery is none.
 
         Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
@@ -401,51 +448,53 @@ class TypedWords:
         if delivery.kind is not DeliveryKind.TYPED:
             return False
         words = json.loads(delivery.body)["event"]["text"]
-        colleague = self.authority.colleague(delivery.user)
+        colleague = self.authority.is_active_colleague(delivery.user)
         with self.store.write() as tx:
-            if not inbox.is_new(tx, delivery):
+            if not inbox.is_delivery_new(tx, delivery):
                 return True
             run = None
             if delivery.thread_ts:
                 place = (delivery.team, delivery.channel, delivery.thread_ts)
-                run = runs.in_thread(tx, *place)
-            if runs.is_form(run):
+                run = runs.find_newest_run_in_thread(tx, *place)
+            if runs.is_run_without_model(run):
                 run = None  # it goes on by itself, beside what is said here
-            refused = self._refused(delivery, run, is_colleague=colleague)
+            refused = self._refusal_text(delivery, run, is_colleague=colleague)
             if refused:
-                tell(tx, delivery, refused)
-                inbox.forget_delivery(tx, delivery, "refused")
-            elif takes_back(words):
-                self._cancel(tx, delivery, run)
+                reply_privately(tx, delivery, refused)
+                inbox.erase_delivery(tx, delivery, "refused")
+            elif is_only_cancellation(words):
+                self._cancel_run(tx, delivery, run)
             else:
-                self._hear(tx, delivery, run, words)
+                self._pass_to_agent(tx, delivery, run, words)
         return True
 
-    def _refused(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
+    def _refusal_text(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
         if not is_colleague:
-            return notices.members_only_there()
+            return notices.members_only_at_terminal_text()
         if not self.has_model:
-            return notices.no_model_there()
-        if run is not None and runs.is_open(run) and run.requester != delivery.user:
-            return refusals.waits_for(run.requester)
+            return notices.no_model_at_terminal_text()
+        if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
+            return refusals.thread_is_busy_reply(run.requester)
         return ""
 
-    def _hear(self, tx: Transaction, delivery: Delivery, run: Run | None, words: str) -> None:
-        made = hand_to_agent(
+    def _pass_to_agent(
+        self, tx: Transaction, delivery: Delivery, run: Run | None, words: str
+    ) -> None:
+        made = pass_message_to_agent(
             tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts
         )
-        text = notices.typed_there(delivery.surface, delivery.user, words)
+        text = notices.typed_elsewhere_line(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
-            outbox.put_root(tx, made, text, notice_blocks(text))
+            outbox.queue_thread_root_message(tx, made, text, render_notice(text))
         elif about := made or run:
-            outbox.notice(tx, about, f"typed:{delivery.seq}", {"text": text})
+            outbox.queue_notice(tx, about, f"typed:{delivery.seq}", {"text": text})
 
-    def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
+    def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
         if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
-            tell(tx, delivery, refusals.nothing_to_cancel())
+            reply_privately(tx, delivery, refusals.nothing_to_cancel_reply())
         else:
             line = notices.cancelled_line(actor)
-            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": line})
-            self.ended(run)
-        inbox.settle_delivery(tx, delivery, "cancel")
+            outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})
+            self.show_run_end(run)
+        inbox.mark_delivery_done(tx, delivery, "cancel")

@@ -15,28 +15,28 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.agent import outputs
-from bot.approvals.deadlines import Expiry, Reminders
-from bot.approvals.delegation import Handover
+from bot.approvals.deadlines import CallExpirer, ReminderSender
+from bot.approvals.delegation import DelegateNotifier
 from bot.cards import refusals
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.monitoring.spans import Incident, Work
-from bot.policy.authority import LookupFailedError, NotLetInError, NotYetKnownError
-from bot.runs.intake import Intake
+from bot.monitoring.spans import Incident, WorkKind
+from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRefusedError
+from bot.runs.intake import MessageIntake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
-from bot.signals import Alarm, PendingAnswers, Signals
+from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
-from storage.availability import error_text, may_pass, pause_after
+from storage.availability import compute_retry_delay, error_text, is_temporary_error
 from storage.inbox import CLICKS
 from storage.models import Delivery
 from storage.states import RunStatus
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.clicks import Clicks
-    from bot.approvals.question_answers import PlainReplies
-    from bot.config.startup import PolicyReload
-    from bot.runs.intake import TypedWords
+    from bot.approvals.clicks import ClickDispatcher
+    from bot.approvals.question_answers import ReplyAnswerHandler
+    from bot.config.startup import PolicyReloader
+    from bot.runs.intake import TypedMessageIntake
     from bot.runs.program_calls import ProgramCalls
 
 
@@ -48,21 +48,21 @@ TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
 @dataclass(frozen=True, slots=True)
-class TickActions:
+class TickParts:
     """The parts that a tick calls, besides handing out runs."""
 
-    intake: Intake
-    typed: TypedWords
-    replies: PlainReplies
-    clicks: Clicks
-    expiry: Expiry
-    reminders: Reminders
-    handover: Handover
-    handovers: ProgramCalls
-    reload: PolicyReload
+    intake: MessageIntake
+    typed_messages: TypedMessageIntake
+    replies: ReplyAnswerHandler
+    clicks: ClickDispatcher
+    expiry: CallExpirer
+    reminders: ReminderSender
+    handover: DelegateNotifier
+    program_calls: ProgramCalls
+    policy_reload: PolicyReloader
 
 
-class Loop:
+class MainLoop:
     """The main loop; one per process. Its thread runs `run`; tests may call `tick` directly."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Loop:
         settings: Settings,
         signals: Signals,
         *,
-        acts: TickActions,
+        acts: TickParts,
         workers: WorkerPool,
         look_ahead: Callable[[list[Delivery]], None],
         others: OtherProcesses | None = None,
@@ -82,23 +82,23 @@ class Loop:
         self._acts = acts
         self._look_ahead = look_ahead
         self._wake, self.tracer = signals.work, signals.tracer
-        self._post, self._decisions = signals.post, signals.decisions
+        self._post, self._decisions = signals.outbox, signals.decisions
         self._rest, self._arrivals = signals.rest, signals.arrivals
         self._stopping = threading.Event()
         self._going = threading.Event()
         self._going.set()
         # pacing of what failed; lost at a restart, which is fine
         self._not_before: dict[int | None, datetime] = {}
-        self._waiting = PendingAnswers()  # deliveries whose look-ups are on their way
+        self._waiting = PendingLookups()  # deliveries whose look-ups are on their way
         self._workers = workers
         self._others = others or NoOtherProcesses()
-        self._own = signals.own
+        self._own = signals.own_delivery_keys
         self._alarm = Alarm(self.wake)
         self.busy = False
 
     def wake(self) -> None:
         """Make the loop tick soon, because something was stored or time has passed."""
-        self._wake.give()
+        self._wake.set()
 
     def run(self) -> None:
         """Tick whenever woken, until `stop`; the body of the loop's thread."""
@@ -114,10 +114,14 @@ class Loop:
                 failures = 0
             except Exception as error:
                 failures += 1
-                log.error("the tick failed: %s", error_text(error), exc_info=not may_pass(error))
-                self._alarm.after(timedelta(seconds=pause_after(failures)), "failed")
+                log.error(
+                    "the tick failed: %s", error_text(error), exc_info=not is_temporary_error(error)
+                )
+                self._alarm.schedule_wake(
+                    timedelta(seconds=compute_retry_delay(failures)), "failed"
+                )
             self.busy = False
-            self._rest.changed()
+            self._rest.notify_changed()
             self._wake.wait(self._settings.tick)  # the alarm goes by a clock that may be set back
 
     def pause(self) -> None:
@@ -132,48 +136,48 @@ class Loop:
     def stop(self, grace: float) -> None:
         """Stop the loop and the workers; steps under way have `grace` seconds, then are left."""
         self._stopping.set()
-        self._wake.give()
+        self._wake.set()
         self._alarm.stop()
         self._workers.stop(grace)
 
     def is_idle(self) -> bool:
         """Return whether no wake is outstanding, no tick is running and no run is worked on."""
-        return self._workers.is_idle() and not (self.busy or self._wake.is_given())
+        return self._workers.is_idle() and not (self.busy or self._wake.is_set())
 
     def tick(self) -> None:
         """Make one pass: process deliveries, expire calls, remind people, hand out runs."""
-        with self.tracer.start_span(Work.TICK):
-            self._look_at_everything()
+        with self.tracer.start_span(WorkKind.TICK):
+            self._run_tick_steps()
 
-    def _look_at_everything(self) -> None:
-        self._read_policy()
+    def _run_tick_steps(self) -> None:
+        self._reload_policy_if_changed()
         # first, so that a slow look-up below holds up no deadline that no click contests
-        self._expire()
-        self._arrivals.wait()
-        self._take_in()
-        self._expire()
-        if self._acts.reminders.tell() | self._acts.handover.show():
-            self._post.give()
-        self._reclaim()
-        self._hand_out()
-        self._look_again_at_the_next_deadline()
+        self._expire_calls()
+        self._arrivals.wait_until_acknowledged()
+        self._handle_new_deliveries()
+        self._expire_calls()
+        if self._acts.reminders.send_due_reminders() | self._acts.handover.notify_new_delegates():
+            self._post.set()
+        self._renew_or_reclaim_leases()
+        self._hand_out_ready_runs()
+        self._schedule_wake_at_next_deadline()
 
-    def _read_policy(self) -> None:
+    def _reload_policy_if_changed(self) -> None:
         try:
-            again = self._acts.reload.look()
+            again = self._acts.policy_reload.reload_if_changed()
         except Exception:
             log.exception("the policy file could not be looked at")
         else:
             if again:
-                self._alarm.after(again, "policy")
+                self._alarm.schedule_wake(again, "policy")
 
-    def _take_in(self) -> None:
+    def _handle_new_deliveries(self) -> None:
         with self._store.read() as tx:
-            arrived, now = inbox.new_deliveries(tx), self._clock.now()
-        theirs = {each.seq for each in arrived if self._others.have(each, now)}
+            arrived, now = inbox.list_new_deliveries(tx), self._clock.now()
+        theirs = {each.seq for each in arrived if self._others.is_handling(each, now)}
         ours = [each for each in arrived if each.seq not in theirs]
         if any(each.kind in inbox.CLICKS for each in ours):
-            self._decisions.claim()
+            self._decisions.hold_other_work()
         try:
             self._look_ahead(ours)
             behind: set[OrderKey] = set()
@@ -182,82 +186,89 @@ class Loop:
                     return
                 if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
-                place, cards = delivery_order_keys(delivery)
-                waits = {place, cards} & behind or self._waiting.holds(delivery.seq)
+                place, cards = build_delivery_order_keys(delivery)
+                waits = {place, cards} & behind or self._waiting.is_waiting(delivery.seq)
                 if delivery.seq in theirs:
                     behind |= {place, cards}
-                elif waits or not self._take(delivery):
+                elif waits or not self._handle_delivery(delivery):
                     behind.add(place)
         finally:
-            self._decisions.release()
+            self._decisions.release_other_work()
         if ours:
-            self._post.give()
+            self._post.set()
         if theirs:  # one of ours may wait for it, and whoever has it may be no more
-            self._alarm.after(THEIRS, "theirs")
+            self._alarm.schedule_wake(THEIRS, "theirs")
 
-    def _take(self, delivery: Delivery) -> bool:
+    def _handle_delivery(self, delivery: Delivery) -> bool:
         """Process a delivery; return False if it waits for a look-up. Raises the database's errors.
 
         True also if it failed: then it was left for later or dropped.
         """
         try:
-            with self.tracer.start_span(Work.DECIDE, delivery.kind, since=delivery.received_at):
+            with self.tracer.start_span(WorkKind.DECIDE, delivery.kind, since=delivery.received_at):
                 if delivery.kind in inbox.CLICKS:
-                    self._acts.clicks.take(delivery)
-                elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
-                    self._acts.intake.take(delivery)
+                    self._acts.clicks.handle_delivery(delivery)
+                elif not (
+                    self._acts.typed_messages.handle_delivery(delivery)
+                    or self._acts.replies.handle_message(delivery)
+                ):
+                    self._acts.intake.handle_delivery(delivery)
             self._own.discard(delivery.key)
-        except inbox.DeliveryTakenError:
+        except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
-        except NotYetKnownError as error:  # the loop is woken when it is known
-            self._waiting.put(delivery.seq, error.answers)
+        except LookupPendingError as error:  # the loop is woken when it is known
+            self._waiting.set_pending(delivery.seq, error.answers)
             return False
         except Exception as error:
-            if may_pass(error):
+            if is_temporary_error(error):
                 raise
-            self._failed(delivery, error)
+            self._postpone_or_drop_delivery(delivery, error)
         return True
 
-    def _failed(self, delivery: Delivery, error: Exception) -> None:
+    def _postpone_or_drop_delivery(self, delivery: Delivery, error: Exception) -> None:
         """Leave a failed delivery for later; after too many tries, drop it and tell its person.
 
         Messages are not dropped while Slack does not let the bot in: they wait until it does.
         """
         known, seq = isinstance(error, LookupFailedError), delivery.seq
-        waits = isinstance(error, NotLetInError) and delivery.kind not in inbox.CLICKS
+        waits = isinstance(error, TokenRefusedError) and delivery.kind not in inbox.CLICKS
         limit = sys.maxsize if waits else TRIES
         why = f"{type(error).__name__}: {error_text(error)}"
         log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
         with self._store.write() as tx:
-            if inbox.stumble(tx, delivery, why, limit=limit) and delivery.user:
-                outbox.put_private(
+            if inbox.mark_delivery_failed(tx, delivery, why, limit=limit) and delivery.user:
+                outbox.queue_private_message(
                     tx,
                     f"broken:{delivery.seq}",
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=refusals.could_not(known),
+                    text=refusals.handling_failed_reply(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
-        self._alarm.after(wait, f"retry:{delivery.seq}")
+        self._alarm.schedule_wake(wait, f"retry:{delivery.seq}")
 
-    def _expire(self) -> None:
-        if self._acts.expiry.expire() | self._acts.handovers.lapse():
-            self._post.give()
+    def _expire_calls(self) -> None:
+        if self._acts.expiry.expire_due_calls() | self._acts.program_calls.expire_lapsed_claims():
+            self._post.set()
 
-    def _reclaim(self) -> None:
+    def _renew_or_reclaim_leases(self) -> None:
         """Renew leases of runs worked on here; make runs with a lapsed lease READY again.
 
         On a shared database, also close calls left RUNNING in cancelled runs.
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            lapsed = moves.orphaned_runs(tx, now)
-            cut = moves.cancelled_runs_with_running_calls(tx, now) if self._store.shared else []
-        if not (lapsed or cut) or not self._others.may_be_dead():
+            lapsed = moves.list_runs_with_expired_lease(tx, now)
+            cut = (
+                moves.list_cancelled_runs_with_running_calls(tx, now)
+                if self._store.is_multi_process
+                else []
+            )
+        if not (lapsed or cut) or not self._others.may_reclaim_lapsed_runs():
             return
-        ours = self._workers.active()
+        ours = self._workers.list_active_run_ids()
         until = now + timedelta(seconds=self._settings.lease)
         with self._store.write() as tx:
             for run in lapsed:
@@ -265,56 +276,62 @@ class Loop:
                     moves.renew_lease(tx, run.id, run.fence, until)
                 else:
                     why = {"why": "its lease lapsed"}
-                    moves.run(tx, run, RunStatus.READY, at=now, actor="system", data=why)
+                    moves.change_run_status(
+                        tx, run, RunStatus.READY, at=now, actor="system", data=why
+                    )
             for run in cut:
                 if run.id not in ours:
-                    endings.close_calls_left_behind(tx, run, at=now, words=outputs)
+                    endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
 
-    def adopt(self) -> None:
+    def reclaim_orphaned_runs(self) -> None:
         """At start, make every RUNNING run READY again: the process that ran it is gone.
 
         Calls left RUNNING in cancelled runs are closed. Does nothing on a database that several
         processes share: leases show there who is gone.
         """
-        if self._store.shared:  # then leases tell
+        if self._store.is_multi_process:  # then leases tell
             return
         now = self._clock.now()
         with self._store.write() as tx:
-            for run in moves.orphaned_runs(tx, datetime.max.replace(tzinfo=now.tzinfo)):
-                moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
-            for run in moves.cancelled_runs_with_running_calls(
+            for run in moves.list_runs_with_expired_lease(
+                tx, datetime.max.replace(tzinfo=now.tzinfo)
+            ):
+                moves.change_run_status(
+                    tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"}
+                )
+            for run in moves.list_cancelled_runs_with_running_calls(
                 tx
             ):  # nobody is left to write down how its last call ended
-                endings.close_calls_left_behind(tx, run, at=now, words=outputs)
+                endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
 
-    def _hand_out(self) -> None:
-        left = self._others.patience
+    def _hand_out_ready_runs(self) -> None:
+        left = self._others.job_pickup_timeout
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
-            found = runs.ready_runs(tx, before)
-            for run_id in self._workers.due():
-                found += runs.ready_run(tx, run_id)
-        fresh = self._workers.hand_out(found)
+            found = runs.list_ready_runs(tx, before)
+            for run_id in self._workers.pop_due_run_ids():
+                found += runs.list_ready_run_by_id(tx, run_id)
+        fresh = self._workers.hand_out_runs(found)
         if left is not None:
-            self._tell_late(fresh, left)
+            self._report_late_runs(fresh, left)
 
-    def _tell_late(self, found: set[str], left: timedelta) -> None:
+    def _report_late_runs(self, found: set[str], left: timedelta) -> None:
         """Log the runs that no job took up in time, and count each as an incident."""
         for run_id in found:
             log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
-            self.tracer.happened(Incident.LATE)
+            self.tracer.report_incident(Incident.LATE)
 
-    def _look_again_at_the_next_deadline(self) -> None:
+    def _schedule_wake_at_next_deadline(self) -> None:
         now = self._clock.now()
         with self._store.read() as tx:
             moments = (
-                schedule.next_deadline(tx),
-                schedule.next_notification(tx),
-                programs.next_claim_lapse(tx),
+                schedule.find_next_deadline(tx),
+                schedule.find_next_notification_time(tx),
+                programs.find_next_claim_lapse(tx),
             )
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
-            self._alarm.after(nearest - now if nearest > now else OVERDUE, "deadline")
+            self._alarm.schedule_wake(nearest - now if nearest > now else OVERDUE, "deadline")
 
 
 # The order in which deliveries are processed if several processes have stored them.
@@ -322,7 +339,7 @@ class Loop:
 OrderKey = tuple[str, str, str]  # somebody, or "" for all; a channel; a thread in it
 
 
-def delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
+def build_delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
     """Return the two keys by which deliveries keep their order.
 
     The first names person and thread: a delivery waits for earlier ones of that person there. The

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bot.approvals.call_gates import Renewal
-from bot.approvals.call_state import has_aged
-from bot.runs.endings import Endings
-from bot.runs.results import put_outcome
+from bot.approvals.call_gates import ReapprovalRequest
+from bot.approvals.call_state import is_approval_expired
+from bot.runs.endings import CallOutcomeStore
+from bot.runs.results import post_outcome_unless_posted
 from bot.tools.runner import ToolFailure, ToolSuccess
 from storage import calls, programs, runs
 from storage.models import Call, Run
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 # Errors for programs, each with a sentence that says why.
 
 
-class NotAskedError(ValueError):
+class ProgramRequestError(ValueError):
     """Raised if a request is not put before people; the text says why."""
 
 
-class NotPermittedError(NotAskedError):
+class RequesterNotPermittedError(ProgramRequestError):
     """Raised if the requester that a program names may not ask."""
 
 
-class KeyUsedError(NotAskedError):
+class RequestKeyReusedError(ProgramRequestError):
     """Raised if the request's key was used for a different request before."""
 
 
-class TooOftenError(NotAskedError):
+class RequestRateLimitError(ProgramRequestError):
     """Raised if an API key has used up its requests; `since`: the time of the first of them."""
 
     def __init__(self, since: datetime) -> None:
@@ -52,7 +52,7 @@ class TooOftenError(NotAskedError):
         self.since = since
 
 
-class NotClaimedError(ValueError):
+class ClaimRefusedError(ValueError):
     """Raised if this program may not run or report the call; the text says why."""
 
 
@@ -82,9 +82,9 @@ class ProgramCalls:
         self._clock = clock
         self._signals = signals
         self._tools = tools
-        self._endings = Endings(store, clock, signals, tools, _not_renewed)
+        self._endings = CallOutcomeStore(store, clock, signals, tools, _refuse_renewal)
 
-    def claim(
+    def claim_call(
         self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
     ) -> ClaimedCall | None:
         """Claim the run's call for the program that gives the secret text `claimant`.
@@ -93,27 +93,31 @@ class ProgramCalls:
         same call again, and its claim is prolonged by `lease` from now. Raises NotClaimedError;
         also if the approval is too old, in which case people are asked again.
         """
-        who, now = _hashed(claimant), self._clock.now()
+        who, now = _hash_claimant(claimant), self._clock.now()
         with self._store.write() as tx:
-            run, call = _found(tx, run_id)
+            run, call = _load_run_and_call(tx, run_id)
             is_free = call.status is C.APPROVED and not call.claimant
-            if is_free and not programs.claim_call(tx, call, who, at=now, actor=_actor(run)):
-                raise NotClaimedError("it has just changed: look at it again")
+            if is_free and not programs.claim_call(
+                tx, call, who, at=now, actor=_describe_actor(run)
+            ):
+                raise ClaimRefusedError("it has just changed: look at it again")
             if not is_free and call.claimant != who:
-                raise NotClaimedError(_why_not(call))
+                raise ClaimRefusedError(_claim_refusal_text(call))
             is_held = call.status is C.RUNNING and programs.renew_claim(tx, call, lease, at=now)
-            current = calls.revision(tx, call.id, call.revision)
+            current = calls.find_revision(tx, call.id, call.revision)
         if is_held and current is not None:
             arguments = json.loads(current.arguments)
             return ClaimedCall(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
-            raise NotClaimedError(_why_not(call))
-        self._signals.work.give()  # what has aged is asked again where it would start
-        if has_aged(call, now):
-            raise NotClaimedError("its approval is too old: people are asked again")
+            raise ClaimRefusedError(_claim_refusal_text(call))
+        self._signals.work.set()  # what has aged is asked again where it would start
+        if is_approval_expired(call, now):
+            raise ClaimRefusedError("its approval is too old: people are asked again")
         return None
 
-    def report(self, run_id: str, claimant: str, succeeded: bool | None, result: Any) -> None:
+    def report_outcome(
+        self, run_id: str, claimant: str, succeeded: bool | None, result: Any
+    ) -> None:
         """Store how a claimed call ended, as its claimant says; accepted late if still unknown.
 
         `succeeded`: None if the program handed the work on and cannot say (yet) how it ends.
@@ -122,55 +126,55 @@ class ProgramCalls:
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         target = _TARGETS[succeeded]
         with self._store.write() as tx:
-            run, call = _found(tx, run_id)
-            if call.claimant != _hashed(claimant):
-                raise NotClaimedError(_why_not(call))
+            run, call = _load_run_and_call(tx, run_id)
+            if call.claimant != _hash_claimant(claimant):
+                raise ClaimRefusedError(_claim_refusal_text(call))
             if call.status is target:
                 return
-            shown = calls.approved(tx, call)
+            shown = calls.find_approval_of_call(tx, call)
             if call.status not in (C.RUNNING, C.UNKNOWN) or shown is None:
-                raise NotClaimedError(_why_not(call))
+                raise ClaimRefusedError(_claim_refusal_text(call))
             line = " ".join(text.split())[:MOST_SUMMARY]
             if succeeded is None:
-                self._endings.handed_on(tx, run, shown, line)
+                self._endings.mark_handed_on(tx, run, shown, line)
             else:
                 done, failed = (
                     ToolSuccess(text[:MOST_RESULT], line),
                     ToolFailure(line, certain=False),
                 )
-                self._endings.reported(tx, run, shown, done if succeeded else failed)
-                if run.status is RunStatus.COMPLETED and (ended := calls.get(tx, call.id)):
-                    put_outcome(tx, self._tools, run, ended)
-        self._signals.work.give()
-        self._signals.post.give()
+                self._endings.store_reported_outcome(tx, run, shown, done if succeeded else failed)
+                if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
+                    post_outcome_unless_posted(tx, self._tools, run, ended)
+        self._signals.work.set()
+        self._signals.outbox.set()
 
-    def lapse(self) -> bool:
+    def expire_lapsed_claims(self) -> bool:
         """Mark claimed calls UNKNOWN whose lease has lapsed; return whether there were any."""
         now = self._clock.now()
         with self._store.read() as tx:
-            lapsed = programs.lapsed_claims(tx, now)
+            lapsed = programs.list_calls_with_lapsed_claim(tx, now)
         for each in lapsed:
             with self._store.write() as tx:
-                call = calls.get(tx, each.id)
-                run = runs.get(tx, each.run_id)
+                call = calls.find_call(tx, each.id)
+                run = runs.find_run(tx, each.run_id)
                 if call is None or run is None or call.held_until != each.held_until:
                     continue
                 if call.status is C.RUNNING:
-                    self._endings.unknown(tx, run, call, NOT_HEARD_OF)
+                    self._endings.mark_unknown(tx, run, call, NOT_HEARD_OF)
         return bool(lapsed)
 
 
-def _found(tx: Transaction, run_id: str) -> tuple[Run, Call]:
+def _load_run_and_call(tx: Transaction, run_id: str) -> tuple[Run, Call]:
     """Return the run and its call; NotClaimedError if the call is not for a program to execute."""
-    run, found = runs.get(tx, run_id), calls.of_run(tx, run_id)
+    run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
     if run is None or not found:
-        raise NotClaimedError("nothing has been asked yet")
+        raise ClaimRefusedError("nothing has been asked yet")
     if not found[0].action:
-        raise NotClaimedError("Countersign runs it itself")
+        raise ClaimRefusedError("Countersign runs it itself")
     return run, found[0]
 
 
-def _why_not(call: Call) -> str:
+def _claim_refusal_text(call: Call) -> str:
     match call.status:
         case C.PENDING:
             return "it waits for people"
@@ -184,13 +188,15 @@ def _why_not(call: Call) -> str:
             return f"it is not to be run: {call.status}"
 
 
-def _hashed(claimant: str) -> str:
+def _hash_claimant(claimant: str) -> str:
     return hashlib.sha256(claimant.encode()).hexdigest()
 
 
-def _actor(run: Run) -> str:
+def _describe_actor(run: Run) -> str:
     return f"client {run.client}" if run.client else "program"
 
 
-def _not_renewed(_tx: Transaction, _run: Run, _call: Call, _renewal: Renewal) -> NoReturn:
+def _refuse_renewal(
+    _tx: Transaction, _run: Run, _call: Call, _renewal: ReapprovalRequest
+) -> NoReturn:
     raise TypeError("a program's own call is not asked again by how it ended")

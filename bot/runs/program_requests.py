@@ -15,20 +15,25 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
-from bot.approvals.call_state import approving, effect_at
-from bot.approvals.channel_mode import strictest
+from bot.approvals.call_state import describe_revision_effect, list_approving_votes
+from bot.approvals.channel_mode import get_strictest_mode
 from bot.cards import notices
-from bot.cards.notices import POLICY, not_done
-from bot.cards.request_form import root_message
-from bot.cards.request_list import permalink
+from bot.cards.notices import POLICY, describe_why_not_done
+from bot.cards.request_form import render_request_root_message
+from bot.cards.request_list import format_permalink
 from bot.runs.program_calls import ClaimedCall, ProgramCalls
-from bot.runs.program_calls import KeyUsedError as KeyUsedError
-from bot.runs.program_calls import NotAskedError as NotAskedError
-from bot.runs.program_calls import NotPermittedError as StrangerError
-from bot.runs.program_calls import TooOftenError as TooOftenError
+from bot.runs.program_calls import ProgramRequestError as ProgramRequestError
+from bot.runs.program_calls import RequesterNotPermittedError as RequesterNotPermittedError
+from bot.runs.program_calls import RequestKeyReusedError as RequestKeyReusedError
+from bot.runs.program_calls import RequestRateLimitError as RequestRateLimitError
 from bot.signals import Signals
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.handed_over import HandedOverAction, insist_on_length, load_action_tool, stored
+from bot.tools.handed_over import (
+    HandedOverAction,
+    check_effect_length,
+    dump_checked_action,
+    load_action_tool,
+)
 from storage import (
     calls,
     channel_modes,
@@ -43,11 +48,11 @@ from storage import (
 from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
 from storage.programs import LEASE
-from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus, Verb
+from storage.states import CALL_FINAL, CallStatus, CallVerb, DeliveryKind, RunSource, RunStatus
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.form_requests import FormParts
+    from bot.approvals.form_requests import FormFactory
     from bot.clock import Clock
     from bot.tools import Registry, Tool
     from storage.models import Call, Run, Vote
@@ -76,7 +81,7 @@ class ProgramRequest:
     """A call that a program has put before people, and what the program may do with it."""
 
     def __init__(
-        self, store: Store, run_id: str, at_work: RequestContext, *, is_new: bool = False
+        self, store: Store, run_id: str, at_work: ProgramRequestParts, *, is_new: bool = False
     ) -> None:
         """`run_id` names the request's run; it is still valid after a restart.
 
@@ -87,60 +92,62 @@ class ProgramRequest:
         self._store = store
         self._at_work = at_work
 
-    def ended(self) -> RequestOutcome | None:
+    def find_outcome(self) -> RequestOutcome | None:
         """Return how the call ended; None while it waits, runs or is UNKNOWN."""
         with self._store.read() as tx:
-            run, found = runs.get(tx, self.run_id), calls.of_run(tx, self.run_id)
+            run, found = runs.find_run(tx, self.run_id), calls.list_calls_of_run(tx, self.run_id)
             call = found[0] if found else None
-            current = calls.revision(tx, call.id, call.revision) if call else None
+            current = calls.find_revision(tx, call.id, call.revision) if call else None
         if call is None or call.status not in CALL_FINAL:
             if run is not None and run.status is RunStatus.CANCELLED:
                 over = CallStatus.CANCELLED
-                return RequestOutcome(over, outcome_sentence(not_done(over)), {})
+                return RequestOutcome(over, outcome_sentence(describe_why_not_done(over)), {})
             return None
         arguments = json.loads(current.arguments) if current else {}
-        why_not = not_done(call.status)
+        why_not = describe_why_not_done(call.status)
         said = (
-            outcome_sentence(why_not, self.stands().note)
+            outcome_sentence(why_not, self.load_status().note)
             if why_not
-            else outputs.result_of(call.output)
+            else outputs.extract_result(call.output)
         )
         return RequestOutcome(call.status, said, arguments)
 
-    def stands(self) -> ProgramRequestStatus:
+    def load_status(self) -> ProgramRequestStatus:
         """Return the request's current status: what was asked, who decided, what came of it."""
         with self._store.read() as tx:
-            return request_status(tx, self._at_work.tools, self._at_work.workspace, self.run_id)
+            return load_request_status(
+                tx, self._at_work.tools, self._at_work.workspace, self.run_id
+            )
 
-    def wait(self, seconds: float) -> RequestOutcome:
+    def wait_for_outcome(self, seconds: float) -> RequestOutcome:
         """Return how the call ended, waiting `seconds` at most; after that, raise TimeoutError."""
         until, pause = time.monotonic() + seconds, threading.Event()
-        while (found := self.ended()) is None:
+        while (found := self.find_outcome()) is None:
             if time.monotonic() >= until:
                 raise TimeoutError("nobody has decided yet")
             pause.wait(GLANCE)
         return found
 
-    def claim(self, claimant: str, lease: timedelta = LEASE) -> ClaimedCall | None:
+    def claim_call(self, claimant: str, lease: timedelta = LEASE) -> ClaimedCall | None:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
         None while the call is still being checked: claim again. `lease`: how soon a sign of life is
         due. Raises NotClaimedError.
         """
-        return self._at_work.handovers.claim(self.run_id, claimant, lease)
+        return self._at_work.program_calls.claim_call(self.run_id, claimant, lease)
 
-    def report(self, claimant: str, succeeded: bool | None, result: Any) -> None:
+    def report_outcome(self, claimant: str, succeeded: bool | None, result: Any) -> None:
         """Report how the claimed call ended, as text or JSON; raises NotClaimedError.
 
         `succeeded`: None if the work was handed on, and this program cannot say how it ends.
         """
-        self._at_work.handovers.report(self.run_id, claimant, succeeded, result)
+        self._at_work.program_calls.report_outcome(self.run_id, claimant, succeeded, result)
 
     def cancel(self) -> bool:
         """Cancel the request; return False if it has ended, or its call is running."""
         with self._store.write() as tx:
-            run = runs.get(tx, self.run_id)
-            found = [each.status for each in calls.of_run(tx, self.run_id)]
+            run = runs.find_run(tx, self.run_id)
+            found = [each.status for each in calls.list_calls_of_run(tx, self.run_id)]
             is_over = bool(found) and CALL_FINAL.issuperset(found)  # the run ends in a moment
             if run is None or is_over or CallStatus.RUNNING in found:
                 return False
@@ -148,37 +155,37 @@ class ProgramRequest:
             if not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
                 return False
             text = notices.cancelled_line(run.requester, run.client)
-            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": text})
-        self._at_work.signals.post.give()
-        self._at_work.signals.work.give()
+            outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
+        self._at_work.signals.outbox.set()
+        self._at_work.signals.work.set()
         return True
 
 
 @dataclass(frozen=True, slots=True)
-class RequestContext:
+class ProgramRequestParts:
     """The parts of the bot that a program's requests use."""
 
     clock: Clock
     signals: Signals
     tools: Registry
     workspace: str  # its address in Slack; "" where it is not known
-    handovers: ProgramCalls
+    program_calls: ProgramCalls
 
 
 class ProgramRequests:
     """Makes and finds requests of programs; one per process, for any thread."""
 
-    def __init__(self, parts: FormParts, signals: Signals) -> None:
+    def __init__(self, parts: FormFactory, signals: Signals) -> None:
         """`parts` are the parts that forms use, as these requests begin in the same way."""
         self._store = parts.sources.store
         self._clock = parts.sources.clock
         self._tools = parts.tools
         self._authority = parts.authority
-        self._places = parts.places()
+        self._places = parts.build_placement()
         self._signals = signals
         handovers = ProgramCalls(self._store, self._clock, signals, self._tools)
         url = parts.identity.workspace
-        self._at_work = RequestContext(self._clock, signals, self._tools, url, handovers)
+        self._at_work = ProgramRequestParts(self._clock, signals, self._tools, url, handovers)
 
     def ask(
         self,
@@ -205,46 +212,50 @@ class ProgramRequests:
         just its name. `deadline`: the time to decide in, if shorter than policy's.
 
         Raises KeyError for an unknown tool, ActionError for an action that nobody can be asked
-        about, pydantic.ValidationError for invalid arguments, StrangerError if the requester is no
-        full member of the workspace, KeyUsedError if the key was used for something else,
-        TooOftenError if the client has asked too often, and LookupFailedError if Slack cannot be
+        about, pydantic.ValidationError for invalid arguments, RequesterNotPermittedError if the
+        requester is no
+        full member of the workspace, RequestKeyReusedError if the key was used for something else,
+        RequestRateLimitError if the client has asked too often, and LookupFailedError if Slack
+        cannot be
         asked.
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
-        action = "" if isinstance(tool, str) else stored(tool, self._tools, caller)
+        action = "" if isinstance(tool, str) else dump_checked_action(tool, self._tools, caller)
         known = self._tools.get(tool) if isinstance(tool, str) else load_action_tool(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
-        insist_on_length(known, args)
+        check_effect_length(known, args)
         asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
         asked |= {"why": why} | ({"action": action} if action else {})
         asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
         asked |= {"within": deadline.total_seconds()} if deadline else {}
         effect = mask_secrets(known.effect_sentence(args))
-        self._insist_on_colleague(requester)
-        name = self._name(caller, key, while_open=while_open)
-        delivery = self._delivery(name, requester, channel, asked)
-        place = self._places.of(channel, requester)
-        run_id, is_new = self._begin(delivery, effect, place, caller, by_key)
-        self._signals.post.give()
-        self._signals.work.give()
+        self._require_colleague(requester)
+        name = self._prepare_delivery_key(caller, key, while_open=while_open)
+        delivery = self._build_delivery(name, requester, channel, asked)
+        place = self._places.find_start_channel(channel, requester)
+        run_id, is_new = self._store_request(delivery, effect, place, caller, by_key)
+        self._signals.outbox.set()
+        self._signals.work.set()
         return ProgramRequest(self._store, run_id, self._at_work, is_new=is_new)
 
-    def _insist_on_colleague(self, requester: str) -> None:
-        """Raise StrangerError if the requester may not ask."""
-        if not requester or not self._authority.colleague(requester):
-            raise StrangerError(f"{requester!r} is not a full member of this workspace")
+    def _require_colleague(self, requester: str) -> None:
+        """Raise RequesterNotPermittedError if the requester may not ask."""
+        if not requester or not self._authority.is_active_colleague(requester):
+            raise RequesterNotPermittedError(
+                f"{requester!r} is not a full member of this workspace"
+            )
 
-    def _name(self, client: str, key: str, *, while_open: bool) -> str:
+    def _prepare_delivery_key(self, client: str, key: str, *, while_open: bool) -> str:
         """Return the delivery's key; with `while_open`, first free it if its request is over."""
-        name = programs.delivery_key(client, key or new_id())
+        name = programs.build_delivery_key(client, key or new_id())
         if while_open and key:
             with self._store.write() as tx:
                 programs.release_delivery_key(tx, name)
         return name
 
-    def _delivery(
+    def _build_delivery(
         self, key: str, requester: str, channel: str, asked: Mapping[str, Any]
     ) -> Delivery:
         return Delivery(
@@ -257,19 +268,19 @@ class ProgramRequests:
             received_at=self._clock.now(),
         )
 
-    def asked(self, run_id: str, client: str | ClientKey = "") -> ProgramRequest | None:
+    def find_request(self, run_id: str, client: str | ClientKey = "") -> ProgramRequest | None:
         """Return an earlier request of this client or API key; None if it is not theirs."""
         with self._store.read() as tx:
-            run = runs.get(tx, run_id)
+            run = runs.find_run(tx, run_id)
             if run is None:
                 return None
             if isinstance(client, str):
                 is_theirs = (run.source, run.client) == (RunSource.PROGRAM, client)
             else:
-                is_theirs = programs.belongs_to(tx, run, client)
+                is_theirs = programs.is_request_of_key(tx, run, client)
         return ProgramRequest(self._store, run_id, self._at_work) if is_theirs else None
 
-    def _begin(
+    def _store_request(
         self, asked: Delivery, effect: str, place: str, client: str, key: ClientKey | None
     ) -> tuple[str, bool]:
         """Store the request: its delivery, its run, and the message that begins its thread.
@@ -291,43 +302,50 @@ class ProgramRequests:
             updated_at=now,
         )
         with self._store.write() as tx:
-            is_new = inbox.store_delivery(tx, asked)
-            stored = inbox.find(tx, asked.key)
+            is_new = inbox.insert_delivery(tx, asked)
+            stored = inbox.find_delivery(tx, asked.key)
             assert stored is not None
             if not is_new:
-                return _same(tx, stored, asked, key), False
+                return _get_run_id_of_same_request(tx, stored, asked, key), False
             if key:  # counted here, so that of many at once no more are let through
-                _insist_on_rate(tx, key, now)
+                _check_rate_limit(tx, key, now)
             moves.insert_run(tx, run, at=now)
             inbox.hold_message(tx, stored, run.id)
-            mode = strictest(channel_modes.modes_of_run(tx, run))
-            text, blocks = root_message(run.requester, effect, "", mode, run.client)
-            outbox.put_root(tx, run, text, blocks)
+            mode = get_strictest_mode(channel_modes.list_modes_of_run(tx, run))
+            text, blocks = render_request_root_message(run.requester, effect, "", mode, run.client)
+            outbox.queue_thread_root_message(tx, run, text, blocks)
         return run.id, True
 
 
-def _insist_on_rate(tx: Transaction, client: ClientKey, now: datetime) -> None:
-    """Raise TooOftenError if this client has no requests left within the hour."""
-    since = programs.time_of_earlier_request(tx, client.name, client.per_hour, now - programs.HOUR)
+def _check_rate_limit(tx: Transaction, client: ClientKey, now: datetime) -> None:
+    """Raise RequestRateLimitError if this client has no requests left within the hour."""
+    since = programs.find_time_of_earlier_request(
+        tx, client.name, client.per_hour, now - programs.HOUR
+    )
     if since is not None:
-        raise TooOftenError(since)
+        raise RequestRateLimitError(since)
 
 
-def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | None) -> str:
-    """Return the run's id of an equal earlier request; KeyUsedError if it differs or is another's.
+def _get_run_id_of_same_request(
+    tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | None
+) -> str:
+    """Return the run's id of an equal earlier request; RequestKeyReusedError if it differs or is
+    another's.
 
     The reason and the deadline may differ: those of the first request apply.
     """
-    once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
-    run = runs.get(tx, stored.run_id or "")
-    is_theirs = key is None or (run is not None and programs.belongs_to(tx, run, key))
+    once, now = (
+        (each.user, each.channel, _extract_call_definition(each)) for each in (stored, asked)
+    )
+    run = runs.find_run(tx, stored.run_id or "")
+    is_theirs = key is None or (run is not None and programs.is_request_of_key(tx, run, key))
     if once != now or not stored.run_id or not is_theirs:
         name = asked.key.partition(":")[2]
-        raise KeyUsedError(f"the key {name!r} was used for something else")
+        raise RequestKeyReusedError(f"the key {name!r} was used for something else")
     return stored.run_id
 
 
-def _what(asked: Delivery) -> dict[str, Any]:
+def _extract_call_definition(asked: Delivery) -> dict[str, Any]:
     """Return the part of a request's body that defines the call."""
     body: dict[str, Any] = json.loads(asked.body)
     return {name: each for name, each in body.items() if name not in SAID_BESIDE}
@@ -368,27 +386,35 @@ class ProgramRequestStatus:
         return self.status not in (PREPARING, CallStatus.PENDING)
 
 
-def request_status(
+def load_request_status(
     tx: Transaction, tools: Registry, workspace: str, run_id: str
 ) -> ProgramRequestStatus:
     """Return the status of the request; KeyError if there is no such run.
 
     `workspace`: the workspace's address in Slack.
     """
-    run, found = runs.get(tx, run_id), calls.of_run(tx, run_id)
+    run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
     if run is None:
         raise KeyError(run_id)
-    link = permalink(workspace, run.channel, run.thread_ts)
-    return _of(tx, tools, run, found[0], link) if found else _as_asked(tx, tools, run, link)
+    link = format_permalink(workspace, run.channel, run.thread_ts)
+    return (
+        _build_call_status(tx, tools, run, found[0], link)
+        if found
+        else _build_unproposed_status(tx, tools, run, link)
+    )
 
 
-def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramRequestStatus:
+def _build_unproposed_status(
+    tx: Transaction, tools: Registry, run: Run, link: str
+) -> ProgramRequestStatus:
     """Return the status of a request whose call is not yet proposed, from its first delivery."""
-    delivery = programs.first_question_of(tx, run.id)
+    delivery = programs.find_first_program_delivery(tx, run.id)
     asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
     name, action = asked.get("tool", ""), asked.get("action", "")
-    tool = tools.described(action) if action else tools.get(name)
-    effect, arguments = _in_words(tool, asked["arguments"]) if tool and asked else ("", None)
+    tool = tools.find_action_tool(action) if action else tools.get(name)
+    effect, arguments = (
+        _describe_effect_and_arguments(tool, asked["arguments"]) if tool and asked else ("", None)
+    )
     return ProgramRequestStatus(
         run.id,
         CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING,
@@ -405,25 +431,32 @@ def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramR
     )
 
 
-def _in_words(tool: Tool[Any], given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+def _describe_effect_and_arguments(
+    tool: Tool[Any], given: Mapping[str, Any]
+) -> tuple[str, dict[str, Any] | None]:
     """Return the sentence of what the call would do, and its arguments with secrets masked.
 
     The tool's title and None if the arguments no longer fit the tool.
     """
     try:
         args = load_arguments(tool, json.dumps(given))
-        return mask_secrets(tool.effect_sentence(args)), tool.masked(
+        return mask_secrets(tool.effect_sentence(args)), tool.mask_arguments(
             json.loads(dump_arguments(args))
         )
     except ValueError:
         return tool.title, None
 
 
-def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> ProgramRequestStatus:
-    current = calls.revision(tx, call.id, call.revision)
-    tool, votes = tools.of(call), calls.votes(tx, call.id, call.revision)
+def _build_call_status(
+    tx: Transaction, tools: Registry, run: Run, call: Call, link: str
+) -> ProgramRequestStatus:
+    current = calls.find_revision(tx, call.id, call.revision)
+    tool, votes = (
+        tools.find_tool_of_call(call),
+        calls.list_votes_on_revision(tx, call.id, call.revision),
+    )
     given = json.loads(current.arguments) if current else None
-    against = [vote for vote in votes if vote.verb is Verb.REJECT]
+    against = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     rejected = call.status is CallStatus.REJECTED
     words = "; ".join(vote.reason for vote in against if vote.reason) if rejected else ""
     return ProgramRequestStatus(
@@ -435,16 +468,16 @@ def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> Pr
         link,
         tool=call.tool,
         title=tool.title if tool else call.tool,
-        effect=effect_at(tools, call, current) if current else "",
-        arguments=tool.masked(given) if tool and given is not None else None,
+        effect=describe_revision_effect(tools, call, current) if current else "",
+        arguments=tool.mask_arguments(given) if tool and given is not None else None,
         revision=call.revision,
         digest=call.digest,
         reason=call.reason,
-        deadline=call.deadline if calls.waits(call) else None,
+        deadline=call.deadline if calls.is_waiting_for_people(call) else None,
         handed_over=bool(call.action),
-        decided_by=_deciders(tx, call, against if rejected else approving(votes)),
-        edited_by=tuple(sorted(calls.editors(tx, call.id))),
-        result=_result(tx, call),
+        decided_by=_list_deciders(tx, call, against if rejected else list_approving_votes(votes)),
+        edited_by=tuple(sorted(calls.list_editors(tx, call.id))),
+        result=_load_result(tx, call),
         note=mask_secrets(words or call.note),
     )
 
@@ -455,20 +488,20 @@ def outcome_sentence(what: str, note: str = "") -> str:
     return f"{what}: {why.rstrip('.')}." if why else f"{what}."
 
 
-def _deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+def _list_deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     if call.status is CallStatus.ANSWERED:
-        answer = person_answers.given(tx, call.id)
+        answer = person_answers.find_person_answer(tx, call.id)
         return (answer.person,) if answer else ()
     return tuple(vote.person for vote in votes)
 
 
-def _result(tx: Transaction, call: Call) -> Any:
+def _load_result(tx: Transaction, call: Call) -> Any:
     if call.status is CallStatus.ANSWERED:
-        answer = person_answers.given(tx, call.id)
+        answer = person_answers.find_person_answer(tx, call.id)
         return None if answer is None or answer.declined else json.loads(answer.given)
     if call.status is not CallStatus.SUCCEEDED:
         return None
-    text = outputs.result_of(call.output)
+    text = outputs.extract_result(call.output)
     try:
         return json.loads(text)
     except ValueError:

@@ -11,35 +11,40 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.call_gates import Renewal, for_thread, gate_of
-from bot.approvals.call_state import context_of, fingerprint, kept, next_moment
-from bot.approvals.card_routing import withdraw
-from bot.approvals.facts import Sources
+from bot.approvals.call_gates import ReapprovalRequest, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_state import (
+    build_preview_columns,
+    build_tool_context,
+    compute_call_digest,
+    find_next_notification_time,
+)
+from bot.approvals.card_routing import remove_calls_from_cards
+from bot.approvals.facts import FactSources
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
-from bot.policy.gates import stricter_gate as both
+from bot.policy.gates import combine_gates as both
 from bot.tools import Tool, ToolError
-from bot.tools.preview import Previews
+from bot.tools.preview import PreviewRunner
 from bot.tools.runner import ToolRefusal
 from storage import calls, decisions
-from storage.chain import key_with_id
+from storage.chain import get_key_by_id_or_current
 from storage.models import Call, Run
 from storage.transaction import Transaction
 
 
-def renew_or_refuse(
-    sources: Sources,
-    previews: Previews,
+def build_renewal_or_refusal(
+    sources: FactSources,
+    previews: PreviewRunner,
     run: Run,
     tool: Tool[Any],
     args: BaseModel,
     call: Call,
     why: str,
-) -> Renewal | ToolRefusal:
+) -> ReapprovalRequest | ToolRefusal:
     """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
 
     Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
     """
-    shown, now = load_gate(call.gate), gate_of(sources, run, tool, args, call=call)
+    shown, now = load_gate(call.gate), compute_gate(sources, run, tool, args, call=call)
     if isinstance(now, Deny):
         return ToolRefusal(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
     gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
@@ -48,18 +53,18 @@ def renew_or_refuse(
     if not isinstance(gate, Ask):
         return ToolRefusal(f"{why} Nothing was done.")
     try:
-        seen = previews.of(tool, args, context_of(run, call, sources.clock.now()))
-        seen = for_thread(sources, run, seen)
+        seen = previews.run_preview(tool, args, build_tool_context(run, call, sources.clock.now()))
+        seen = prepare_preview_for_thread(sources, run, seen)
     except ToolError as error:
         return ToolRefusal(f"{why} {error}")
-    return Renewal(gate, seen, why, "worker")
+    return ReapprovalRequest(gate, seen, why, "worker")
 
 
-def ask_again(
+def ask_people_again(
     tx: Transaction,
     run: Run,
     call: Call,
-    again: Renewal,
+    again: ReapprovalRequest,
     tool: Tool[Any],
     key: bytes,
     now: datetime,
@@ -68,12 +73,12 @@ def ask_again(
 
     The worker then makes a new card. Returns False if the call has changed meanwhile.
     """
-    current = calls.revision(tx, call.id, call.revision)
+    current = calls.find_revision(tx, call.id, call.revision)
     if current is None:
         return False
-    gate, seen = dump_gate(again.gate), again.seen
-    digest = fingerprint(
-        key_with_id(key, call.key_id),
+    gate, seen = dump_gate(again.gate), again.preview
+    digest = compute_call_digest(
+        get_key_by_id_or_current(key, call.key_id),
         run,
         tool,
         current.arguments,
@@ -81,18 +86,18 @@ def ask_again(
         revision=call.revision + 1,
         expects=seen.expects,
     )
-    if not decisions.ask_again(
+    if not decisions.ask_people_again(
         tx,
         call,
         at=now,
         actor=again.actor,
-        why=again.why,
-        deadline=again.gate.after(now, again.gate.deadline),
+        why=again.reason,
+        deadline=again.gate.compute_due_time(now, again.gate.deadline),
         digest=digest,
         gate=gate,
-        next_at=next_moment(again.gate, now),
-        **kept(seen),
+        next_at=find_next_notification_time(again.gate, now),
+        **build_preview_columns(seen),
     ):
         return False
-    withdraw(tx, call.plan_id, {call.id})
+    remove_calls_from_cards(tx, call.plan_id, {call.id})
     return True

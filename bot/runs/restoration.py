@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.agent import outputs
-from bot.approvals.call_gates import as_it_was
-from bot.approvals.call_state import as_asked_again
+from bot.approvals.call_gates import build_reapproval
+from bot.approvals.call_state import compute_next_revision_digest
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
 from bot.runs import reapproval
@@ -74,30 +74,30 @@ class Restoration:
     clock: Clock
     tools: Registry
     key: bytes
-    ended: Callable[[Run], None]  # shows that a request is over; it never fails
+    show_run_end: Callable[[Run], None]  # shows that a request is over; it never fails
 
-    def take_up(self) -> None:
+    def settle_open_work(self) -> None:
         """Settle, in one transaction, all that was open, if the record is an older copy."""
-        why, now = self.store.astray, self.clock.now()
+        why, now = self.store.mismatch_reason, self.clock.now()
         if not why:
             return
         log.error("the record is older than its last life: %s; what was open is asked again", why)
         with self.store.write() as tx:
             # on a server another process may have been faster
-            first = record_copies.delete_copy_note(tx) or not self.store.shared
-            over = self._over(tx, why, now) if first else []
-        self.store.accept()
+            first = record_copies.delete_copy_note(tx) or not self.store.is_multi_process
+            over = self._settle_and_list_ended_runs(tx, why, now) if first else []
+        self.store.accept_current_rows()
         for run in over:
             if not run.parent_call:
-                self.ended(run)
+                self.show_run_end(run)
 
-    def _over(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
+    def _settle_and_list_ended_runs(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
         """Settle all that was open; return the runs that ended by it."""
-        trail.record(tx, "record.restored", at=now, actor="system", data={"why": why})
-        for delivery in inbox.unsettled_deliveries(tx):
-            inbox.settle_delivery(tx, delivery, "the record was put back from an older copy")
+        trail.record_event(tx, "record.restored", at=now, actor="system", data={"why": why})
+        for delivery in inbox.list_unsettled_deliveries(tx):
+            inbox.mark_delivery_done(tx, delivery, "the record was put back from an older copy")
             if delivery.user:
-                outbox.put_private(
+                outbox.queue_private_message(
                     tx,
                     f"restored:{delivery.key}",
                     channel=delivery.channel or delivery.user,
@@ -107,55 +107,68 @@ class Restoration:
                 )
         grants.revoke_all_grants(tx, now)
         # sub-agents before those who wait for them
-        found = sorted(runs.unfinished(tx), key=lambda run: -sub_agents.nesting_depth(tx, run))
-        return [run for run in found if not self._goes_on(tx, run, now)]
+        found = sorted(
+            runs.list_unfinished_runs(tx), key=lambda run: -sub_agents.count_nesting_levels(tx, run)
+        )
+        return [run for run in found if not self._settle_run(tx, run, now)]
 
-    def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
+    def _settle_run(self, tx: Transaction, run: Run, now: datetime) -> bool:
         """Settle what was open in a run; return False if the run ended by it."""
-        plans = calls.open_plans(tx, run.id)
+        plans = calls.list_open_plans(tx, run.id)
         for plan in plans:
-            for call in calls.of_plan(tx, plan.id):
-                self._ask(tx, run, call, now)
-        waits = calls.run_waits(tx, run.id)
+            for call in calls.list_calls_of_plan(tx, plan.id):
+                self._ask_again_or_invalidate(tx, run, call, now)
+        waits = calls.is_run_blocked(tx, run.id)
         if run.status is R.FAILED:  # only a person takes it up again
             return True
-        outbox.close_streams(tx, run.id)
+        outbox.withdraw_open_streams(tx, run.id)
         if run.status is not R.READY:  # a worker shows what is asked again
-            moves.run(tx, run, R.READY, at=now, actor="system", data={"why": WHY})
+            moves.change_run_status(tx, run, R.READY, at=now, actor="system", data={"why": WHY})
         if not waits:
-            ready = runs.get(tx, run.id)
+            ready = runs.find_run(tx, run.id)
             assert ready is not None
             endings.cancel_run(tx, ready, at=now, actor="system", words=outputs)
         if run.parent_call:
             if not waits:
-                end, said = C.CANCELLED, outputs.stopped(WHY, sub_agents.recorded_actions(tx, run))
-                sub_agents.hand_in_result(
+                end, said = (
+                    C.CANCELLED,
+                    outputs.stopped_sub_agent_output(
+                        WHY, sub_agents.list_recorded_actions(tx, run)
+                    ),
+                )
+                sub_agents.end_call_of_sub_agent(
                     tx, run, end, at=now, actor="system", output=said, note=WHY
                 )
             return waits
         text = restored_run_notice(waits)
-        outbox.notice(tx, run, f"restored:{run.id}:{trail.head(tx).seq}", {"text": text})
+        outbox.queue_notice(
+            tx, run, f"restored:{run.id}:{trail.get_audit_head(tx).seq}", {"text": text}
+        )
         return waits
 
-    def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
+    def _ask_again_or_invalidate(
+        self, tx: Transaction, run: Run, call: Call, now: datetime
+    ) -> None:
         """Have people asked again about an open call; invalidate it if it has no gate that asks."""
-        gate, tool = load_gate(call.gate), self.tools.of(call)
+        gate, tool = load_gate(call.gate), self.tools.find_tool_of_call(call)
         match call.status:
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
-                again = as_it_was(call, gate, WHY)
-                reapproval.ask_again(tx, run, call, again, tool, self.key, now)
+                again = build_reapproval(call, gate, WHY)
+                reapproval.ask_people_again(tx, run, call, again, tool, self.key, now)
             case C.PENDING | C.APPROVED:
-                output = outputs.invalidated(WHY)
-                moves.call(tx, call, C.INVALIDATED, at=now, actor="system", output=output, note=WHY)
+                output = outputs.invalidated_output(WHY)
+                moves.change_call_status(
+                    tx, call, C.INVALIDATED, at=now, actor="system", output=output, note=WHY
+                )
             case C.RUNNING | C.UNKNOWN:
-                self._doubt(tx, run, call, now)
+                self._mark_unknown_and_ask(tx, run, call, now)
 
-    def _doubt(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
+    def _mark_unknown_and_ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
         """Mark the call UNKNOWN and ask about it with buttons that older cards do not have."""
         gate = load_gate(call.gate)
         wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
         if call.status is C.RUNNING:
-            moves.call(
+            moves.change_call_status(
                 tx,
                 call,
                 C.UNKNOWN,
@@ -165,10 +178,10 @@ class Restoration:
                 note=WHY,
                 deadline=now + wait,
             )
-        unknown = calls.get(tx, call.id)
-        digest = as_asked_again(tx, self.key, run, call, self.tools)
+        unknown = calls.find_call(tx, call.id)
+        digest = compute_next_revision_digest(tx, self.key, run, call, self.tools)
         if not digest or unknown is None or unknown.deadline is None:
             return
-        decisions.ask_again(
+        decisions.ask_people_again(
             tx, unknown, at=now, actor="system", why=WHY, deadline=now + wait, digest=digest
         )

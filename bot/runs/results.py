@@ -13,17 +13,28 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.approvals import grants
-from bot.approvals.call_state import approving, effect_at, effect_of, stand_ins
+from bot.approvals.call_state import (
+    describe_call_effect,
+    describe_revision_effect,
+    list_approving_votes,
+    map_delegators_to_delegates,
+)
 from bot.cards import notices, request_sentences
-from bot.cards.answers import AnswerFooter, CallOutcome, fits_cell, record_line, table_room
-from bot.cards.claims import claims_of, contradict
-from bot.cards.request_form import result_blocks
-from bot.cards.views import gives_thanks
+from bot.cards.answers import (
+    AnswerFooter,
+    CallOutcome,
+    build_record_line,
+    count_rows_that_fit,
+    is_short_enough_for_cell,
+)
+from bot.cards.claims import extract_claims, is_contradicted_by_record
+from bot.cards.request_form import render_lookup_result
+from bot.cards.views import is_only_thanks
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, MessageKind, Verb
+from storage.states import CallStatus, CallVerb, MessageKind
 from storage.transaction import Transaction
 
 RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
@@ -31,20 +42,20 @@ LATER = datetime.max.replace(tzinfo=UTC)  # than anything that was said
 ROWS, COLUMNS = 20, 10  # how much the table shows at most
 
 
-def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
+def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
     """Post the rows that `call` found in its thread, and all of them as a file if not all fit.
 
     Posts nothing if there are no rows, as the call's result says that.
     """
     if not found.rows:
         return
-    cells = [[tables.table_cell(value) for value in row] for row in found.rows]
+    cells = [[tables.format_table_cell(value) for value in row] for row in found.rows]
     columns, shown = found.columns[:COLUMNS], [row[:COLUMNS] for row in cells[:ROWS]]
-    shown = shown[: table_room(columns, shown)]
+    shown = shown[: count_rows_that_fit(columns, shown)]
     whole = (
         len(cells) <= len(shown)
         and len(found.columns) <= COLUMNS
-        and all(map(fits_cell, chain(columns, *shown)))
+        and all(map(is_short_enough_for_cell, chain(columns, *shown)))
     )
     # nobody else's: it is how a lost answer is found
     name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"
@@ -55,15 +66,17 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         "total": len(cells),
     }
     body |= {"width": len(found.columns), "more": found.more, "file": "" if whole else name}
-    outbox.put_in_thread(tx, run, f"table:{call.id}:{call.revision}", body, kind=MessageKind.TABLE)
+    outbox.queue_thread_message(
+        tx, run, f"table:{call.id}:{call.revision}", body, kind=MessageKind.TABLE
+    )
     if not whole:
         file = {"name": name, "title": found.title, "content": tables.csv_text(found)}
-        outbox.put_in_thread(
+        outbox.queue_thread_message(
             tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE
         )
 
 
-def say_outcome(
+def post_approved_call_outcome(
     tx: Transaction, tools: Registry, run: Run, ended: calls.ApprovedCall, plan: Sequence[Call]
 ) -> None:
     """Post in the thread how a call that people approved ended, and who had a part in it.
@@ -75,56 +88,67 @@ def say_outcome(
         return
     if not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
-    tool, people = tools.of(call), _people(tx, run, ended)
-    effect, done = effect_at(tools, call, ended.revision), call.status is CallStatus.SUCCEEDED
+    tool, people = tools.find_tool_of_call(call), _build_participants(tx, run, ended)
+    effect, done = (
+        describe_revision_effect(tools, call, ended.revision),
+        call.status is CallStatus.SUCCEEDED,
+    )
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
     text = notices.outcome_line(
         call.status,
         stated or (f"Done: {effect}" if done else effect),
-        None if done and _is_told_later(tx, run, plan, people) else people,
+        None if done and _has_later_call_with_same_people(tx, run, plan, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
-        handed_on=calls.is_handed_on_by_program(call),
-        midway=_is_midway(call),
+        handed_on=calls.was_passed_on_by_program(call),
+        midway=_is_failed_midway(call),
     )
-    outbox.notice(tx, run, _outcome_key(call), {"text": text})
+    outbox.queue_notice(tx, run, _build_outcome_message_key(call), {"text": text})
 
 
-def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
+def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
     """Post the outcome of a call that a sub-agent has worked on; nothing if `call_id` is ""."""
-    call = calls.get(tx, call_id)
-    run, shown = (runs.get(tx, call.run_id), calls.approved(tx, call)) if call else (None, None)
+    call = calls.find_call(tx, call_id)
+    run, shown = (
+        (runs.find_run(tx, call.run_id), calls.find_approval_of_call(tx, call))
+        if call
+        else (None, None)
+    )
     if run is not None and shown is not None:
-        say_outcome(tx, tools, run, shown, calls.of_plan(tx, shown.call.plan_id))
+        post_approved_call_outcome(
+            tx, tools, run, shown, calls.list_calls_of_plan(tx, shown.call.plan_id)
+        )
 
 
-def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.CallParticipants:
-    if giver := grants.grantor(tx, approved.call):
-        return notices.CallParticipants(run.requester, (), ((giver, ""),), remembered=True)
+def _build_participants(
+    tx: Transaction, run: Run, approved: calls.ApprovedCall
+) -> notices.CallParticipants:
+    if giver := grants.find_grantor(tx, approved.call):
+        return notices.CallParticipants(run.requester, (), ((giver, ""),), was_saved_approval=True)
     return notices.CallParticipants(
         run.requester,
         tuple(sorted(approved.editors)),
-        tuple((vote.counts_for, vote.reason) for vote in approving(approved.votes)),
-        stand_ins(approved.votes),
+        tuple((vote.counted_person, vote.reason) for vote in list_approving_votes(approved.votes)),
+        map_delegators_to_delegates(approved.votes),
     )
 
 
-def _is_told_later(
+def _has_later_call_with_same_people(
     tx: Transaction, run: Run, plan: Sequence[Call], people: notices.CallParticipants
 ) -> bool:
     """Return whether the plan's last call yet to run has the same people, so it will name them."""
     left = [each for each in plan if each.status is CallStatus.APPROVED]
-    last = calls.approved(tx, left[-1]) if left else None
-    return last is not None and _people(tx, run, last) == people
+    last = calls.find_approval_of_call(tx, left[-1]) if left else None
+    return last is not None and _build_participants(tx, run, last) == people
 
 
-def _outcome_key(call: Call) -> str:
+def _build_outcome_message_key(call: Call) -> str:
     return f"outcome:{call.id}:{call.revision}:{call.status}"
 
 
 NOT_APPROVED = " Nobody has approved anything."
 
 
-def answer_footer(
+def build_answer_footer(
     tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
 ) -> AnswerFooter:
     """Return the footer for a model's words: what really became of the run's calls.
@@ -133,50 +157,55 @@ def answer_footer(
     it. Words that are not the `last` of the run get it only then; so does an answer to plain
     thanks. `note`: why the words are incomplete.
     """
-    claims = claims_of(text)
-    if not last and not (claims.told_done or claims.approved):
+    claims = extract_claims(text)
+    if not last and not (claims.says_something_done or claims.says_approved):
         return AnswerFooter(note=note)
-    found = calls.of_request(tx, run_id)  # also of its sub-agents
-    counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
-    ended = [_ended(tx, tools, call) for call in counting]
-    unapproved = claims.approved and not any(_was_approved(tx, call) for call in counting)
-    loud = unapproved or contradict(claims, ended, whole=last)
-    if not loud and (not last or (not found and _was_thanked(tx, run_id))):
+    found = calls.list_calls_of_request(tx, run_id)  # also of its sub-agents
+    counting = [
+        call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
+    ]
+    ended = [_build_call_outcome(tx, tools, call) for call in counting]
+    unapproved = claims.says_approved and not any(_was_approved(tx, call) for call in counting)
+    loud = unapproved or is_contradicted_by_record(claims, ended, whole=last)
+    if not loud and (not last or (not found and _is_only_thanks(tx, run_id))):
         return AnswerFooter(note=note)
-    record = record_line(ended) + (NOT_APPROVED if unapproved else "")
+    record = build_record_line(ended) + (NOT_APPROVED if unapproved else "")
     return AnswerFooter(record, loud, note)
 
 
 def _was_approved(tx: Transaction, call: Call) -> bool:
     """Return whether anybody has approved this revision of the call, or a grant covers it."""
-    votes = calls.votes(tx, call.id, call.revision)
-    return bool(call.grant_id) or any(vote.verb is Verb.APPROVE for vote in votes)
+    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+    return bool(call.grant_id) or any(vote.verb is CallVerb.APPROVE for vote in votes)
 
 
-def _was_thanked(tx: Transaction, run_id: str) -> bool:
-    written = [prompt.words_of_request(item) for item in runs.read_messages(tx, run_id, LATER)]
+def _is_only_thanks(tx: Transaction, run_id: str) -> bool:
+    written = [
+        prompt.extract_request_text(item)
+        for item in runs.list_user_messages_until(tx, run_id, LATER)
+    ]
     written = [text for text in written if text.strip()]
-    return bool(written) and all(map(gives_thanks, written))
+    return bool(written) and all(map(is_only_thanks, written))
 
 
-def _ended(tx: Transaction, tools: Registry, call: Call) -> CallOutcome:
-    told = is_reported(tx, call)
-    effect = "" if told else _effect(tx, tools, call)
-    return CallOutcome(call.status, effect, told, midway=_is_midway(call))
+def _build_call_outcome(tx: Transaction, tools: Registry, call: Call) -> CallOutcome:
+    told = is_outcome_posted(tx, call)
+    effect = "" if told else _effect_text(tx, tools, call)
+    return CallOutcome(call.status, effect, told, failed_midway=_is_failed_midway(call))
 
 
-def _is_midway(call: Call) -> bool:
-    return call.status is CallStatus.FAILED and outputs.midway(call.output)
+def _is_failed_midway(call: Call) -> bool:
+    return call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output)
 
 
-def is_reported(tx: Transaction, call: Call) -> bool:
+def is_outcome_posted(tx: Transaction, call: Call) -> bool:
     """Return whether a message of its own in the thread says how the call ended."""
     if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED):
         return True
-    return outbox.by_key(tx, _outcome_key(call)) is not None
+    return outbox.find_message_by_key(tx, _build_outcome_message_key(call)) is not None
 
 
-def _counts(call: Call, later: list[Call]) -> bool:
+def _is_covered_by_footer(call: Call, later: list[Call]) -> bool:
     """Return whether the footer covers the call: not if it only read, nor a corrected mistake."""
     if call.status is CallStatus.SUPERSEDED:
         return False
@@ -186,41 +215,47 @@ def _counts(call: Call, later: list[Call]) -> bool:
     return call.does != Effect.READ or isinstance(load_gate(call.gate), Ask)
 
 
-def _effect(tx: Transaction, tools: Registry, call: Call) -> str:
-    if revision := calls.revision(tx, call.id, call.revision):
-        return effect_at(tools, call, revision)
-    tool = tools.of(call)
+def _effect_text(tx: Transaction, tools: Registry, call: Call) -> str:
+    if revision := calls.find_revision(tx, call.id, call.revision):
+        return describe_revision_effect(tools, call, revision)
+    tool = tools.find_tool_of_call(call)
     return tool.title if tool else call.tool
 
 
-def put_outcome(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
+def post_outcome_unless_posted(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
     """Post what became of the call in the thread, unless another message says it."""
-    if body := _told(tx, tools, call):
-        outbox.notice(tx, run, f"ended:{call.id}:{call.revision}:{call.status}", body)
+    if body := _build_outcome_message(tx, tools, call):
+        outbox.queue_notice(tx, run, f"ended:{call.id}:{call.revision}:{call.status}", body)
 
 
-def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | None:
-    effect = effect_of(tools, tx, call)
+def _build_outcome_message(
+    tx: Transaction, tools: Registry, call: Call
+) -> Mapping[str, Any] | None:
+    effect = describe_call_effect(tools, tx, call)
     match call.status:
         case CallStatus.SUCCEEDED if call.does == Effect.READ:
-            if outbox.by_key(tx, f"table:{call.id}:{call.revision}"):
+            if outbox.find_message_by_key(tx, f"table:{call.id}:{call.revision}"):
                 return None  # the rows stand there
-            text, blocks = result_blocks(effect, outputs.result_of(call.output))
+            text, blocks = render_lookup_result(effect, outputs.extract_result(call.output))
             return {"text": text, "blocks": blocks}
-        case CallStatus.SUCCEEDED | CallStatus.FAILED if is_reported(tx, call):
+        case CallStatus.SUCCEEDED | CallStatus.FAILED if is_outcome_posted(tx, call):
             return None
         case CallStatus.SUCCEEDED:
-            return {"text": request_sentences.was_done(effect, call.note)}
+            return {"text": request_sentences.call_done_notice(effect, call.note)}
         case CallStatus.FAILED:
-            midway = outputs.midway(call.output)
-            return {"text": request_sentences.did_not_work(effect, call.note, midway=midway)}
-        case CallStatus.UNKNOWN if calls.is_handed_on_by_program(call):
-            return None if is_reported(tx, call) else {"text": request_sentences.handed_on(effect)}
+            midway = outputs.is_failed_midway(call.output)
+            return {"text": request_sentences.call_failed_notice(effect, call.note, midway=midway)}
+        case CallStatus.UNKNOWN if calls.was_passed_on_by_program(call):
+            return (
+                None
+                if is_outcome_posted(tx, call)
+                else {"text": request_sentences.call_handed_over_notice(effect)}
+            )
         case CallStatus.UNKNOWN:
-            return {"text": request_sentences.not_known(effect)}
+            return {"text": request_sentences.call_outcome_unknown_notice(effect)}
         case CallStatus.INVALIDATED:
-            return {"text": request_sentences.no_longer(effect, call.note)}
+            return {"text": request_sentences.call_not_done_notice(effect, call.note)}
         case CallStatus.REFUSED:
-            return {"text": request_sentences.nobody_asked(call.note)}
+            return {"text": request_sentences.no_approver_asked_notice(call.note)}
         case _:
             return None

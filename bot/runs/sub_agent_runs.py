@@ -10,7 +10,7 @@ from bot.agent import outputs, prompt
 from bot.agent.turn import PlannerError
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.tools import Registry, Tool
-from bot.tools.agents import tools_of
+from bot.tools.agents import select_sub_agent_tools
 from storage import calls, endings
 from storage import sub_agents as children
 from storage.models import Run
@@ -27,15 +27,15 @@ class SilentAnswer:
     def write(self, text: str) -> None:
         """Ignore the text; a run that was stopped is noticed when the turn is stored."""
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         """Do nothing: there is nothing to discard."""
 
-    def finish(
+    def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Do nothing: no message is posted."""
 
-    def abandon(self) -> None:
+    def close_failed_answer(self) -> None:
         """Do nothing: there is nothing to close."""
 
 
@@ -49,9 +49,9 @@ class AgentRole:
     instructions: str
     tools: Registry
 
-    def offered(self) -> list[dict[str, Any]]:
+    def build_function_schemas(self) -> list[dict[str, Any]]:
         """Return the tools as function schemas for the model."""
-        return [function_schema(tool) for tool in self.tools]
+        return [build_function_schema(tool) for tool in self.tools]
 
 
 class AgentRoles:
@@ -65,20 +65,27 @@ class AgentRoles:
         alone = {each.name: each for each in tools if each.agent is None}
         self._first = AgentRole(prompt.INSTRUCTIONS, tools if max_depth else Registry(alone))
 
-    def of(self, run: Run) -> AgentRole:
+    def load_role(self, run: Run) -> AgentRole:
         """Return the role of a run; raises PlannerError if its sub-agent no longer exists."""
         if run.source is not RunSource.RUN:
             return self._first
         with self._store.read() as tx:
-            call, depth = calls.get(tx, run.parent_call), children.nesting_depth(tx, run)
-        tool = self._tools.of(call) if call else None
+            call, depth = (
+                calls.find_call(tx, run.parent_call),
+                children.count_nesting_levels(tx, run),
+            )
+        tool = self._tools.find_tool_of_call(call) if call else None
         if tool is None or tool.agent is None:
             raise PlannerError(GONE)
-        allowed = tools_of(tool.agent, self._tools, sub_agents=depth < self._max_depth)
-        return AgentRole(prompt.sub_agent_instructions(tool.title, tool.agent.prompt), allowed)
+        allowed = select_sub_agent_tools(
+            tool.agent, self._tools, sub_agents=depth < self._max_depth
+        )
+        return AgentRole(
+            prompt.build_sub_agent_instructions(tool.title, tool.agent.prompt), allowed
+        )
 
 
-def function_schema(tool: Tool[Any]) -> dict[str, Any]:
+def build_function_schema(tool: Tool[Any]) -> dict[str, Any]:
     """Return a tool as the function schema that a model is given."""
     return {
         "type": "function",
@@ -95,23 +102,31 @@ SUMMARY = 200  # characters of an answer that people are told
 MOST = 20_000  # characters of an answer, where its tool is no longer there to say
 
 
-def hand_in_answer(tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime) -> str:
+def store_sub_agent_answer(
+    tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime
+) -> str:
     """Store a sub-agent's answer as its call's result; return the call's id, "" if that is over."""
-    call, done = calls.get(tx, child.parent_call), children.recorded_actions(tx, child)
-    tool = tools.of(call) if call else None
-    output = prompt.answered_output(text, done, tool.max_output if tool else MOST)
+    call, done = calls.find_call(tx, child.parent_call), children.list_recorded_actions(tx, child)
+    tool = tools.find_tool_of_call(call) if call else None
+    output = prompt.sub_agent_answer_output(text, done, tool.max_output if tool else MOST)
     line = " ".join(text.split()) or prompt.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
     end = CallStatus.SUCCEEDED
-    return children.hand_in_result(tx, child, end, at=at, actor="worker", output=output, note=note)
+    return children.end_call_of_sub_agent(
+        tx, child, end, at=at, actor="worker", output=output, note=note
+    )
 
 
-def report_failure(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime) -> str:
+def store_sub_agent_failure(
+    tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime
+) -> str:
     """Fail the call of a sub-agent that could not go on, and end what the sub-agent had open.
 
     Returns the call's id, "" if that is over.
     """
-    endings.abandon_sub_agent(tx, child, at=at, words=outputs)
-    output = prompt.gave_up_output(why, children.recorded_actions(tx, child))
+    endings.cancel_calls_of_failed_sub_agent(tx, child, at=at, words=outputs)
+    output = prompt.sub_agent_failure_output(why, children.list_recorded_actions(tx, child))
     end = CallStatus.FAILED
-    return children.hand_in_result(tx, child, end, at=at, actor="worker", output=output, note=why)
+    return children.end_call_of_sub_agent(
+        tx, child, end, at=at, actor="worker", output=output, note=why
+    )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
 
 if TYPE_CHECKING:  # it names them, and is imported by what makes them
-    from bot.approvals.edits import Edits
-    from bot.approvals.permissions import Permissions
+    from bot.approvals.edits import EditHandler
+    from bot.approvals.permissions import PermissionChecker
     from bot.clock import Clock
     from bot.config.settings import Settings
     from bot.identity import Identity
@@ -42,8 +42,8 @@ class Host:
     identity: Identity  # the workspace, and who the bot is there
     signals: Signals  # `rest` says that something came to its end
     authority: Authority  # who somebody is; asks Slack
-    permissions: Permissions  # who may do what to a call; asks Slack
-    edits: Edits  # checks what somebody changed, as Slack's dialog does
+    permissions: PermissionChecker  # who may do what to a call; asks Slack
+    edits: EditHandler  # checks what somebody changed, as Slack's dialog does
     keep: Callable[[Delivery], None]  # stores what somebody did, and wakes the loop
     named: Callable[[str], str]  # writes names into the mentions of a text
     programs: ProgramRequests  # puts a call before people, in the name of a colleague
@@ -84,7 +84,7 @@ class PartKind(StrEnum):
     SOURCE = "source"  # what puts calls before people
 
     @property
-    def group(self) -> str:
+    def entry_point_group(self) -> str:
         """Return the name of the entry point group."""
         return f"countersign.{self}s"
 
@@ -95,7 +95,7 @@ OWN: dict[PartKind, tuple[tuple[str, str], ...]] = {
 }
 
 
-class SurfacesError(ValueError):
+class SurfaceError(ValueError):
     """Raised if a surface or source cannot be used; the text says which one and why."""
 
 
@@ -107,46 +107,46 @@ class NamedSurface:
     surface: SurfacePort
 
 
-def surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
+def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
     """Return the classes of all surfaces, or of all sources; raises SurfacesError."""
     try:
-        found = load_entry_points(kind.group, OWN[kind])
+        found = load_entry_points(kind.entry_point_group, OWN[kind])
     except EntryPointError as error:
-        raise SurfacesError(str(error)) from error
+        raise SurfaceError(str(error)) from error
     for each in found:
         is_one = all(hasattr(each.value, name) for name in ("start", "stop"))
         if not is_one or not isinstance(each.value, type):
             why = f"is no {kind}: that is a class with start and stop"
-            raise SurfacesError(f"{each.name} of {each.source} {why}")
+            raise SurfaceError(f"{each.name} of {each.source} {why}")
     return found
 
 
-def made(host: Host) -> tuple[NamedSurface, ...]:
+def create_surfaces(host: Host) -> tuple[NamedSurface, ...]:
     """Create all surfaces and sources; raises SurfacesError if one cannot be created."""
-    found = [each for kind in PartKind for each in surface_classes(kind)]
-    return tuple(NamedSurface(each.name, _made(each, host)) for each in found)
+    found = [each for kind in PartKind for each in load_surface_classes(kind)]
+    return tuple(NamedSurface(each.name, _create_surface(each, host)) for each in found)
 
 
-def _made(each: LoadedEntryPoint, host: Host) -> SurfacePort:
+def _create_surface(each: LoadedEntryPoint, host: Host) -> SurfacePort:
     try:
         surface: SurfacePort = each.value(host)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
-        raise SurfacesError(f"{each.name} of {each.source} cannot be made ({why})") from error
+        raise SurfaceError(f"{each.name} of {each.source} cannot be made ({why})") from error
     return surface
 
 
-def start(surfaces: Sequence[NamedSurface]) -> None:
+def start_surfaces(surfaces: Sequence[NamedSurface]) -> None:
     """Start the surfaces in order; raises SurfacesError if one does not start."""
     for each in surfaces:
         try:
             each.surface.start()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            raise SurfacesError(f"{each.name} does not start ({why})") from error
+            raise SurfaceError(f"{each.name} does not start ({why})") from error
 
 
-def stop(surfaces: Sequence[NamedSurface]) -> None:
+def stop_surfaces(surfaces: Sequence[NamedSurface]) -> None:
     """Stop all surfaces; log those that cannot be stopped."""
     for each in surfaces:
         try:

@@ -16,7 +16,7 @@ from bot.agent.file_items import EncodedFile
 from bot.agent.turn import (
     AnswerSink,
     CompactedItems,
-    ModelTurns,
+    ModelPlanner,
     Proposal,
     Reply,
     RequestRefusedError,
@@ -39,11 +39,11 @@ _INSTEAD = {
 class PlannerWithFiles:
     """A planner that fills files into the transcript before it asks the planner behind it."""
 
-    planner: ModelTurns
+    planner: ModelPlanner
     store: Store
     clock: Clock
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -56,29 +56,33 @@ class PlannerWithFiles:
         TooLongError, whose `without_files` repeats it without new files; whatever `sink` raises
         passes through.
         """
-        files = self._found(transcript)
+        files = self._load_referenced_files(transcript)
         fresh = [each for each in files.values() if not each.withheld and each.read_at is None]
         try:
-            result = self.planner.turn(_filled(transcript, files), tools, instructions, sink)
+            result = self.planner.take_turn(
+                _fill_in_stored_files(transcript, files), tools, instructions, sink
+            )
         except RequestRefusedError as error:
             # if none is fresh, the model is another one
             doubted = fresh or [each for each in files.values() if not each.withheld]
             if not doubted:
                 raise
             log.warning("the model is asked without %d files: %s", len(doubted), error)
-            without = _filled(transcript, files, {each.id for each in doubted})
-            return self._without(doubted, without, tools, instructions, sink)
+            without = _fill_in_stored_files(transcript, files, {each.id for each in doubted})
+            return self._take_turn_without_files(doubted, without, tools, instructions, sink)
         except TooLongError as error:
             if not fresh:
                 raise
             # or the thread is what is too long: whoever asks may know how to shorten it
-            without = _filled(transcript, files, {each.id for each in fresh})
-            again = partial(self._without, fresh, without, tools, instructions, sink)
+            without = _fill_in_stored_files(transcript, files, {each.id for each in fresh})
+            again = partial(
+                self._take_turn_without_files, fresh, without, tools, instructions, sink
+            )
             raise TooLongError(str(error), error.window, again) from error
-        self._read(fresh)
+        self._mark_files_accepted(fresh)
         return result
 
-    def _without(
+    def _take_turn_without_files(
         self,
         doubted: Sequence[AttachedFile],
         transcript: Sequence[dict[str, Any]],
@@ -87,41 +91,45 @@ class PlannerWithFiles:
         sink: AnswerSink,
     ) -> Reply | Proposal:
         """Take the turn without these files; if that succeeds, the files are never sent again."""
-        sink.restart()
-        result = self.planner.turn(transcript, tools, instructions, sink)
-        self._refused(doubted)
+        sink.discard_text()
+        result = self.planner.take_turn(transcript, tools, instructions, sink)
+        self._mark_files_refused(doubted)
         return result
 
     @property
-    def seal(self) -> str:
+    def compaction_server_id(self) -> str:
         """Return the id of the server that can read compactions; "" if there is none."""
-        return self.planner.seal
+        return self.planner.compaction_server_id
 
-    def compacted(
+    def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
     ) -> CompactedItems | None:
         """Have the model's server compact these items; None if it cannot or does not."""
-        return self.planner.compacted(_filled(items, self._found(items)), instructions)
+        return self.planner.compact_items(
+            _fill_in_stored_files(items, self._load_referenced_files(items)), instructions
+        )
 
     def close(self) -> None:
         """Close the planner; a turn under way fails."""
         self.planner.close()
 
-    def _found(self, transcript: Iterable[dict[str, Any]]) -> dict[str, AttachedFile]:
-        ids = file_items.file_references(transcript)
+    def _load_referenced_files(
+        self, transcript: Iterable[dict[str, Any]]
+    ) -> dict[str, AttachedFile]:
+        ids = file_items.list_referenced_file_ids(transcript)
         if not ids:
             return {}
         with self.store.read() as tx:
-            return {each.id: each for each in transcripts.find_files(tx, ids)}
+            return {each.id: each for each in transcripts.list_files_by_id(tx, ids)}
 
-    def _read(self, files: Sequence[AttachedFile]) -> None:
+    def _mark_files_accepted(self, files: Sequence[AttachedFile]) -> None:
         """Record that the model's server accepts these files."""
         if files:
             with self.store.write(durable=False) as tx:
                 for each in files:
                     transcripts.mark_file_accepted(tx, each, self.clock.now())
 
-    def _refused(self, files: Sequence[AttachedFile]) -> None:
+    def _mark_files_refused(self, files: Sequence[AttachedFile]) -> None:
         """Record that the model's server refuses these files; later turns leave them out."""
         with self.store.write(durable=False) as tx:
             for each in files:
@@ -130,7 +138,7 @@ class PlannerWithFiles:
                 )
 
 
-def _filled(
+def _fill_in_stored_files(
     transcript: Iterable[dict[str, Any]],
     files: dict[str, AttachedFile],
     without: frozenset[str] | set[str] = frozenset(),

@@ -16,32 +16,32 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs, prompt
 from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
-from bot.approvals.call_checks import Allowance
-from bot.approvals.call_state import effect_of
+from bot.approvals.call_checks import UsageLimits
+from bot.approvals.call_state import describe_call_effect
 from bot.cards import notices
-from bot.cards.answers import AnswerFooter, says_something, shortcoming
+from bot.cards.answers import AnswerFooter, has_visible_text, incomplete_answer_sentence
 from bot.clock import Clock
-from bot.monitoring.live_events import Live
-from bot.monitoring.spans import Work
-from bot.runs.compaction import LongThreads, ModelPrompt
-from bot.runs.ports import Answer, BroadcastAnswer, Presence, Thread, announce_wait
+from bot.monitoring.live_events import LiveEventBroadcaster
+from bot.monitoring.spans import WorkKind
+from bot.runs.compaction import CompactingPlanner, ModelPrompt
+from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_wait
 from bot.runs.proposals import (
-    Proposals,
-    asks_people,
-    is_only_waiting,
+    ProposalPreparer,
+    needs_people,
+    post_plan_cards,
     refuse_all_but_reads,
-    show_plan,
+    should_wait_for_people,
     store_plan,
 )
-from bot.runs.results import answer_footer, say_end
-from bot.runs.sub_agent_runs import SilentAnswer, hand_in_answer, report_failure
+from bot.runs.results import build_answer_footer, post_sub_agent_call_outcome
+from bot.runs.sub_agent_runs import SilentAnswer, store_sub_agent_answer, store_sub_agent_failure
 from bot.signals import Signals
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs
 from storage import sub_agents as children
-from storage.availability import until_stored
+from storage.availability import retry_until_stored
 from storage.models import Call, Plan, Run, new_id
-from storage.states import CallStatus, RunStatus, Verb
+from storage.states import CallStatus, CallVerb, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import Transcript
@@ -67,10 +67,10 @@ class ModelAnswer:
         self.beside = beside
         self.replaced: list[dict[str, Any]] = []
         if beside and isinstance(result, Proposal):
-            self.replaced = take_out_replacements(result, taken)
+            self.replaced = extract_plan_replacements(result, taken)
 
 
-class Turns:
+class ModelTurnTaker:
     """Model turns of runs; one instance per worker, without state of its own."""
 
     def __init__(
@@ -80,10 +80,10 @@ class Turns:
         tools: Registry,
         signals: Signals,
         *,
-        threads: LongThreads,
-        proposals: Proposals,
-        limits: Allowance,
-        thread: Thread,
+        threads: CompactingPlanner,
+        proposals: ProposalPreparer,
+        limits: UsageLimits,
+        thread: RunThread,
         answer: Callable[[Run], Answer],
         presence: Presence,
     ) -> None:
@@ -103,60 +103,62 @@ class Turns:
         self._answer = answer
         self._presence = presence
 
-    def take(self, run: Run, waiting: Sequence[Call] = ()) -> bool:
+    def take_turn(self, run: Run, waiting: Sequence[Call] = ()) -> bool:
         """Take in new messages, ask the model, and store its reply or plan.
 
         Returns whether there is more to do now. `waiting`: all calls of the run's plan if some of
         them wait for people; this is then a side turn, in which the model may answer, look things
         up, or take the plan back and propose something else.
         """
-        self._signals.give_way()
-        self._presence.working(run)
-        self._thread.take_in(run)
-        role = self._roles.of(run)
+        self._signals.wait_for_urgent_work()
+        self._presence.show_working(run)
+        self._thread.add_messages_to_transcript(run)
+        role = self._roles.load_role(run)
         with self._store.read() as tx:
-            over = self._limits.on_going_on(tx, run)
-            before = self._threads.read(tx, run)
+            over = self._limits.describe_reached_turn_limit(tx, run)
+            before = self._threads.read_transcript(tx, run)
         if over:
-            return self._end(run, over, beside=bool(waiting))
-        tools = [*role.offered(), *([outputs.REPLACE] if waiting else [])]
-        items = partial(completed_items, meanwhile=interim_outputs(waiting))
+            return self._store_own_reply(run, over, beside=bool(waiting))
+        tools = [*role.build_function_schemas(), *([outputs.REPLACE] if waiting else [])]
+        items = partial(complete_call_outputs, meanwhile=build_interim_outputs(waiting))
         asked = ModelPrompt(items, tools, role.instructions)
-        answer = self._aloud(run)
+        answer = self._open_answer(run)
         try:
-            with self._signals.tracer.start_span(Work.TURN):
-                result = self._threads.ask(run, before, asked, answer)
-            said = ModelAnswer(result, before.proposed, beside=bool(waiting))
-            return until_stored(
-                lambda: self._stored(run, said, answer),
+            with self._signals.tracer.start_span(WorkKind.TURN):
+                result = self._threads.take_turn(run, before, asked, answer)
+            said = ModelAnswer(result, before.proposed_call_ids, beside=bool(waiting))
+            return retry_until_stored(
+                lambda: self._store_model_answer(run, said, answer),
                 self._signals.stopping,
                 f"run {run.id}: what the model said",
             )
         except PlannerError as error:
-            answer.abandon()
+            answer.close_failed_answer()
             # a connection that we cut ourselves is no failure: the next start asks again
             if not waiting or self._signals.stopping.is_set():
                 raise
             log.warning("run %s: no model turn beside what waits: %s", run.id, error)
-            return self._end(run, notices.unanswered_beside(str(error)), beside=True)
+            return self._store_own_reply(
+                run, notices.message_unanswered_notice(str(error)), beside=True
+            )
         except BaseException:
-            answer.abandon()
+            answer.close_failed_answer()
             raise
 
-    def _aloud(self, run: Run) -> BroadcastAnswer:
+    def _open_answer(self, run: Run) -> BroadcastAnswer:
         if run.parent_call:  # a sub-agent's words are heard by nobody but who asked it
-            return BroadcastAnswer(SilentAnswer(), Live(), run)
+            return BroadcastAnswer(SilentAnswer(), LiveEventBroadcaster(), run)
         return BroadcastAnswer(self._answer(run), self._signals.live, run)
 
-    def _stored(self, run: Run, said: ModelAnswer, answer: BroadcastAnswer) -> bool:
+    def _store_model_answer(self, run: Run, said: ModelAnswer, answer: BroadcastAnswer) -> bool:
         if isinstance(said.result, Reply):
             return self._store_reply(run, said.result, answer, beside=said.beside)
         return self._store_plan(run, said, said.result, answer)
 
-    def _end(self, run: Run, text: str, *, beside: bool) -> bool:
+    def _store_own_reply(self, run: Run, text: str, *, beside: bool) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
         reply = Reply(text, [item], 0)
-        return self._store_reply(run, reply, self._aloud(run), beside=beside, stopped=True)
+        return self._store_reply(run, reply, self._open_answer(run), beside=beside, stopped=True)
 
     def _store_reply(
         self,
@@ -173,41 +175,43 @@ class Turns:
         """
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            held = self._count(tx, run, reply)
+            held = self._store_and_count_turn(tx, run, reply)
             # said while the model was answering, or decided: go on with that
-            more = bool(inbox.held_messages(tx, run.id)) or (
-                beside and not calls.run_waits(tx, run.id)
+            more = bool(inbox.list_held_messages(tx, run.id)) or (
+                beside and not calls.is_run_blocked(tx, run.id)
             )
             last = not more and not beside
-            text, under = self._said(tx, run, reply, last=last, stopped=stopped)
+            text, under = self._build_text_and_footer(tx, run, reply, last=last, stopped=stopped)
             if more and under.ours:  # nothing was said, and the next turn may say something
                 text = ""
-            answer.finish(tx, text, last=last, record=under)
+            answer.store_whole_text(tx, text, last=last, record=under)
             target = R.WAITING if beside else R.COMPLETED
-            if not more and not moves.run(tx, held, target, at=now, fence=run.fence):
-                raise moves.FencedError(run.id)
+            if not more and not moves.change_run_status(tx, held, target, at=now, fence=run.fence):
+                raise moves.StaleFenceError(run.id)
             if last and run.parent_call:
-                back = report_failure if stopped else hand_in_answer
+                back = store_sub_agent_failure if stopped else store_sub_agent_answer
                 told = f"{text}\n\n{under.note}" if under.note else text
-                say_end(tx, self._tools, back(tx, self._tools, held, told, at=now))
-        answer.stored()
+                post_sub_agent_call_outcome(
+                    tx, self._tools, back(tx, self._tools, held, told, at=now)
+                )
+        answer.broadcast_whole_text()
         if last:
-            self._presence.done(run)
+            self._presence.show_done(run)
         if last and run.parent_call:
-            self._signals.work.give()  # whoever asked it goes on
+            self._signals.work.set()  # whoever asked it goes on
         if beside and not more:
             announce_wait(run, self._signals, self._presence)
-        self._signals.post.give()
+        self._signals.outbox.set()
         return more
 
-    def _said(
+    def _build_text_and_footer(
         self, tx: Transaction, run: Run, reply: Reply, *, last: bool, stopped: bool
     ) -> tuple[str, AnswerFooter]:
         """Return the reply's text, or the bot's own if that is empty, and the footer below it."""
-        lacks = "" if stopped else shortcoming(reply.text, reply.cut)
-        ours = stopped or not says_something(reply.text)
+        lacks = "" if stopped else incomplete_answer_sentence(reply.text, reply.cut_reason)
+        ours = stopped or not has_visible_text(reply.text)
         text = lacks if ours and lacks else reply.text.strip()
-        under = answer_footer(
+        under = build_answer_footer(
             tx, self._tools, run.id, "" if ours else text, last=last, note="" if ours else lacks
         )
         return text, replace(under, ours=ours)
@@ -218,64 +222,64 @@ class Turns:
         """Store the proposed calls: as the run's plan, beside a waiting plan, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        prepared = self._proposals.prepare(run, row.id, proposal.calls, said.taken)
+        prepared = self._proposals.prepare_calls(run, row.id, proposal.calls, said.taken)
         if said.beside and not said.replaced:
             refuse_all_but_reads(prepared, self._tools)
-        use_own_call_ids(proposal, proposal.calls, prepared)
-        asked = asks_people(prepared)
+        replace_call_ids(proposal, proposal.calls, prepared)
+        asked = needs_people(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
-            waits = is_only_waiting(prepared) and not inbox.held_messages(tx, run.id)
+            waits = should_wait_for_people(prepared) and not inbox.list_held_messages(tx, run.id)
             if said.replaced:
-                self._take_back(tx, run)
-            held = self._count(tx, run, proposal, calls=len(prepared), cards=asked)
+                self._supersede_waiting_plans(tx, run)
+            held = self._store_and_count_turn(tx, run, proposal, calls=len(prepared), cards=asked)
             for told in said.replaced:
-                runs.append(tx, held, told, at=now)
+                runs.append_transcript_item(tx, held, told, at=now)
             if prepared:
                 store_plan(tx, self._tools, row, prepared, actor="agent")
-            text = proposal.text.strip() if says_something(proposal.text) else ""
-            answer.finish(
+            text = proposal.text.strip() if has_visible_text(proposal.text) else ""
+            answer.store_whole_text(
                 tx,
                 text,
                 last=False,
-                record=answer_footer(tx, self._tools, run.id, text, last=False),
+                record=build_answer_footer(tx, self._tools, run.id, text, last=False),
             )
-            show_plan(tx, held, row.id, prepared)
+            post_plan_cards(tx, held, row.id, prepared)
             for each in prepared:
-                if each.tell_requester:
-                    tool = self._tools.of(each.call)
-                    explain_refusal(tx, run, each, tool.title if tool else each.call.tool)
-            if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
-                raise moves.FencedError(run.id)
-        answer.stored()
+                if each.reason_for_requester:
+                    tool = self._tools.find_tool_of_call(each.call)
+                    post_refusal_reason(tx, run, each, tool.title if tool else each.call.tool)
+            if waits and not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
+                raise moves.StaleFenceError(run.id)
+        answer.broadcast_whole_text()
         if waits:
             announce_wait(run, self._signals, self._presence)
         else:
-            self._signals.post.give()
+            self._signals.outbox.set()
         return not waits
 
-    def _take_back(self, tx: Transaction, run: Run) -> None:
+    def _supersede_waiting_plans(self, tx: Transaction, run: Run) -> None:
         """Supersede the plans that wait, and tell those who had approved their calls."""
-        agents = children.open_runs_of_request(tx, run.root_id)
-        for plan in (plan for each in agents for plan in calls.open_plans(tx, each.id)):
+        agents = children.list_open_runs_of_request(tx, run.root_id)
+        for plan in (plan for each in agents for plan in calls.list_open_plans(tx, each.id)):
             waiting = [
                 call
-                for call in calls.of_plan(tx, plan.id)
+                for call in calls.list_calls_of_plan(tx, plan.id)
                 if call.status in (C.PENDING, C.APPROVED)
             ]
             voters = {
                 vote.person
                 for call in waiting
-                for vote in calls.votes(tx, call.id, call.revision)
-                if vote.verb is Verb.APPROVE
+                for vote in calls.list_votes_on_revision(tx, call.id, call.revision)
+                if vote.verb is CallVerb.APPROVE
             }
             if voters:
-                effects = [effect_of(self._tools, tx, call) for call in waiting]
-                text = notices.votes_void(sorted(voters), run.requester, effects)
-                outbox.put_everywhere(tx, run, [plan.id], f"void:{plan.id}", text)
-        endings.supersede_run(tx, run, at=self._clock.now(), words=outputs)
+                effects = [describe_call_effect(self._tools, tx, call) for call in waiting]
+                text = notices.votes_void_notice(sorted(voters), run.requester, effects)
+                outbox.queue_line_in_all_threads(tx, run, [plan.id], f"void:{plan.id}", text)
+        endings.supersede_calls_of_run(tx, run, at=self._clock.now(), words=outputs)
 
-    def _count(
+    def _store_and_count_turn(
         self,
         tx: Transaction,
         run: Run,
@@ -285,28 +289,30 @@ class Turns:
         cards: bool = False,
     ) -> Run:
         """Store the turn's items and count the turn; FencedError if the run was taken away."""
-        held = runs.count_turn(tx, run, tokens=result.tokens, calls=calls, cards=int(cards))
+        held = runs.add_turn_to_counters(
+            tx, run, tokens=result.tokens, calls=calls, cards=int(cards)
+        )
         if held is None:
-            raise moves.FencedError(run.id)
+            raise moves.StaleFenceError(run.id)
         for item in result.items:
-            runs.append(tx, held, item, at=self._clock.now())
+            runs.append_transcript_item(tx, held, item, at=self._clock.now())
         return held
 
 
 # Small steps of a model turn, such as making a transcript valid for the model.
 
 
-def explain_refusal(tx: Transaction, run: Run, prepared: PreparedCall, title: str) -> None:
+def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title: str) -> None:
     """Post in the thread why nobody was asked about a call; each reason once per run."""
-    why = prepared.tell_requester
+    why = prepared.reason_for_requester
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
-    if outbox.by_key(tx, key) is None:
-        text = notices.not_asked(title, why)
-        outbox.notice(tx, run, key, {"text": text})
+    if outbox.find_message_by_key(tx, key) is None:
+        text = notices.nobody_asked_notice(title, why)
+        outbox.queue_notice(tx, run, key, {"text": text})
 
 
-def use_own_call_ids(
+def replace_call_ids(
     proposal: Proposal, proposed: list[FunctionCall], prepared: list[PreparedCall]
 ) -> None:
     """Replace the call ids in the proposal's items by the stored ones, which are all usable."""
@@ -314,7 +320,7 @@ def use_own_call_ids(
         proposal.items[each.index]["call_id"] = ours.call.provider_id
 
 
-def interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
+def build_interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
     """Return outputs for the calls of a plan that waits, by the model's call id."""
     told = {
         CallStatus.PENDING: outputs.WAITS,
@@ -324,7 +330,7 @@ def interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
     return {call.provider_id: told.get(call.status, call.output) for call in waiting}
 
 
-def completed_items(
+def complete_call_outputs(
     transcript: Transcript, seal: str = "", *, meanwhile: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the items with exactly one output for each call, as the model's API requires.
@@ -334,9 +340,12 @@ def completed_items(
     An output that came after a message moves before that. A call without an output gets the one in
     `meanwhile`, by call id; if there is none, its run was cancelled while its tool was running.
     """
-    if not transcript.late and transcript.proposed == transcript.answered:
-        return transcript.seen(seal)
-    items = transcript.seen(seal)
+    if (
+        not transcript.has_late_message
+        and transcript.proposed_call_ids == transcript.answered_call_ids
+    ):
+        return transcript.list_items_for_model(seal)
+    items = transcript.list_items_for_model(seal)
     given = {each["call_id"]: each for each in items if each.get("type") == "function_call_output"}
     result: list[dict[str, Any]] = []
     lacking: list[str] = []
@@ -349,30 +358,30 @@ def completed_items(
             case "function_call_output":
                 lacking.remove(item["call_id"])
             case _ if item.get("role") == "user":
-                result += _outputs(lacking, given, meanwhile)
+                result += _iterate_outputs(lacking, given, meanwhile)
                 lacking = []
         result.append(item)
-    result += _outputs(lacking, given, meanwhile)
+    result += _iterate_outputs(lacking, given, meanwhile)
     newest = transcript.items[-1]
     if newest.get("type") == "function_call_output" and result[-1] is not newest:
-        result.append(prompt.note_item(outputs.DECIDED))
+        result.append(prompt.build_note_item(outputs.DECIDED))
     return result
 
 
-def _outputs(
+def _iterate_outputs(
     ids: list[str], given: Mapping[str, dict[str, Any]], meanwhile: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
     for each in ids:
         said = meanwhile.get(each, outputs.STILL_RUNNING)
-        yield given.get(each) or output_item(each, said)
+        yield given.get(each) or build_output_item(each, said)
 
 
-def output_item(call_id: str, said: str) -> dict[str, Any]:
+def build_output_item(call_id: str, said: str) -> dict[str, Any]:
     """Return the item that gives the model the output of a call, by the model's call id."""
     return {"type": "function_call_output", "call_id": call_id, "output": said}
 
 
-def take_out_replacements(proposal: Proposal, taken: frozenset[str]) -> list[dict[str, Any]]:
+def extract_plan_replacements(proposal: Proposal, taken: frozenset[str]) -> list[dict[str, Any]]:
     """Remove calls of replace_waiting_plan from the proposal; return an output for each.
 
     `taken`: call ids in the transcript; an id that is empty or already used is replaced by a new
@@ -387,5 +396,5 @@ def take_out_replacements(proposal: Proposal, taken: frozenset[str]) -> list[dic
         if not call_id or call_id in used:
             call_id = proposal.items[each.index]["call_id"] = f"call_{new_id()}"
         used |= {call_id}
-        told.append(output_item(call_id, outputs.REPLACED))
+        told.append(build_output_item(call_id, outputs.REPLACED))
     return told

@@ -18,8 +18,8 @@ from storage.models import Delivery
 from storage.runs import ReadyRun, Requester
 
 log = logging.getLogger("countersign.loop")
-Keeps = Callable[[bool], bool]  # see FairQueue.keeps
-Advance = Callable[[str, Keeps], None]
+MayKeepRun = Callable[[bool], bool]  # see FairQueue.keeps
+Advance = Callable[[str, MayKeepRun], None]
 
 
 class WorkerPool:
@@ -41,42 +41,42 @@ class WorkerPool:
         self._stopping = False
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
-    def hand_out(self, ready: Iterable[ReadyRun]) -> set[str]:
+    def hand_out_runs(self, ready: Iterable[ReadyRun]) -> set[str]:
         """Queue these runs for workers; return the ids of those that were not queued before.
 
         A run that is being worked on is listed by `due` once that has ended.
         """
         fresh: set[str] = set()
         with self._lock:
-            held = self._queue.held()
+            held = self._queue.list_held_run_ids()
             for each in ready:
                 if each.run_id in held:
                     self._again.add(each.run_id)
-                elif self._queue.put(each):
+                elif self._queue.put_run(each):
                     fresh.add(each.run_id)
-        self._begin()
+        self._start_queued_runs()
         return fresh
 
-    def due(self) -> list[str]:
+    def pop_due_run_ids(self) -> list[str]:
         """Return, and forget, the runs handed out again while worked on, and released since."""
         with self._lock:
             due, self._due = self._due, []
             return due
 
-    def active(self) -> set[str]:
+    def list_active_run_ids(self) -> set[str]:
         """Return the ids of the runs that are being worked on here."""
         with self._lock:
-            return self._queue.held()
+            return self._queue.list_held_run_ids()
 
-    def waiting(self) -> list[str]:
+    def list_waiting_run_ids(self) -> list[str]:
         """Return the ids of the runs that wait for a free worker here."""
         with self._lock:
-            return self._queue.waiting()
+            return self._queue.list_waiting_run_ids()
 
     def is_idle(self) -> bool:
         """Return whether no run is being worked on or waits for a worker."""
         with self._lock:
-            here = self._queue.held() if self._stopping else self._queue
+            here = self._queue.list_held_run_ids() if self._stopping else self._queue
             return not (self._again or self._due or here)
 
     def stop(self, grace: float) -> None:
@@ -84,50 +84,50 @@ class WorkerPool:
         self._stopping = True
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._ended:
-            self._ended.wait_for(lambda: not self._queue.held(), grace)
+            self._ended.wait_for(lambda: not self._queue.list_held_run_ids(), grace)
 
-    def _begin(self) -> None:
+    def _start_queued_runs(self) -> None:
         """Start workers on as many queued runs as may start now."""
         while True:
             with self._lock:
-                ready = None if self._stopping else self._queue.take()
+                ready = None if self._stopping else self._queue.take_next_run()
             if ready is None:
                 return
             try:
-                work = self._pool.submit(self._work, ready.run_id)
+                work = self._pool.submit(self._work_on_run, ready.run_id)
             except RuntimeError:  # it was stopped this moment
-                self._let_go(ready.run_id)
+                self._release_run(ready.run_id)
                 return
-            work.add_done_callback(partial(self._never_begun, ready.run_id))
+            work.add_done_callback(partial(self._release_if_never_started, ready.run_id))
 
-    def _never_begun(self, run_id: str, work: Future[None]) -> None:
+    def _release_if_never_started(self, run_id: str, work: Future[None]) -> None:
         """Release a run whose worker was cancelled before it started, because the pool stopped."""
         if work.cancelled():
-            self._let_go(run_id)
+            self._release_run(run_id)
 
-    def _keeps(self, run_id: str, decided: bool) -> bool:
+    def _may_keep_run(self, run_id: str, decided: bool) -> bool:
         with self._lock:
-            return self._queue.keeps(run_id, decided=decided)
+            return self._queue.may_keep_worker(run_id, decided=decided)
 
-    def _work(self, run_id: str) -> None:
+    def _work_on_run(self, run_id: str) -> None:
         try:
-            self.advance(run_id, partial(self._keeps, run_id))
+            self.advance(run_id, partial(self._may_keep_run, run_id))
         except Exception:
             log.exception("run %s: the worker failed", run_id)
         finally:
-            self._let_go(run_id)
-            self._begin()
-            self._rest.changed()
+            self._release_run(run_id)
+            self._start_queued_runs()
+            self._rest.notify_changed()
 
-    def _let_go(self, run_id: str) -> None:
+    def _release_run(self, run_id: str) -> None:
         with self._lock:
-            self._queue.done(run_id)
+            self._queue.release_run(run_id)
             again = run_id in self._again
             self._again.discard(run_id)
             self._due += [run_id] if again else []
             self._ended.notify_all()
         if again:
-            self._wake.give()
+            self._wake.set()
 
 
 # Which run is worked on next: requesters take turns, and approved calls go first.
@@ -160,7 +160,7 @@ class FairQueue:
         self._others = 0  # of those held, such without an approved call
         self._ahead = 0  # runs with approved calls taken in a row, while other work waited
 
-    def put(self, ready: ReadyRun) -> bool:
+    def put_run(self, ready: ReadyRun) -> bool:
         """Queue the run; return False if it already waits or is being worked on.
 
         If an approval has changed a waiting run's `decided`, it changes lines.
@@ -168,50 +168,52 @@ class FairQueue:
         if ready.run_id in self._held:
             return False
         before = self._waiting.get(ready.run_id)
-        if before is not None and before.decided == ready.decided:
+        if before is not None and before.has_approved_call == ready.has_approved_call:
             return False
         if before is not None:
-            self._leave(before)
-        runs = self._lines[ready.decided].setdefault(ready.requester, [])
-        insort(runs, ready, key=lambda each: not each.begun)  # what was begun is ended first
+            self._remove_waiting(before)
+        runs = self._lines[ready.has_approved_call].setdefault(ready.requester, [])
+        insort(
+            runs, ready, key=lambda each: not each.was_worked_on
+        )  # what was begun is ended first
         self._waiting[ready.run_id] = ready
         return before is None
 
-    def take(self) -> ReadyRun | None:
+    def take_next_run(self) -> ReadyRun | None:
         """Return the run whose turn it is and mark it as held; None if none may start now."""
-        decided, other = (self._first(self._lines[each]) for each in (True, False))
+        decided, other = (self._find_first_startable(self._lines[each]) for each in (True, False))
         chosen = other if decided is None or (other and self._ahead >= AHEAD) else decided
         if chosen is None:
             return None
-        self._ahead = self._ahead + 1 if chosen.decided and other else 0
-        self._leave(chosen)
-        line = self._lines[chosen.decided]
+        self._ahead = self._ahead + 1 if chosen.has_approved_call and other else 0
+        self._remove_waiting(chosen)
+        line = self._lines[chosen.has_approved_call]
         if chosen.requester in line:
             line.move_to_end(chosen.requester)
-        self._hold(chosen)
+        self._mark_held(chosen)
         return chosen
 
-    def keeps(self, run_id: str, *, decided: bool) -> bool:
+    def may_keep_worker(self, run_id: str, *, decided: bool) -> bool:
         """Return whether the run keeps its worker for its next step; `decided`: an approved call.
 
         False if it is another run's turn: the run is then to be released.
         """
         before = self._held[run_id]
-        self._let(before)
-        now = replace(before, decided=decided)
-        keeps = self._may_hold(now) and not self._gives_way(now)
-        self._hold(now if keeps else before)
+        self._unmark_held(before)
+        now = replace(before, has_approved_call=decided)
+        keeps = self._may_start(now) and not self._should_give_way(now)
+        self._mark_held(now if keeps else before)
         return keeps
 
-    def done(self, run_id: str) -> None:
+    def release_run(self, run_id: str) -> None:
         """Mark the run as no longer worked on."""
-        self._let(self._held[run_id])
+        self._unmark_held(self._held[run_id])
 
-    def held(self) -> set[str]:
+    def list_held_run_ids(self) -> set[str]:
         """Return the ids of the runs that are being worked on."""
         return set(self._held)
 
-    def waiting(self) -> list[str]:
+    def list_waiting_run_ids(self) -> list[str]:
         """Return the ids of the runs that wait for a worker."""
         return list(self._waiting)
 
@@ -219,61 +221,66 @@ class FairQueue:
         """Return how many runs wait or are being worked on."""
         return len(self._waiting) + len(self._held)
 
-    def _hold(self, ready: ReadyRun) -> None:
+    def _mark_held(self, ready: ReadyRun) -> None:
         self._held[ready.run_id] = ready
-        self._counts[ready.requester, ready.decided] += 1
-        self._others += not ready.decided
+        self._counts[ready.requester, ready.has_approved_call] += 1
+        self._others += not ready.has_approved_call
 
-    def _let(self, ready: ReadyRun) -> None:
+    def _unmark_held(self, ready: ReadyRun) -> None:
         del self._held[ready.run_id]
-        self._counts[ready.requester, ready.decided] -= 1
+        self._counts[ready.requester, ready.has_approved_call] -= 1
         self._counts += Counter()  # without those who hold nothing
-        self._others -= not ready.decided
+        self._others -= not ready.has_approved_call
 
-    def _leave(self, ready: ReadyRun) -> None:
+    def _remove_waiting(self, ready: ReadyRun) -> None:
         """Remove the run from those that wait."""
         del self._waiting[ready.run_id]
-        line = self._lines[ready.decided]
+        line = self._lines[ready.has_approved_call]
         runs = line[ready.requester]
         runs.remove(ready)
         if not runs:
             del line[ready.requester]
 
-    def _heads(self, line: Line) -> Iterator[ReadyRun]:
+    def _iterate_startable_heads(self, line: Line) -> Iterator[ReadyRun]:
         """Yield each requester's first run in a line, if it may start now, in order of turn."""
         heads = (runs[0] for runs in line.values())
-        return (each for each in heads if self._may_hold(each))
+        return (each for each in heads if self._may_start(each))
 
-    def _first(self, line: Line) -> ReadyRun | None:
-        return next(self._heads(line), None)
+    def _find_first_startable(self, line: Line) -> ReadyRun | None:
+        return next(self._iterate_startable_heads(line), None)
 
-    def _may_hold(self, ready: ReadyRun) -> bool:
+    def _may_start(self, ready: ReadyRun) -> bool:
         """Return whether a worker is free for the run, and its requester holds few enough."""
-        if len(self._held) >= self._workers or self._holds(ready.requester) >= self._of_one:
+        if (
+            len(self._held) >= self._workers
+            or self._count_held_runs(ready.requester) >= self._of_one
+        ):
             return False
         own = self._counts[ready.requester, False]
-        return ready.decided or (self._others < self._shared and own < self._own)
+        return ready.has_approved_call or (self._others < self._shared and own < self._own)
 
-    def _holds(self, requester: Requester) -> int:
+    def _count_held_runs(self, requester: Requester) -> int:
         return self._counts[requester, True] + self._counts[requester, False]
 
-    def _gives_way(self, now: ReadyRun) -> bool:
+    def _should_give_way(self, now: ReadyRun) -> bool:
         """Return whether another run should take this one's worker.
 
         That is an approved run if this is not, else a run of a requester who holds fewer workers.
         """
-        decided, other = (list(self._heads(self._lines[each])) for each in (True, False))
+        decided, other = (
+            list(self._iterate_startable_heads(self._lines[each])) for each in (True, False)
+        )
         rivals = other
-        if now.decided:
+        if now.has_approved_call:
             self._ahead += bool(other)
             rivals = [*decided, *(other if self._ahead > AHEAD else ())]
         elif decided and not (other and self._ahead >= AHEAD):
             return True
         else:
             self._ahead = 0
-        mine = self._holds(now.requester) + 1
+        mine = self._count_held_runs(now.requester) + 1
         return any(
-            self._holds(each.requester) < mine and each.requester != now.requester
+            self._count_held_runs(each.requester) < mine and each.requester != now.requester
             for each in rivals
         )
 
@@ -285,15 +292,15 @@ class OtherProcesses(Protocol):
     """What the loop needs to know about other processes on the database."""
 
     @property
-    def patience(self) -> timedelta | None:
+    def job_pickup_timeout(self) -> timedelta | None:
         """Return how long READY runs are left to jobs; None: the loop hands them out at once."""
         ...
 
-    def have(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another process, which stored the delivery, is processing it."""
         ...
 
-    def may_be_dead(self) -> bool:
+    def may_reclaim_lapsed_runs(self) -> bool:
         """Return whether a lapsed lease means that its holder is dead.
 
         False if no process could renew leases for a while.
@@ -304,12 +311,12 @@ class OtherProcesses(Protocol):
 class NoOtherProcesses:
     """The answers for a process that is alone on its database."""
 
-    patience = None
+    job_pickup_timeout = None
 
-    def have(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
         """Return False: there is no other process."""
         return False
 
-    def may_be_dead(self) -> bool:
+    def may_reclaim_lapsed_runs(self) -> bool:
         """Return True: a run that is not worked on here is worked on nowhere."""
         return True

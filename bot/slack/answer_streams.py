@@ -20,16 +20,21 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.cards.block_kit import PART, frame_markdown, parts_of, settled_part
-from bot.cards.notices import step_title
-from bot.cards.slack_text import slack_length
+from bot.cards.block_kit import (
+    PART,
+    cut_before_unfinished_link,
+    quote_markdown,
+    split_into_message_parts,
+)
+from bot.cards.notices import step_label
+from bot.cards.slack_text import count_slack_characters
 from bot.clock import Clock
 from bot.monitoring.live_events import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
 from bot.policy.authority import Directory
 from bot.signals import Signals
-from bot.slack.client import SlackClient, is_absent, is_final, is_limited
-from bot.slack.directory import with_names
-from bot.slack_codes import code_of
+from bot.slack.client import SlackClient, is_feature_missing, is_permanent_refusal, is_rate_limited
+from bot.slack.directory import add_names_to_mentions
+from bot.slack_codes import extract_error_code
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MODELLED, MessageKind, MessageStatus, RunSource, RunStatus
@@ -58,7 +63,7 @@ ENDS = {
 }
 
 
-class Tasks:
+class StepTaskList:
     """The steps of one request as Slack tasks, and which of them a stream shows; any thread."""
 
     def __init__(self) -> None:
@@ -68,10 +73,10 @@ class Tasks:
         self._here: set[str] = set()  # in the stream that is open
         self._beats: dict[str, int] = {}
 
-    def put(self, step: ToolStep, status: TaskStatus) -> None:
+    def add_or_update_task(self, step: ToolStep, status: TaskStatus) -> None:
         """Add a step with this status, or update it; ignore new steps beyond MOST."""
         if step.call_id in self._chunks or len(self._chunks) < MOST:
-            title = step_title(step.doing, step.title)
+            title = step_label(step.doing, step.title)
             self._chunks[step.call_id] = {
                 "type": "task_update",
                 "id": step.call_id,
@@ -79,32 +84,34 @@ class Tasks:
                 "status": status,
             }
 
-    def drop(self, step: ToolStep) -> None:
+    def remove_task(self, step: ToolStep) -> None:
         """Remove a step that only delegated work, as the sub-agent's own steps are shown."""
         self._chunks.pop(step.call_id, None)
 
-    def beats(self, step: ToolStep) -> int:
+    def count_progress_event(self, step: ToolStep) -> int:
         """Count one more progress event of a long step, and return the count."""
         self._beats[step.call_id] = self._beats.get(step.call_id, 0) + 1
         return self._beats[step.call_id]
 
-    def unsent(self) -> list[dict[str, Any]]:
+    def list_unsent(self) -> list[dict[str, Any]]:
         """Return the tasks that no stream shows in their present state, in order."""
         return [each for key, each in list(self._chunks.items()) if self._sent.get(key) != each]
 
-    def sent(self, chunks: list[dict[str, Any]]) -> None:
+    def mark_sent(self, chunks: list[dict[str, Any]]) -> None:
         """Record that the open stream shows these tasks."""
         self._sent |= {each["id"]: each for each in chunks}
         self._here |= {each["id"] for each in chunks}
 
-    def begins(self, *, anew: bool) -> None:
+    def prepare_new_stream(self, *, anew: bool) -> None:
         """Prepare for a new stream; `anew`: it replaces the last one and shows its tasks again."""
         if anew:
             self._sent = {key: each for key, each in self._sent.items() if key not in self._here}
         self._here.clear()
 
 
-def content(text: str, tasks: list[dict[str, Any]], *, chunked: bool = False) -> dict[str, Any]:
+def build_stream_arguments(
+    text: str, tasks: list[dict[str, Any]], *, chunked: bool = False
+) -> dict[str, Any]:
     """Return the arguments that add words and tasks to a stream; {} if there are neither.
 
     `chunked`: the stream began with chunks, so words have to be sent as a chunk, too.
@@ -132,27 +139,27 @@ class StreamRefusals:
         self._until: dict[str, datetime] = {}  # by channel
         self._undrawn: set[str] = set()  # where Slack draws no tasks, as long as this process lives
 
-    def works(self, channel: str) -> bool:
+    def can_stream(self, channel: str) -> bool:
         """Return whether to try a stream in this channel."""
         now = self._clock.now()
         with self._lock:
             self._until = {each: until for each, until in self._until.items() if until > now}
             return not self._until.keys() & {channel, EVERYWHERE}
 
-    def refused(self, channel: str, error: SlackApiError) -> None:
+    def note_stream_refusal(self, channel: str, error: SlackApiError) -> None:
         """Remember for an hour that Slack refused a stream, unless the error is temporary."""
-        if is_final(error) or is_absent(error):
-            place = EVERYWHERE if is_absent(error) else channel
+        if is_permanent_refusal(error) or is_feature_missing(error):
+            place = EVERYWHERE if is_feature_missing(error) else channel
             with self._lock:
                 self._until[place] = self._clock.now() + REFUSED
 
-    def draws_tasks(self, channel: str) -> bool:
+    def can_show_tasks(self, channel: str) -> bool:
         """Return whether to try tasks in this channel."""
         return not self._undrawn & {channel, EVERYWHERE}
 
-    def refused_tasks(self, channel: str, error: SlackApiError) -> None:
+    def note_task_refusal(self, channel: str, error: SlackApiError) -> None:
         """Remember that Slack refused tasks: in this channel or, for other errors, everywhere."""
-        is_here = code_of(error) == "channel_type_not_supported"
+        is_here = extract_error_code(error) == "channel_type_not_supported"
         self._undrawn.add(channel if is_here else EVERYWHERE)
 
 
@@ -175,7 +182,7 @@ class StreamedAnswer:
         client: WebClient,
         streaming: StreamRefusals,
         run: Run,
-        tasks: Tasks,
+        tasks: StepTaskList,
         keep: Callable[[StreamedAnswer], None],
     ) -> None:
         """`run` as claimed: its fence is checked while the words arrive.
@@ -192,10 +199,10 @@ class StreamedAnswer:
         self._tasks = tasks
         self._keep = keep
         self._began = 0
-        self._reset(anew=False)
+        self._reset_stream_state(anew=False)
 
-    def _reset(self, *, anew: bool) -> None:
-        self._tasks.begins(anew=anew)
+    def _reset_stream_state(self, *, anew: bool) -> None:
+        self._tasks.prepare_new_stream(anew=anew)
         self._over = False  # nothing more is shown
         self._chunked = False
         self._row: Message | None = None
@@ -203,48 +210,48 @@ class StreamedAnswer:
         self._shown = ""  # what the stream holds, in its frame
         self._open, self._ts = False, ""
         # streaming does not work here; the outbox posts
-        self._dead = not self._streaming.works(self._run.channel)
+        self._dead = not self._streaming.can_stream(self._run.channel)
         self._last = time.monotonic()
 
     def write(self, text: str) -> None:
-        """Add words, and send them if it is time; raise moves.FencedError if the run was stopped.
+        """Add words, and send them if it is time; StaleFenceError if the run was stopped.
 
         The same error is raised when another worker has taken the run, and when the process stops.
         """
         self._text += text
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
-            raise moves.FencedError(self._run.id)
+            raise moves.StaleFenceError(self._run.id)
         begins = not self._open and not self._dead and len(self._text) >= BEGIN
         if time.monotonic() - self._last < PACE and not begins:
             return
         self._last = time.monotonic()
         with self._store.read() as tx:
-            held = runs.held_by(tx, self._run.id, self._run.fence)
+            held = runs.get_run_with_fence(tx, self._run.id, self._run.fence)
             # a stream is no row of the outbox: it would overtake what is told before it
-            begins = begins and not outbox.is_behind(tx, held)
+            begins = begins and not outbox.has_unposted_messages(tx, held)
         if held.status is not RunStatus.RUNNING:
-            raise moves.FencedError(self._run.id)
+            raise moves.StaleFenceError(self._run.id)
         if begins or self._open:
-            self._push()
+            self._send_new_content()
 
     def show_steps(self) -> None:
         """Send the steps' states to Slack before there are words; never fail."""
         try:
-            self._push()
+            self._send_new_content()
         except Exception as error:  # noqa: BLE001 - it is a comfort
             log.info("run %s: no steps shown: %s", self.run.id, type(error).__name__)
 
-    def serves(self, run: Run) -> bool:
+    def is_open_for_run(self, run: Run) -> bool:
         """Return whether this answer is still open and belongs to the run's present claim."""
         return not self._over and run.fence == self.run.fence
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         """Discard what was streamed and start again, as the turn is tried again."""
-        self.abandon()
-        self._reset(anew=True)
+        self.close_failed_answer()
+        self._reset_stream_state(anew=True)
 
-    def finish(
+    def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Store the whole text for the outbox, in the caller's transaction.
@@ -257,48 +264,62 @@ class StreamedAnswer:
             self._keep(self)
             return
         self._over = True
-        parts = parts_of(text) if text else []
+        parts = split_into_message_parts(text) if text else []
         middle, ending = {"last": False, "ours": record.ours}, {"last": last, **asdict(record)}
         if self._row is not None:
             first = parts.pop(0) if parts else ""
-            rest = None if parts or record.ours else self._rest(first)
-            body = {"text": first, **self._closing(rest), **(middle if parts else ending)}
-            moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump_body(body))
+            rest = None if parts or record.ours else self._find_missing_text(first)
+            body = {
+                "text": first,
+                **self._build_closing_fields(rest),
+                **(middle if parts else ending),
+            }
+            moves.change_message_status(
+                tx, self._row, MessageStatus.CLOSING, body=outbox.dump_message_body(body)
+            )
         for number, part in enumerate(parts):
             body = {"text": part, **(ending if number == len(parts) - 1 else middle)}
-            outbox.put_message(tx, self._message(f":{number}", MessageStatus.PENDING, body))
+            outbox.queue_message(tx, self._build_message(f":{number}", MessageStatus.PENDING, body))
 
-    def abandon(self) -> None:
+    def close_failed_answer(self) -> None:
         """Have the outbox close the open stream and withdraw its words."""
         self._over = True
         if self._row is not None:
-            body = {"text": "", "last": False, **self._closing(self._rest(""))}
+            body = {
+                "text": "",
+                "last": False,
+                **self._build_closing_fields(self._find_missing_text("")),
+            }
             with self._store.write() as tx:
-                if outbox.is_streaming(tx, self._row):
-                    moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump_body(body))
+                if outbox.is_stream_open(tx, self._row):
+                    moves.change_message_status(
+                        tx, self._row, MessageStatus.CLOSING, body=outbox.dump_message_body(body)
+                    )
                 else:  # the request was ended meanwhile, perhaps while Slack was beginning this
                     outbox.close_late_stream(tx, self._row)
-            self._signals.post.give()
+            self._signals.outbox.set()
 
-    def _rest(self, text: str) -> str | None:
+    def _find_missing_text(self, text: str) -> str | None:
         """Return what the stream lacks of `text`; None if it has other text or is not open."""
-        whole = self._neutral(text)
+        whole = self._render_text(text)
         if not self._open or whole.strip() == self._shown.strip():
             return "" if self._open else None
         return whole[len(self._shown) :] if whole.startswith(self._shown) else None
 
-    def _closing(self, rest: str | None) -> dict[str, object]:
+    def _build_closing_fields(self, rest: str | None) -> dict[str, object]:
         """Return the message fields by which the outbox closes the stream.
 
         `rest` is the text to add; None makes the outbox overwrite the message.
         """
-        tasks = self._unsent() if self._chunked else []
+        tasks = self._list_unsent_tasks() if self._chunked else []
         return {
             "streamed": rest is not None,
-            "rest": content(rest or "", tasks, chunked=self._chunked),
+            "rest": build_stream_arguments(rest or "", tasks, chunked=self._chunked),
         }
 
-    def _message(self, suffix: str, status: MessageStatus, body: dict[str, object]) -> Message:
+    def _build_message(
+        self, suffix: str, status: MessageStatus, body: dict[str, object]
+    ) -> Message:
         run = self._run
         return Message(
             key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}",
@@ -307,92 +328,95 @@ class StreamedAnswer:
             channel=run.channel,
             thread_ts=run.thread_ts,
             status=status,
-            body=outbox.dump_body(body),
+            body=outbox.dump_message_body(body),
         )
 
-    def _push(self) -> None:
+    def _send_new_content(self) -> None:
         if self._dead:
             return
-        whole, tasks = self._neutral(settled_part(self._text[:PART])), self._unsent()
+        whole, tasks = (
+            self._render_text(cut_before_unfinished_link(self._text[:PART])),
+            self._list_unsent_tasks(),
+        )
         # what would not go on from what is shown, or finds no room, the outbox writes at the end
-        fits = whole.startswith(self._shown) and slack_length(whole) <= PART
+        fits = whole.startswith(self._shown) and count_slack_characters(whole) <= PART
         more = whole[len(self._shown) :] if fits else ""
         more = more if more.strip(" >\n") else ""
         if not more and not tasks:
             return
         try:
-            self._send(more, tasks)
+            self._append_or_start_stream(more, tasks)
         except SlackApiError as error:
-            if tasks and self._refuses_tasks(error):
-                self._streaming.refused_tasks(self._run.channel, error)
-                self._push()  # without them
+            if tasks and self._is_task_refusal(error):
+                self._streaming.note_task_refusal(self._run.channel, error)
+                self._send_new_content()  # without them
                 return
             if not self._open:
-                self._streaming.refused(self._run.channel, error)
-            if not self._open or not is_limited(error):
-                log.info("run %s: no streaming here: %s", self._run.id, code_of(error))
+                self._streaming.note_stream_refusal(self._run.channel, error)
+            if not self._open or not is_rate_limited(error):
+                log.info("run %s: no streaming here: %s", self._run.id, extract_error_code(error))
                 self._dead, self._open = True, False
-        except moves.FencedError:
+        except moves.StaleFenceError:
             raise
         except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway
             log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
             self._dead, self._open = True, False
 
-    def _unsent(self) -> list[dict[str, Any]]:
+    def _list_unsent_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks to send now; none where Slack does not take tasks."""
         can = self._chunked or not self._open
-        draws = self._streaming.draws_tasks(self._run.channel)
-        return self._tasks.unsent() if can and draws else []
+        draws = self._streaming.can_show_tasks(self._run.channel)
+        return self._tasks.list_unsent() if can and draws else []
 
-    def _refuses_tasks(self, error: SlackApiError) -> bool:
+    def _is_task_refusal(self, error: SlackApiError) -> bool:
         if self._open:
-            return code_of(error) in NO_CHUNKS
-        return is_final(error)
+            return extract_error_code(error) in NO_CHUNKS
+        return is_permanent_refusal(error)
 
-    def _send(self, more: str, tasks: list[dict[str, Any]]) -> None:
+    def _append_or_start_stream(self, more: str, tasks: list[dict[str, Any]]) -> None:
         """Append words and tasks to the stream, or start the stream with them."""
         if self._open:
             self._client.chat_appendStream(
                 channel=self._run.channel,
                 ts=self._ts,
-                **content(more, tasks, chunked=self._chunked),
+                **build_stream_arguments(more, tasks, chunked=self._chunked),
             )
         else:
-            self._begin(more, tasks)
+            self._start_stream(more, tasks)
         self._shown += more
-        self._tasks.sent(tasks)
+        self._tasks.mark_sent(tasks)
 
-    def _neutral(self, text: str) -> str:
-        return frame_markdown(with_names(self._directory, text))
+    def _render_text(self, text: str) -> str:
+        return quote_markdown(add_names_to_mentions(self._directory, text))
 
-    def _begin(self, text: str, tasks: list[dict[str, Any]]) -> None:
+    def _start_stream(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Store a row, start the stream, then store the stream's timestamp in the row."""
         if self._row is None:
-            self._row = self._put_row()
+            self._row = self._insert_stream_row()
         response = self._client.chat_startStream(
             channel=self._run.channel,
             thread_ts=self._run.thread_ts,
             recipient_user_id=self._run.requester,
             recipient_team_id=self._run.team,
-            **content(text, tasks),
+            **build_stream_arguments(text, tasks),
         )
         self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
         self._row.ts = self._ts
         with self._store.write() as tx:
             outbox.update_message(tx, self._row, ts=self._ts)
 
-    def _put_row(self) -> Message:
-        """Store a row for a new stream; raise moves.FencedError if the run is no longer RUNNING."""
+    def _insert_stream_row(self) -> Message:
+        """Store a row for a new stream; StaleFenceError if the run is no longer RUNNING."""
         self._began += 1
-        row = self._message(
+        row = self._build_message(
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
         )
         with self._store.write() as tx:
-            held = runs.held_by(tx, self._run.id, self._run.fence)
+            held = runs.get_run_with_fence(tx, self._run.id, self._run.fence)
             if held.status is not RunStatus.RUNNING:
-                raise moves.FencedError(self._run.id)
-            outbox.put_message(tx, row)
-            found = outbox.by_key(tx, row.key)
+                raise moves.StaleFenceError(self._run.id)
+            outbox.queue_message(tx, row)
+            found = outbox.find_message_by_key(tx, row.key)
         assert found is not None
         return found
 
@@ -420,69 +444,75 @@ class StreamedAnswers:
         self._stopping = signals.stopping
         self._streaming = StreamRefusals(clock)
         self._lock = threading.Lock()
-        self._tasks: OrderedDict[str, Tasks] = OrderedDict()  # by request
+        self._tasks: OrderedDict[str, StepTaskList] = OrderedDict()  # by request
         self._begun: dict[str, StreamedAnswer] = {}
-        signals.live.listen(self.hear)
+        signals.live.listen(self.handle_event)
 
-    def of(self, run: Run) -> StreamedAnswer:
+    def get_or_create_answer(self, run: Run) -> StreamedAnswer:
         """Return the answer for one turn: the one that the run's steps began, or a new one."""
         with self._lock:
-            begun, tasks = self._begun.pop(run.id, None), self._tasks.get(_request(run))
-        if begun is not None and begun.serves(run):
+            begun, tasks = self._begun.pop(run.id, None), self._tasks.get(_get_root_run_id(run))
+        if begun is not None and begun.is_open_for_run(run):
             return begun
-        return StreamedAnswer(*self._parts, self._streaming, run, tasks or Tasks(), self._keep)
+        return StreamedAnswer(
+            *self._parts, self._streaming, run, tasks or StepTaskList(), self._keep_open_answer
+        )
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Record a step from a live event; end a run's stream when it waits or is over.
 
         Steps of sub-agents are added to the same tasks; they start no stream, as the parent's run
         owns it.
         """
         if isinstance(event, RunEvent) and event.kind is not EventKind.WORKS:
-            self._close(event.run, over=event.kind is EventKind.OVER)
+            self._abandon_open_answer(event.run, over=event.kind is EventKind.OVER)
         if not isinstance(event, StepEvent) or event.step.asked:
             return
         if event.run.source not in MODELLED:
             return
-        tasks = self._tasks_of(event.run)
+        tasks = self._get_tasks(event.run)
         if event.end is StepEnd.ENTRUSTED:
-            tasks.drop(event.step)
+            tasks.remove_task(event.step)
         else:
-            tasks.put(event.step, ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS)
+            tasks.add_or_update_task(
+                event.step, ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS
+            )
         with self._lock:
             begun = self._begun.get(event.run.id)
-        if begun is not None and not begun.serves(event.run):
+        if begun is not None and not begun.is_open_for_run(event.run):
             begun = None
-        is_long = event.kind is EventKind.STEP_GOES_ON and tasks.beats(event.step) >= BEATS
+        is_long = (
+            event.kind is EventKind.STEP_GOES_ON and tasks.count_progress_event(event.step) >= BEATS
+        )
         is_answered = event.run.source is RunSource.MESSAGE and not self._stopping.is_set()
         if begun is None and is_long and is_answered:
-            begun = self.of(event.run)
-            self._keep(begun)
+            begun = self.get_or_create_answer(event.run)
+            self._keep_open_answer(begun)
         if begun is not None:
             begun.show_steps()
 
-    def _tasks_of(self, run: Run) -> Tasks:
+    def _get_tasks(self, run: Run) -> StepTaskList:
         with self._lock:
-            found = self._tasks.setdefault(_request(run), Tasks())
-            self._tasks.move_to_end(_request(run))
+            found = self._tasks.setdefault(_get_root_run_id(run), StepTaskList())
+            self._tasks.move_to_end(_get_root_run_id(run))
             if len(self._tasks) > REMEMBERED:
                 self._tasks.popitem(last=False)
             return found
 
-    def _keep(self, answer: StreamedAnswer) -> None:
+    def _keep_open_answer(self, answer: StreamedAnswer) -> None:
         """Keep an answer that has no words yet and whose stream stays open."""
         with self._lock:
             self._begun[answer.run.id] = answer
 
-    def _close(self, run: Run, *, over: bool) -> None:
+    def _abandon_open_answer(self, run: Run, *, over: bool) -> None:
         with self._lock:
             if over:
                 self._tasks.pop(run.id, None)
             begun = self._begun.pop(run.id, None)
         if begun is not None:
-            begun.abandon()
+            begun.close_failed_answer()
 
 
-def _request(run: Run) -> str:
+def _get_root_run_id(run: Run) -> str:
     """Return the id of the run that a person started, of which `run` may be a sub-agent's."""
     return run.root_id or run.id

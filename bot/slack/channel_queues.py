@@ -13,11 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bot.clock import Clock
 from bot.signals import Signals
-from bot.slack.pace import BURST, Access, Channels, EveryChannel, Pace, in_turn, is_counted
-from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
-from bot.slack.sender import Sender
+from bot.slack.pace import (
+    BURST,
+    AllChannelOwnership,
+    BotTokenStatus,
+    ChannelOwnership,
+    ChannelPacer,
+    is_rate_limited_post,
+    order_due_messages,
+)
+from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
+from bot.slack.sender import MessageSender
 from storage import outbox
-from storage.availability import error_text, may_pass
+from storage.availability import error_text, is_temporary_error
 from storage.models import Message
 from storage.store import Store
 
@@ -33,20 +41,20 @@ class Outbox:
         store: Store,
         clock: Clock,
         signals: Signals,
-        renderer: Renderer,
-        posting: Posting,
+        renderer: MessageRenderer,
+        posting: OutboxSlackCalls,
         search: PostSearch,
-        channels: Channels | None = None,
+        channels: ChannelOwnership | None = None,
         lanes: int = 4,
     ) -> None:
         """`lanes` is the number of threads that send; `channels` says which channels to send to."""
         self._store, self._clock = store, clock
-        self._signals, self._wake = signals, signals.post
+        self._signals, self._wake = signals, signals.outbox
         self._memory = OutboxMemory(clock)
-        self._pace = Pace(clock, posting.client.base_url)
-        self._access = Access(clock, posting.client.auth_test)
-        self._channels = channels or EveryChannel()
-        self._sender = Sender(
+        self._pace = ChannelPacer(clock, posting.client.base_url)
+        self._access = BotTokenStatus(clock, posting.client.auth_test)
+        self._channels = channels or AllChannelOwnership()
+        self._sender = MessageSender(
             store,
             clock,
             signals,
@@ -66,7 +74,7 @@ class Outbox:
 
     def wake(self) -> None:
         """Tell the outbox that there may be something to send."""
-        self._wake.give()
+        self._wake.set()
 
     def is_idle(self) -> bool:
         """Return whether no wake is outstanding and nothing is being sent.
@@ -74,12 +82,12 @@ class Outbox:
         Messages that were postponed may remain.
         """
         with self._lock:
-            return not (self._looking or self._taken or self._wake.is_given())
+            return not (self._looking or self._taken or self._wake.is_set())
 
     def stop(self) -> None:
         """Finish the messages being sent, and send no more."""
         self._stopping.set()
-        self._wake.give()
+        self._wake.set()
 
     def run(self) -> None:
         """Send due messages, and wait for more, until `stop`; the thread's body."""
@@ -89,93 +97,101 @@ class Outbox:
             self._looking = True
             self._wake.clear()
             try:
-                is_taken_up = is_taken_up or self._take_up()
-                wait = self._hand_out()
+                is_taken_up = is_taken_up or self._schedule_failed_redraws()
+                wait = self._dispatch_due_channels()
             except Exception:
                 log.exception("the outbox failed")
                 wait = 1.0
             self._looking = False
-            self._signals.rest.changed()
+            self._signals.rest.notify_changed()
             self._wake.wait(wait)
         self._lanes.shutdown(wait=True)
 
-    def _take_up(self) -> bool:
+    def _schedule_failed_redraws(self) -> bool:
         """Schedule cards that an earlier process failed to draw; return whether that is stored."""
         try:
             with self._store.write() as tx:
-                outbox.redraw_failed(tx)
+                outbox.mark_failed_cards_for_redraw(tx)
         except Exception as error:
-            if not may_pass(error):
+            if not is_temporary_error(error):
                 raise
             return False
         return True
 
-    def _hand_out(self) -> float:
+    def _dispatch_due_channels(self) -> float:
         """Give each channel with due messages to a thread, unless one is at work on it.
 
         Returns the seconds until there may be more to send.
         """
-        if wait := self._access.seconds_left():
+        if wait := self._access.recheck_token():
             return wait
         now = self._clock.now()
         with self._store.read() as tx:
-            due = outbox.channels_due(tx, now, self._memory.aside)
-            later = outbox.next_due(tx)
-        awake = self._memory.awake(due, now)
-        mine = self._channels.mine(awake)
-        for key in self._memory.doubted(now):
+            due = outbox.list_due_channels(tx, now, self._memory.overtakable_messages)
+            later = outbox.find_next_retry_time(tx)
+        awake = self._memory.filter_unpaused_channels(due, now)
+        mine = self._channels.claim_channels(awake)
+        for key in self._memory.pop_due_duplicate_searches(now):
             with self._lock:
                 self._taken.add(key)
-            self._lanes.submit(self._look_again, key)
+            self._lanes.submit(self._remove_duplicates, key)
         for channel in mine:
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
                     continue
                 self._taken.add(channel)
-            self._lanes.submit(self._serve, channel)
+            self._lanes.submit(self._send_channel_messages, channel)
         if mine != awake:  # whoever sends there may be no more
             return ELSEWHERE
-        ends = [each for each in (later, self._memory.next_end(now)) if each is not None]
+        ends = [each for each in (later, self._memory.find_next_due_time(now)) if each is not None]
         if not ends:
             return 30.0
         return min(30.0, max(0.05, (min(ends) - self._clock.now()).total_seconds()))
 
-    def _serve(self, channel: str) -> None:
+    def _send_channel_messages(self, channel: str) -> None:
         try:
             # only now: what was due before this lane was ours may be sent already
             with self._store.read() as tx:
-                due = outbox.due_messages(tx, self._clock.now(), channel, self._memory.aside)
-                if self._pace.is_kept(channel) and sum(map(is_counted, due)) > BURST:
-                    due = in_turn(due, outbox.runs_with_card(tx, {row.run_id for row in due}))
+                due = outbox.list_due_messages(
+                    tx, self._clock.now(), channel, self._memory.overtakable_messages
+                )
+                if self._pace.is_paced(channel) and sum(map(is_rate_limited_post, due)) > BURST:
+                    due = order_due_messages(
+                        due, outbox.list_runs_with_card(tx, {row.run_id for row in due})
+                    )
             self._send_in_order(due)
-            self._memory.went_well(channel)
+            self._memory.end_failure_pause(channel)
         except Exception as error:
-            self._memory.rest(channel)  # and not in the database, which is what failed
+            self._memory.pause_after_failure(
+                channel
+            )  # and not in the database, which is what failed
             log.error(
-                "a queue of the outbox failed: %s", error_text(error), exc_info=not may_pass(error)
+                "a queue of the outbox failed: %s",
+                error_text(error),
+                exc_info=not is_temporary_error(error),
             )
         finally:
             with self._lock:
                 self._taken.discard(channel)
                 # more may have become due for it meanwhile; given before, it could be looked for
                 # while the channel was still taken, and then for half a minute no more
-                self._wake.give()
+                self._wake.set()
 
-    def _look_again(self, key: str) -> None:
+    def _remove_duplicates(self, key: str) -> None:
         try:
-            self._sender.remove_strays(key)
+            self._sender.remove_duplicates(key)
         finally:
             with self._lock:
                 self._taken.discard(key)
-                self._wake.give()
+                self._wake.set()
 
     def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:
-            self._signals.give_way()
-            if is_counted(row) and (wait := self._pace.wait(row.channel)):
-                self._memory.pace(row.channel, self._clock.now() + wait)
+            self._signals.wait_for_urgent_work()
+            if is_rate_limited_post(row) and (wait := self._pace.compute_wait(row.channel)):
+                self._memory.pause_until(row.channel, self._clock.now() + wait)
                 return
-            is_mine = self._channels.holds(row.channel)
+            is_mine = self._channels.is_channel_owned(row.channel)
             is_over = self._stopping.is_set() or self._access.is_refused()
             if is_over or not is_mine or not self._sender.send(row):
                 return  # the later ones of this channel wait, so that nothing overtakes

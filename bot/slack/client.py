@@ -39,15 +39,23 @@ from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.monitoring.spans import Incident, Tracer, Work
-from bot.slack_codes import CERTAIN, CODE, LIMITED, TOO_MANY, Meaning, code_of, meaning_of
+from bot.monitoring.spans import Incident, Tracer, WorkKind
+from bot.slack_codes import (
+    CERTAIN,
+    CODE,
+    LIMITED,
+    TOO_MANY,
+    ErrorMeaning,
+    classify_error_code,
+    extract_error_code,
+)
 
 # The app that a bot token belongs to, as Slack says.
 
 log = logging.getLogger("countersign.web_api")
 
 
-def app_of(client: WebClient, bot: str) -> str:
+def find_app_id(client: WebClient, bot: str) -> str:
     """Return the id of the app that this bot belongs to; "" if Slack does not say.
 
     `bot` is the bot's id (B…), "" if it is not known.
@@ -67,7 +75,7 @@ def app_of(client: WebClient, bot: str) -> str:
 NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
 
 
-def is_echo(body: dict[str, Any], own: Collection[str]) -> bool:
+def is_own_event(body: dict[str, Any], own: Collection[str]) -> bool:
     """Return whether a delivery only reports what the bot did itself; `own` are the bot's ids.
 
     Bolt ignores such events as well, but only after building a client, a context and a request for
@@ -95,51 +103,53 @@ RATE_LIMITED = "ratelimited"
 NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 
 
-def status_of(error: SlackApiError) -> int:
+def get_http_status(error: SlackApiError) -> int:
     """Return the HTTP status of the answer that this error reports; 200 if there is none."""
     return int(getattr(error.response, "status_code", 200))
 
 
-def code_said(error: SlackApiError) -> str:
+def get_valid_error_code(error: SlackApiError) -> str:
     """Return Slack's own error code; "" if the answer is not Slack's, such as a page of HTML."""
-    if is_limited(error):
+    if is_rate_limited(error):
         return RATE_LIMITED
-    code = code_of(error)
-    return code if CODE.fullmatch(code) and status_of(error) < CERTAIN else ""
+    code = extract_error_code(error)
+    return code if CODE.fullmatch(code) and get_http_status(error) < CERTAIN else ""
 
 
-def meaning(error: SlackApiError) -> Meaning:
+def classify_error(error: SlackApiError) -> ErrorMeaning:
     """Return what this error means for its call: final, passing, token refused, or unknown."""
     method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
-    return meaning_of(code_of(error), status=status_of(error), method=method)
+    return classify_error_code(
+        extract_error_code(error), status=get_http_status(error), method=method
+    )
 
 
-def is_limited(error: SlackApiError) -> bool:
+def is_rate_limited(error: SlackApiError) -> bool:
     """Return whether Slack refused the call because there were too many calls."""
-    return status_of(error) == TOO_MANY or code_of(error) in LIMITED
+    return get_http_status(error) == TOO_MANY or extract_error_code(error) in LIMITED
 
 
-def is_final(error: SlackApiError) -> bool:
+def is_permanent_refusal(error: SlackApiError) -> bool:
     """Return whether Slack refused the call and would refuse it again."""
-    return meaning(error) is Meaning.FINAL
+    return classify_error(error) is ErrorMeaning.FINAL
 
 
-def is_token(error: SlackApiError) -> bool:
+def is_token_refused(error: SlackApiError) -> bool:
     """Return whether Slack refuses the bot's token, whatever the call."""
-    return meaning(error) is Meaning.TOKEN
+    return classify_error(error) is ErrorMeaning.TOKEN
 
 
-def is_absent(error: SlackApiError) -> bool:
+def is_feature_missing(error: SlackApiError) -> bool:
     """Return whether this workspace or app does not have the feature at all."""
-    return code_of(error) in ABSENT or status_of(error) == NOT_FOUND
+    return extract_error_code(error) in ABSENT or get_http_status(error) == NOT_FOUND
 
 
-def seconds_asked(error: SlackApiError) -> float:
+def get_retry_after_seconds(error: SlackApiError) -> float:
     """Return for how many seconds Slack asks to wait; 0 if it names no usable number."""
-    return seconds_in(error.response.headers.get("Retry-After"))
+    return parse_retry_after(error.response.headers.get("Retry-After"))
 
 
-def seconds_in(header: object) -> float:
+def parse_retry_after(header: object) -> float:
     """Return the seconds in a Retry-After header, at most `LONGEST`; 0 for none or no number."""
     try:
         seconds = float(str(header or 0))
@@ -153,7 +163,7 @@ def seconds_in(header: object) -> float:
 BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
 
 
-class Pauses:
+class RateLimitPauses:
     """The pauses that Slack has asked one client for; any thread."""
 
     def __init__(self, clock: Clock) -> None:
@@ -163,9 +173,9 @@ class Pauses:
         self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
         self._tell: Callable[[str, str, datetime], None] = lambda *_: None
 
-    def check(self, method: str, channel: str) -> None:
+    def require_no_pause(self, method: str, channel: str) -> None:
         """Raise SlackApiError like Slack's own 429 answer if this call falls into a pause."""
-        end = self._ends.get(_scope(method, channel))
+        end = self._ends.get(_build_pause_key(method, channel))
         if end is None or (left := (end - self._clock.now()).total_seconds()) <= 0:
             return
         response = SlackResponse(
@@ -180,23 +190,26 @@ class Pauses:
         text = f"Slack limits {method}, which was not asked again"
         raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
 
-    def heed(self, method: str, channel: str, error: SlackApiError) -> bool:
+    def start_pause_if_asked(self, method: str, channel: str, error: SlackApiError) -> bool:
         """Begin a pause if this error asks for one; return whether it does."""
-        if (seconds := seconds_asked(error)) <= 0:
+        if (seconds := get_retry_after_seconds(error)) <= 0:
             return False
-        scope, end = _scope(method, channel), self._clock.now() + timedelta(seconds=seconds)
-        self.learn({scope: end})
+        scope, end = (
+            _build_pause_key(method, channel),
+            self._clock.now() + timedelta(seconds=seconds),
+        )
+        self.add_pauses({scope: end})
         self._tell(*scope, end)
         return True
 
-    def share(self, tell: Callable[[str, str, datetime], None]) -> None:
+    def set_pause_callback(self, tell: Callable[[str, str, datetime], None]) -> None:
         """Call `tell` with method, channel and end of each pause that begins here.
 
         So other replicas can keep the pause as well.
         """
         self._tell = tell
 
-    def learn(self, found: Mapping[tuple[str, str], datetime]) -> None:
+    def add_pauses(self, found: Mapping[tuple[str, str], datetime]) -> None:
         """Add these pauses, by method and channel; of two for the same, the later end counts."""
         now = self._clock.now()
         with self._lock:
@@ -206,7 +219,7 @@ class Pauses:
             }
 
 
-def _scope(method: str, channel: str) -> tuple[str, str]:
+def _build_pause_key(method: str, channel: str) -> tuple[str, str]:
     return method, channel if method in BY_CHANNEL else ""
 
 
@@ -238,7 +251,7 @@ IDLE = 15.0  # seconds after which a connection is not used again: servers allow
 KEPT = 16  # connections that are kept for later; more may be in use at once
 
 
-def make_clients(
+def build_slack_clients(
     settings: Settings, clock: Clock, tracer: Tracer
 ) -> tuple[SlackClient, SlackClient]:
     """Return the client that posts, and the client for calls that only read."""
@@ -246,15 +259,15 @@ def make_clients(
     posting = SlackClient(
         token, clock=clock, tracer=tracer, base_url=url, retry_handlers=[], timeout=15
     )
-    return posting, reading_client(token, url, tracer)
+    return posting, build_reading_client(token, url, tracer)
 
 
-def reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> SlackClient:
+def build_reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> SlackClient:
     """Return a client for calls that only read: it retries, and waits when Slack limits it.
 
     Closing the client ends the waiting, so that a stopping process does not wait for Slack.
     """
-    patience = _Patience()
+    patience = _RateLimitRetryHandler()
     client = SlackClient(
         token,
         base_url=base_url,
@@ -270,7 +283,7 @@ def reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> S
     return client
 
 
-class _Patience(RateLimitErrorRetryHandler):
+class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
     """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
 
     def __init__(self) -> None:
@@ -301,7 +314,7 @@ class _Patience(RateLimitErrorRetryHandler):
         headers = {
             name.lower(): value for name, value in (response.headers if response else {}).items()
         }
-        seconds = seconds_in((headers.get("retry-after") or ["1"])[0])
+        seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
         self.ended.wait(min(seconds or 1.0, LONGEST_READ))
         state.next_attempt_requested = True
         state.increment_current_attempt()
@@ -329,19 +342,19 @@ class SlackClient(WebClient):
         # slack_sdk looks at this logger's own level: left unset, it puts each request and each
         # answer into a text that nobody reads.
         log.setLevel(log.getEffectiveLevel())
-        super().__init__(token, **{"logger": log, "ssl": _usual_context(), **options})
+        super().__init__(token, **{"logger": log, "ssl": _get_default_tls_context(), **options})
         self._origin = urlsplit(self.base_url)[:2]
         scheme, host = self._origin
         self._is_direct = not self.proxy and (
             scheme not in getproxies() or bool(proxy_bypass(host))
         )
-        self._connections = _Connections(self._connection)
+        self._connections = _ConnectionPool(self._create_connection)
         self.on_close: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         # by channel and thread: its number, and whether it is a stream, which may go on
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
-        self.pauses = Pauses(clock) if clock else None
+        self.pauses = RateLimitPauses(clock) if clock else None
         self._tracer = tracer or Tracer()
 
     def close(self) -> None:
@@ -349,14 +362,14 @@ class SlackClient(WebClient):
         self.on_close()
         self._connections.close()
 
-    def last_post(self, channel: str, thread_ts: str) -> int:
+    def get_last_post_number(self, channel: str, thread_ts: str) -> int:
         """Return a number that identifies this client's last post in a thread; 0 if none is known.
 
         Each post gets a new number.
         """
         return self._posts.get((channel, thread_ts), (0, False))[0]
 
-    def last_is_stream(self, channel: str, thread_ts: str) -> bool:
+    def is_last_post_stream(self, channel: str, thread_ts: str) -> bool:
         """Return whether the last message that this client posted in that thread is a stream."""
         return self._posts.get((channel, thread_ts), (0, False))[1]
 
@@ -369,19 +382,21 @@ class SlackClient(WebClient):
         given = arguments.get("json") or arguments.get("params") or {}
         channel = given.get("channel") or given.get("channel_id") or ""
         if self.pauses is not None:
-            self.pauses.check(api_method, channel)
-        with self._tracer.start_span(Work.SLACK, api_method) as span:
+            self.pauses.require_no_pause(api_method, channel)
+        with self._tracer.start_span(WorkKind.SLACK, api_method) as span:
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
-                span.end = code_of(error) or str(status_of(error))
-                if self.pauses is not None and self.pauses.heed(api_method, channel, error):
-                    self._tracer.happened(Incident.PAUSE, api_method)
+                span.end = extract_error_code(error) or str(get_http_status(error))
+                if self.pauses is not None and self.pauses.start_pause_if_asked(
+                    api_method, channel, error
+                ):
+                    self._tracer.report_incident(Incident.PAUSE, api_method)
                 raise
             except UNREADABLE as error:
                 raise ConnectionError(f"Slack's answer to {api_method} cannot be read") from error
             for name in NEEDED.get(api_method, ()):
-                if _lacks(response.get(name)):
+                if _is_missing_value(response.get(name)):
                     raise ConnectionError(f"Slack's answer to {api_method} does not say the {name}")
         if api_method in POSTS:
             place = channel, given.get("thread_ts") or ""
@@ -400,7 +415,7 @@ class SlackClient(WebClient):
         """
         if not self._is_direct or (req.type, req.host) != self._origin:
             return super()._perform_urllib_http_request_internal(url, req)
-        response, read = self._exchange(req)
+        response, read = self._send_request(req)
         headers = response.headers
         if not 200 <= response.status < 300:
             raise HTTPError(url, response.status, response.reason, headers, io.BytesIO(read))
@@ -409,8 +424,8 @@ class SlackClient(WebClient):
             body = read.decode(headers.get_content_charset() or "utf-8")
         return {"status": response.status, "headers": headers, "body": body}
 
-    def _exchange(self, req: Request) -> tuple[HTTPResponse, bytes]:
-        connection = self._connections.take()
+    def _send_request(self, req: Request) -> tuple[HTTPResponse, bytes]:
+        connection = self._connections.acquire()
         try:
             try:
                 connection.request(req.get_method(), req.selector, req.data, req.headers)
@@ -421,23 +436,23 @@ class SlackClient(WebClient):
         except BaseException:
             connection.close()
             raise
-        self._connections.give_back(connection)
+        self._connections.release(connection)
         return response, body
 
-    def _connection(self) -> HTTPConnection:
+    def _create_connection(self) -> HTTPConnection:
         scheme, host = self._origin
         if scheme == "https":
             return HTTPSConnection(host, timeout=self.timeout, context=self.ssl)
         return HTTPConnection(host, timeout=self.timeout)
 
 
-def _lacks(value: object) -> bool:
+def _is_missing_value(value: object) -> bool:
     """Return whether a value is empty, or an object without an id."""
     return value in (None, "") or (isinstance(value, dict) and not value.get("id"))
 
 
 @functools.cache
-def _usual_context() -> ssl.SSLContext:
+def _get_default_tls_context() -> ssl.SSLContext:
     """Return the TLS context that urllib and slack_sdk's sockets use, created only once.
 
     Creating it reads the system's certificates: 20 ms of processor time, and a megabyte.
@@ -447,7 +462,7 @@ def _usual_context() -> ssl.SSLContext:
     return context
 
 
-class _Connections:
+class _ConnectionPool:
     """Open connections that no call is using, the latest used first; any thread."""
 
     def __init__(self, make: Callable[[], HTTPConnection]) -> None:
@@ -456,19 +471,19 @@ class _Connections:
         self._idle: deque[tuple[HTTPConnection, float]] = deque()  # with when it was last used
         self._closed = False
 
-    def take(self) -> HTTPConnection:
+    def acquire(self) -> HTTPConnection:
         """Return an open idle connection, or a new one that opens with its first request."""
         while True:
             with self._lock:
                 if not self._idle:
                     break
                 connection, used = self._idle.pop()
-            if time.monotonic() - used < IDLE and _is_silent(connection):
+            if time.monotonic() - used < IDLE and _is_connection_reusable(connection):
                 return connection
             connection.close()
         return self._make()
 
-    def give_back(self, connection: HTTPConnection) -> None:
+    def release(self, connection: HTTPConnection) -> None:
         """Keep a connection whose answer has been read, unless its server has closed it."""
         if connection.sock is None:
             return
@@ -491,7 +506,7 @@ class _Connections:
             connection.close()
 
 
-def _is_silent(connection: HTTPConnection) -> bool:
+def _is_connection_reusable(connection: HTTPConnection) -> bool:
     """Return whether the server has sent nothing, not even the end, since the last answer."""
     with selectors.DefaultSelector() as selector:
         selector.register(connection.sock, selectors.EVENT_READ)

@@ -7,30 +7,47 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from bot.approvals.channel_mode import Modes
+from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.grants import GrantList
 from bot.cards import delegation_dialog, sentence_words
-from bot.cards.request_list import AnswerFile, CommandAnswer, is_reference, place_of
-from bot.cards.slack_text import CHANNEL, channel_mention, escape, group_mention, mention
-from bot.explain.explanation import ExplanationSources, explain
-from bot.explain.report import TITLE, Report, compute_report, report_blocks, summary
-from bot.explain.typed_call import MistypedError, parse_typed_call
+from bot.cards.request_list import (
+    CommandAnswer,
+    CommandAnswerFile,
+    is_request_reference,
+    parse_permalink,
+)
+from bot.cards.slack_text import (
+    CHANNEL,
+    channel_mention,
+    escape_mrkdwn,
+    group_mention,
+    user_mention,
+)
+from bot.explain.explanation import ExplanationSources, explain_call
+from bot.explain.report import (
+    TITLE,
+    Report,
+    compute_report,
+    describe_decision_speed,
+    render_report_blocks,
+)
+from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry
 from storage import call_history, grants, request_lists
 from storage.channel_modes import EVERYWHERE
 from storage.models import Run
-from storage.states import Mode
+from storage.states import ChannelMode
 
 if TYPE_CHECKING:
-    from bot.approvals.person_views import PersonViews
-    from bot.slack.request_dialogs import RequestOpeners
+    from bot.approvals.person_views import PersonViewFactory
+    from bot.slack.request_dialogs import RequestDialogOpener
 
 
 # People, groups and channels of an explanation in Slack's markup.
 
 
-class SlackWords:
+class SlackMentionStyle:
     """Slack markup for an explanation: people, groups and channels as mentions.
 
     All other text is shown literally; see `MentionStyle`.
@@ -40,29 +57,31 @@ class SlackWords:
         """`directory` looks up groups and channels by name."""
         self._directory = directory
 
-    def person(self, user: str) -> str:
+    def format_person(self, user: str) -> str:
         """Return a mention of the person."""
-        return mention(user)
+        return user_mention(user)
 
-    def group(self, handle: str) -> str:
+    def format_group(self, handle: str) -> str:
         """Return a mention of the group, or @handle if it cannot be looked up."""
         try:
-            found = self._directory.group(handle)
+            found = self._directory.find_group(handle)
         except LookupFailedError:
             found = None
-        return group_mention(found.id) if found else escape(f"@{handle}")
+        return group_mention(found.id) if found else escape_mrkdwn(f"@{handle}")
 
-    def channel(self, channel: str) -> str:
+    def format_channel(self, channel: str) -> str:
         """Return a mention of the channel, or its name if it cannot be looked up."""
         try:
-            found = channel if CHANNEL.fullmatch(channel) else self._directory.channel(channel)
+            found = (
+                channel if CHANNEL.fullmatch(channel) else self._directory.find_channel_id(channel)
+            )
         except LookupFailedError:
             found = None
-        return channel_mention(found) if found else escape(channel)
+        return channel_mention(found) if found else escape_mrkdwn(channel)
 
-    def quoted(self, text: str) -> str:
+    def quote_text(self, text: str) -> str:
         """Return a text on one escaped line of 1200 characters at most, with secrets masked."""
-        return sentence_words.cite(text, 1200)
+        return sentence_words.sanitise_for_mrkdwn(text, 1200)
 
 
 COMMAND = "/approvals"
@@ -81,59 +100,65 @@ class SlashCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CommandQuestion:
     """A question that the command answers."""
 
     usage: str  # behind the command
-    says: str
+    description: str
     # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
     # MistypedError or LookupFailedError
-    answer: Callable[[Answerer, SlashCommand], str | CommandAnswer]
+    answer: Callable[[AnswerServices, SlashCommand], str | CommandAnswer]
     # whether the words behind its name, written to the bot, ask this and are not for the agent
-    meant: Callable[[Answerer, Sequence[str]], bool] = lambda _can, words: not words
+    is_asked_by_words: Callable[[AnswerServices, Sequence[str]], bool] = lambda _can, words: (
+        not words
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Answerer:
+class AnswerServices:
     """The services needed to answer the questions."""
 
-    grounds: ExplanationSources
+    explanation_sources: ExplanationSources
     grants: GrantList
     tools: Registry
-    requests: RequestOpeners
-    modes: Modes
-    desk: PersonViews
+    request_opener: RequestDialogOpener
+    modes: ChannelModes
+    person_views: PersonViewFactory
 
 
-def _request(can: Answerer, asked: SlashCommand) -> str:
-    return can.requests.asked(asked.person, asked.channel, asked.trigger, " ".join(asked.words))
+def _open_request_dialog(can: AnswerServices, asked: SlashCommand) -> str:
+    return can.request_opener.open_for_command(
+        asked.person, asked.channel, asked.trigger, " ".join(asked.words)
+    )
 
 
-def _list(can: Answerer, asked: SlashCommand) -> CommandAnswer:
-    return can.desk.overview().waiting(asked.person)
+def _list_waiting_requests(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+    return can.person_views.build_overview().render_waiting_calls(asked.person)
 
 
-def _requests(can: Answerer, asked: SlashCommand) -> CommandAnswer:
-    return can.desk.overview().requests(asked.person)
+def _list_own_requests(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+    return can.person_views.build_overview().render_own_requests(asked.person)
 
 
-def _show(can: Answerer, asked: SlashCommand) -> CommandAnswer:
+def _show_request(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
     if len(asked.words) != 1:
-        raise MistypedError("Name one request: the link to its card, or its id.")
-    found = can.desk.overview().show(asked.person, asked.words[0].strip("`"))
+        raise TypedCallError("Name one request: the link to its card, or its id.")
+    found = can.person_views.build_overview().render_request_history(
+        asked.person, asked.words[0].strip("`")
+    )
     if found is None:
-        raise MistypedError("There is no request with that id that you may read.")
+        raise TypedCallError("There is no request with that id that you may read.")
     return found
 
 
-def _history(can: Answerer, asked: SlashCommand) -> CommandAnswer:
-    days = _days(asked.words)
+def _show_history(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+    days = _parse_day_count(asked.words)
     if days is None:
-        raise MistypedError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
-    return can.desk.overview().history(asked.person, days)
+        raise TypedCallError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
+    return can.person_views.build_overview().render_decisions(asked.person, days)
 
 
-def _days(given: Sequence[str], usual: int = DAYS) -> int | None:
+def _parse_day_count(given: Sequence[str], usual: int = DAYS) -> int | None:
     """Return the number of days asked for, by default `usual`; None if it is not valid."""
     if not given:
         return usual
@@ -143,11 +168,11 @@ def _days(given: Sequence[str], usual: int = DAYS) -> int | None:
     return int(number) if 1 <= int(number) <= MOST_DAYS else None
 
 
-def _explain(can: Answerer, asked: SlashCommand) -> str:
+def _explain_typed_call(can: AnswerServices, asked: SlashCommand) -> str:
     tool, args = parse_typed_call(
-        can.tools, asked.words, can.grounds.sources.directory, asked.person
+        can.tools, asked.words, can.explanation_sources.sources.directory, asked.person
     )
-    now = can.grounds.sources.clock.now()
+    now = can.explanation_sources.sources.clock.now()
     run = Run(
         team=can.grants.team,
         channel=asked.channel,
@@ -157,153 +182,170 @@ def _explain(can: Answerer, asked: SlashCommand) -> str:
         updated_at=now,
     )
     return "\n".join(
-        explain(can.grounds, SlackWords(can.grounds.sources.directory), run, tool, args)
+        explain_call(
+            can.explanation_sources,
+            SlackMentionStyle(can.explanation_sources.sources.directory),
+            run,
+            tool,
+            args,
+        )
     )
 
 
-def _help(_can: Answerer, _asked: SlashCommand) -> str:
-    lines = [f"{COMMAND} {each.usage} — {each.says}" for each in QUESTIONS.values()]
-    return "\n".join(["You can ask me:", *(f"• {escape(line)}" for line in lines)])
+def _list_commands(_can: AnswerServices, _asked: SlashCommand) -> str:
+    lines = [f"{COMMAND} {each.usage} — {each.description}" for each in QUESTIONS.values()]
+    return "\n".join(["You can ask me:", *(f"• {escape_mrkdwn(line)}" for line in lines)])
 
 
-def _grants(can: Answerer, asked: SlashCommand) -> str:
-    return can.grants.listed(asked.person)
+def _list_grants(can: AnswerServices, asked: SlashCommand) -> str:
+    return can.grants.describe_grants(asked.person)
 
 
-def _delegate(can: Answerer, asked: SlashCommand) -> CommandAnswer:
-    return delegation_dialog.draw_delegations(can.desk.delegations().about(asked.person))
+def _list_delegations(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+    return delegation_dialog.render_delegations(
+        can.person_views.build_delegation_manager().list_delegations(asked.person)
+    )
 
 
-def _report(can: Answerer, asked: SlashCommand) -> str | CommandAnswer:
-    days = _days(asked.words, usual=REPORTED)
+def _build_report_answer(can: AnswerServices, asked: SlashCommand) -> str | CommandAnswer:
+    days = _parse_day_count(asked.words, usual=REPORTED)
     if days is None:
-        raise MistypedError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
-    lists = can.desk.overview()
-    if not lists.lives.is_reader(asked.person):
+        raise TypedCallError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
+    lists = can.person_views.build_overview()
+    if not lists.histories.may_read_every_request(asked.person):
         return "The report is only for the people whom the policy names as readers."
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
-        found = compute_report(call_history.asked_calls(tx, lists.team, since, until), since, until)
+        found = compute_report(
+            call_history.list_calls_asked_of_people(tx, lists.team, since, until), since, until
+        )
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
-    file = _picture(found, titles)
+    file = _prepare_report_picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    return CommandAnswer(TITLE, report_blocks(found, titles, note), file)
+    return CommandAnswer(TITLE, render_report_blocks(found, titles, note), file)
 
 
-def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], AnswerFile] | None:
+def _prepare_report_picture(
+    found: Report, titles: Mapping[str, str]
+) -> Callable[[], CommandAnswerFile] | None:
     """Return a function that draws the report; None if it has no data or matplotlib is missing."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
-        from bot.explain.report_picture import draw_png, has_picture
+        from bot.explain.report_picture import draw_report_png, has_decisions_to_draw
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         return None
     title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
-    alt = f"{title} (UTC). {summary(found)}"
+    alt = f"{title} (UTC). {describe_decision_speed(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
     return (
-        (lambda: AnswerFile(name, title, alt, draw_png(found, titles)))
-        if has_picture(found)
+        (lambda: CommandAnswerFile(name, title, alt, draw_report_png(found, titles)))
+        if has_decisions_to_draw(found)
         else None
     )
 
 
-def _revoke(can: Answerer, asked: SlashCommand) -> str:
+def _revoke_grant(can: AnswerServices, asked: SlashCommand) -> str:
     if len(asked.words) != 1:
-        raise MistypedError("Name one saved approval by its id.")
-    return can.grants.revoke(asked.words[0].strip("`"), asked.person)
+        raise TypedCallError("Name one saved approval by its id.")
+    return can.grants.revoke_grant(asked.words[0].strip("`"), asked.person)
 
 
-def _mode(can: Answerer, asked: SlashCommand) -> str:
+def _show_or_switch_mode(can: AnswerServices, asked: SlashCommand) -> str:
     words = [each.lower() for each in asked.words]
     if not words:
-        return can.modes.shown(asked.channel)
+        return can.modes.describe_mode(asked.channel)
     if words not in _MODES:
-        raise MistypedError(
+        raise TypedCallError(
             "The modes are observe, ask and strict; add “everywhere” for all conversations."
         )
     channel = asked.channel if len(words) == 1 else EVERYWHERE
-    return can.modes.switch(channel, Mode(words[0]), asked.person)
+    return can.modes.switch_mode(channel, ChannelMode(words[0]), asked.person)
 
 
-def _names_a_request(can: Answerer, words: Sequence[str]) -> bool:
+def _is_request_reference(can: AnswerServices, words: Sequence[str]) -> bool:
     """Return whether the words are a link to a message, or the id of a stored request.
 
     An order's number may look like a fingerprint, and any word of 22 letters like an id, so ids are
     looked up in the database.
     """
-    if len(words) != 1 or not is_reference(words[0]):
+    if len(words) != 1 or not is_request_reference(words[0]):
         return False
-    if place_of(words[0]):
+    if parse_permalink(words[0]):
         return True
     with can.grants.store.read() as tx:
-        return request_lists.request_by_id(tx, can.grants.team, words[0].strip("`")) is not None
+        return (
+            request_lists.find_request_by_id_or_digest(tx, can.grants.team, words[0].strip("`"))
+            is not None
+        )
 
 
-def _names_a_grant(can: Answerer, words: Sequence[str]) -> bool:
+def _is_grant_id(can: AnswerServices, words: Sequence[str]) -> bool:
     if len(words) != 1:
         return False
     with can.grants.store.read() as tx:
-        return grants.get(tx, words[0].strip("`")) is not None
+        return grants.find_grant(tx, words[0].strip("`")) is not None
 
 
-def _types_a_call(can: Answerer, words: Sequence[str]) -> bool:
+def _is_typed_call(can: AnswerServices, words: Sequence[str]) -> bool:
     return bool(words) and words[0] in can.tools.tools and all("=" in each for each in words[1:])
 
 
-_MODES = [[str(mode), *place] for mode in Mode for place in ([], ["everywhere"])]
-QUESTIONS: dict[str, Question] = {
-    "list": Question("list", "what waits for you", _list),
-    "requests": Question("requests", "what you have asked for, and how it stands", _requests),
-    "request": Question(
+_MODES = [[str(mode), *place] for mode in ChannelMode for place in ([], ["everywhere"])]
+QUESTIONS: dict[str, CommandQuestion] = {
+    "list": CommandQuestion("list", "what waits for you", _list_waiting_requests),
+    "requests": CommandQuestion(
+        "requests", "what you have asked for, and how it stands", _list_own_requests
+    ),
+    "request": CommandQuestion(
         "request [what]",
         "ask for something with a form, without the agent",
-        _request,
+        _open_request_dialog,
         lambda _can, _words: False,  # a dialog opens by a command or a button only
     ),
-    "show": Question(
+    "show": CommandQuestion(
         "show <link or id>",
         "the whole story of one request: who asked, changed and decided what",
-        _show,
-        _names_a_request,
+        _show_request,
+        _is_request_reference,
     ),
-    "history": Question(
+    "history": CommandQuestion(
         "history [days]",
         "what you decided lately, and what was decided for you",
-        _history,
-        lambda _can, words: _days(words) is not None,
+        _show_history,
+        lambda _can, words: _parse_day_count(words) is not None,
     ),
-    "report": Question(
+    "report": CommandQuestion(
         "report [days]",
         "how many were decided, how fast and by whom, with a picture; for the policy's readers",
-        _report,
-        lambda _can, words: _days(words) is not None,
+        _build_report_answer,
+        lambda _can, words: _parse_day_count(words) is not None,
     ),
-    "explain": Question(
+    "explain": CommandQuestion(
         "explain <tool> key=value …",
         "what would happen to this call if you asked for it here, and why",
-        _explain,
-        _types_a_call,
+        _explain_typed_call,
+        _is_typed_call,
     ),
-    "grants": Question(
-        "grants", "approvals that were saved for you, and those that you saved", _grants
+    "grants": CommandQuestion(
+        "grants", "approvals that were saved for you, and those that you saved", _list_grants
     ),
-    "revoke": Question(
+    "revoke": CommandQuestion(
         "revoke <id>",
         "end a saved approval: the next such call is asked again",
-        _revoke,
-        _names_a_grant,
+        _revoke_grant,
+        _is_grant_id,
     ),
-    "delegate": Question(
-        "delegate", "have somebody decide for you for some days, or end that", _delegate
+    "delegate": CommandQuestion(
+        "delegate", "have somebody decide for you for some days, or end that", _list_delegations
     ),
-    "mode": Question(
+    "mode": CommandQuestion(
         "mode [observe | ask | strict] [everywhere]",
         "see or change this channel's mode: what is asked, and what may run at all",
-        _mode,
+        _show_or_switch_mode,
         lambda _can, words: not words or [each.lower() for each in words] in _MODES,
     ),
-    "help": Question("help", "this list", _help),
+    "help": CommandQuestion("help", "this list", _list_commands),
 }

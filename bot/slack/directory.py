@@ -20,10 +20,19 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.clock import Clock
-from bot.policy.authority import Directory, Group, LookupFailedError, NotYetKnownError, Person
+from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
-from bot.slack.lookups import LONG, Json, Key, LookupCache, LookupReader, Topic, names_of, person_of
+from bot.slack.lookups import (
+    LONG,
+    Json,
+    LookupCache,
+    LookupKey,
+    LookupKind,
+    LookupReader,
+    build_person,
+    get_casefolded_names,
+)
 from storage import inbox
 from storage.models import Delivery
 
@@ -33,40 +42,40 @@ _MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 _LITERAL = ("plain_text", "text")  # what Slack shows as it is written, a mention's marks too
 
 
-def with_names(directory: Directory, text: str) -> str:
+def add_names_to_mentions(directory: Directory, text: str) -> str:
     """Add the name to each mention in a text (`<@U1>` becomes `<@U1|Ana Ruiz>`) if it is known."""
 
     def name(match: re.Match[str]) -> str:
-        found = _name(directory, match[1])
+        found = _find_display_name(directory, match[1])
         return f"<@{match[1]}|{found}>" if found else match[0]
 
     return _MENTION.sub(name, text)
 
 
-def named_where_literal(directory: Directory, blocks: Any) -> Any:
+def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
     """Replace mentions by names in block texts that Slack shows literally.
 
     There `<@U1>` becomes `@Ana Ruiz`. Other texts, and mentions without a known name, stay as they
     are.
     """
     if isinstance(blocks, list):
-        return [named_where_literal(directory, each) for each in blocks]
+        return [replace_plain_text_mentions(directory, each) for each in blocks]
     if not isinstance(blocks, dict):
         return blocks
-    named = {key: named_where_literal(directory, each) for key, each in blocks.items()}
+    named = {key: replace_plain_text_mentions(directory, each) for key, each in blocks.items()}
     if named.get("type") in _LITERAL and isinstance(named.get("text"), str):
-        named["text"] = _MENTION.sub(partial(_called, directory), named["text"])
+        named["text"] = _MENTION.sub(partial(_format_mention_as_name, directory), named["text"])
     return named
 
 
-def _called(directory: Directory, mention: re.Match[str]) -> str:
-    found = _name(directory, mention[1])
+def _format_mention_as_name(directory: Directory, mention: re.Match[str]) -> str:
+    found = _find_display_name(directory, mention[1])
     return f"@{found}" if found else mention[0]
 
 
-def _name(directory: Directory, person: str) -> str:
+def _find_display_name(directory: Directory, person: str) -> str:
     try:
-        found = directory.person(person)
+        found = directory.find_person(person)
     except LookupFailedError:
         return ""
     return re.sub(r"[<>|]", "", found.name) if found else ""
@@ -93,16 +102,16 @@ class SlackDirectory:
         self._reading_all = threading.Lock()
         self._unread = -NEW.total_seconds()  # when the list could not be read
         self._asks = {
-            Topic.PERSON: self._ask_for_person,
-            Topic.GROUPS: reader.groups,
-            Topic.MEMBERS: reader.members,
-            Topic.CHANNEL: self._ask_for_channel,
-            Topic.CHANNELS: reader.channels,
-            Topic.PRIVATE: reader.private_channels,
-            Topic.PEOPLE: reader.people,
+            LookupKind.PERSON: self._read_person,
+            LookupKind.GROUPS: reader.read_groups,
+            LookupKind.MEMBERS: reader.read_channel_members,
+            LookupKind.CHANNEL: self._read_channel,
+            LookupKind.CHANNELS: reader.read_channels,
+            LookupKind.PRIVATE: reader.read_private_channels,
+            LookupKind.PEOPLE: reader.read_everybody,
         }
 
-    def within(self, seconds: float) -> SlackDirectory:
+    def with_timeout(self, seconds: float) -> SlackDirectory:
         """Return a view of this directory whose calls wait so many seconds at most; 0: never."""
         other = copy(self)
         other._patience = seconds
@@ -116,193 +125,205 @@ class SlackDirectory:
         """Return whether no look-up is in progress."""
         return self._answers.is_idle()
 
-    def person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> Person | None:
         """Return a person by user id; None if Slack knows none."""
-        found: Person | None = self._get(Topic.PERSON, user)
+        found: Person | None = self._look_up(LookupKind.PERSON, user)
         return found
 
-    def people(self, users: Collection[str]) -> Mapping[str, Person]:
+    def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
         """Return these people by user id, from the list of everybody or one by one.
 
         The list is used if it is cached, or if many people would have to be looked up. People
         missing from it are looked up one by one if they are few; many are left out, as they belong
         to other companies.
         """
-        listed = self._answers.known((Topic.PEOPLE, ""))
+        listed = self._answers.find_cached((LookupKind.PEOPLE, ""))
         everybody: Mapping[str, Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
-        if missing and (len(missing) > FEW or self._is_crowded()):
-            everybody = self.everybody()
+        if missing and (len(missing) > FEW or self._has_many_person_lookups()):
+            everybody = self.list_people()
             missing = [user for user in missing if user not in everybody]
-        found = {user: person_of(everybody[user]) for user in users if user in everybody}
-        return found | (self._one_by_one(missing) if len(missing) <= FEW else {})
+        found = {user: build_person(everybody[user]) for user in users if user in everybody}
+        return found | (self._look_up_each_person(missing) if len(missing) <= FEW else {})
 
-    def named(self, name: str) -> Mapping[str, str]:
+    def find_people_by_name(self, name: str) -> Mapping[str, str]:
         """Return the active people with this name or handle: their handles by user id.
 
         The list of everybody is read again if the name does not match exactly one person.
         """
         found: Mapping[str, str] = {}
         for anew in (False, True):
-            listed = self.everybody(anew=anew)
+            listed = self.list_people(anew=anew)
             found = {
                 user: str(each.get("name", ""))
                 for user, each in listed.items()
-                if name.casefold() in names_of(each)
+                if name.casefold() in get_casefolded_names(each)
             }
             if len(found) == 1:
                 break
         return found
 
-    def group(self, handle: str) -> Group | None:
+    def find_group(self, handle: str) -> Group | None:
         """Return the user group with this handle (without @) and its members; None if unknown."""
-        found: Group | None = self._get(Topic.GROUPS).get(handle)
+        found: Group | None = self._look_up(LookupKind.GROUPS).get(handle)
         return found
 
-    def members(self, channel: str) -> frozenset[str]:
+    def list_channel_members(self, channel: str) -> frozenset[str]:
         """Return the user ids of a channel's members; empty if Slack knows no such channel."""
-        found: frozenset[str] | None = self._get(Topic.MEMBERS, channel)
+        found: frozenset[str] | None = self._look_up(LookupKind.MEMBERS, channel)
         return found or frozenset()
 
-    def channel(self, name: str) -> str | None:
+    def find_channel_id(self, name: str) -> str | None:
         """Return the id of a channel given by #name or id; None if Slack knows none."""
-        found: Json | None = self._get(Topic.CHANNEL, name)
+        found: Json | None = self._look_up(LookupKind.CHANNEL, name)
         return str(found["id"]) if found else None
 
-    def sees(self, user: str, channel: str) -> bool:
+    def can_see_channel(self, user: str, channel: str) -> bool:
         """Return whether the channel is public or has this member; False if it is unknown."""
-        found: Json = self._get(Topic.CHANNEL, channel) or {}
-        return bool(found) and (not found.get("is_private") or user in self.members(found["id"]))
+        found: Json = self._look_up(LookupKind.CHANNEL, channel) or {}
+        return bool(found) and (
+            not found.get("is_private") or user in self.list_channel_members(found["id"])
+        )
 
-    def outsiders_read(self, channel: str) -> bool:
+    def is_shared_channel(self, channel: str) -> bool:
         """Return whether the channel is shared with another company, or is about to be."""
-        found: Json = self._get(Topic.CHANNEL, channel) or {}
+        found: Json = self._look_up(LookupKind.CHANNEL, channel) or {}
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
 
-    def channels(self) -> Mapping[str, Json]:
+    def list_channels(self) -> Mapping[str, Json]:
         """Return all unarchived channels that the bot can see, by id, as Slack has them."""
-        found: Mapping[str, Json] = self._get(Topic.CHANNELS)
+        found: Mapping[str, Json] = self._look_up(LookupKind.CHANNELS)
         return found
 
-    def private_channels(self, user: str) -> frozenset[str]:
+    def list_shared_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
-        found: frozenset[str] | None = self._get(Topic.PRIVATE, user)
+        found: frozenset[str] | None = self._look_up(LookupKind.PRIVATE, user)
         return found or frozenset()
 
-    def everybody(self, *, anew: bool = False) -> Mapping[str, Json]:
+    def list_people(self, *, anew: bool = False) -> Mapping[str, Json]:
         """Return everybody in the workspace by user id, as Slack has them.
 
         `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if anew and self._answers.known((Topic.PEOPLE, ""), NEW) is None:
-            self._answers.forget(Topic.PEOPLE)
-        found: Mapping[str, Json] = self._get(Topic.PEOPLE)
+        if anew and self._answers.find_cached((LookupKind.PEOPLE, ""), NEW) is None:
+            self._answers.drop_answers(LookupKind.PEOPLE)
+        found: Mapping[str, Json] = self._look_up(LookupKind.PEOPLE)
         return found
 
-    def begin(self, keys: Iterable[Key]) -> None:
+    def start_lookups(self, keys: Iterable[LookupKey]) -> None:
         """Start these look-ups at the same time, without waiting for answers."""
         for kind, name in keys:
-            self._answers.begin((kind, name), self._asks[kind])
+            self._answers.start_lookup((kind, name), self._asks[kind])
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Drop all cached answers."""
-        self._answers.forget()
+        self._answers.drop_answers()
 
-    def heard(self, event: Mapping[str, Any]) -> bool:
+    def update_from_event(self, event: Mapping[str, Any]) -> bool:
         """Drop or change the cached answers that a Slack event makes outdated.
 
         Returns False if the event is not about people, groups or channels.
         """
-        forget = self._answers.forget
+        forget = self._answers.drop_answers
         match event["type"]:
             case "member_joined_channel" | "member_left_channel":
-                forget(Topic.MEMBERS, event.get("channel", ""))
-                forget(Topic.PRIVATE, event.get("user", ""))
+                forget(LookupKind.MEMBERS, event.get("channel", ""))
+                forget(LookupKind.PRIVATE, event.get("user", ""))
             case "subteam_created" | "subteam_members_changed" | "subteam_updated":
-                forget(Topic.GROUPS)
+                forget(LookupKind.GROUPS)
             case "user_change":
                 user = event.get("user") or {}
-                forget(Topic.PERSON, user.get("id", ""))
-                self._answers.change((Topic.PEOPLE, ""), lambda all: {**all, user["id"]: user})
+                forget(LookupKind.PERSON, user.get("id", ""))
+                self._answers.update_cached(
+                    (LookupKind.PEOPLE, ""), lambda all: {**all, user["id"]: user}
+                )
             case str(kind) if kind.startswith(("channel_", "group_")):
-                forget(Topic.CHANNEL)
-                forget(Topic.CHANNELS)
+                forget(LookupKind.CHANNEL)
+                forget(LookupKind.CHANNELS)
             case _:
                 return False
         return True
 
-    def _get(self, kind: Topic, name: str = "") -> Any:
-        return self._answers.get((kind, name), self._asks[kind], self._patience)
+    def _look_up(self, kind: LookupKind, name: str = "") -> Any:
+        return self._answers.get_answer((kind, name), self._asks[kind], self._patience)
 
-    def _one_by_one(self, users: Collection[str]) -> dict[str, Person]:
-        self.begin((Topic.PERSON, user) for user in users)
+    def _look_up_each_person(self, users: Collection[str]) -> dict[str, Person]:
+        self.start_lookups((LookupKind.PERSON, user) for user in users)
         found: dict[str, Person] = {}
         awaited: list[Future[Any]] = []
         for user in users:
             try:
-                person = self.person(user)
-            except NotYetKnownError as error:
+                person = self.find_person(user)
+            except LookupPendingError as error:
                 awaited += error.answers
             else:
                 found |= {user: person} if person else {}
         if awaited:
-            raise NotYetKnownError(*awaited)
+            raise LookupPendingError(*awaited)
         return found
 
-    def _is_crowded(self) -> bool:
+    def _has_many_person_lookups(self) -> bool:
         """Return whether so many people are being looked up that the list is read instead."""
-        return self._answers.under_way(Topic.PERSON) > FEW
+        return self._answers.count_pending(LookupKind.PERSON) > FEW
 
-    def _ask_for_person(self, user: str) -> Person | None:
+    def _read_person(self, user: str) -> Person | None:
         """Return a person from Slack, in a crowd from the list of everybody if they are in it.
 
         It runs on a look-up thread, which may wait for the list.
         """
-        listed = self._answers.known((Topic.PEOPLE, ""), JUST_NOW)
-        everybody = listed[0] if listed else self._everybody_now() if self._is_crowded() else {}
+        listed = self._answers.find_cached((LookupKind.PEOPLE, ""), JUST_NOW)
+        everybody = (
+            listed[0]
+            if listed
+            else self._read_everybody_once()
+            if self._has_many_person_lookups()
+            else {}
+        )
         found = everybody.get(user)
         if found is not None:
-            return person_of(found)
-        asked: Person | None = self._reader.person(user)
+            return build_person(found)
+        asked: Person | None = self._reader.read_person(user)
         return asked
 
-    def _everybody_now(self) -> Mapping[str, Json]:
+    def _read_everybody_once(self) -> Mapping[str, Json]:
         """Return the list of everybody, read once for a crowd; {} if it cannot be read."""
         with self._reading_all:
             if time.monotonic() - self._unread < NEW.total_seconds():
                 return {}
-            self._answers.drop_older((Topic.PEOPLE, ""), JUST_NOW)
+            self._answers.drop_answer_if_older((LookupKind.PEOPLE, ""), JUST_NOW)
             try:
-                return self.within(PATIENCE).everybody()
+                return self.with_timeout(PATIENCE).list_people()
             except LookupFailedError:
                 self._unread = time.monotonic()
                 return {}
 
-    def _ask_for_channel(self, name: str) -> Json | None:
+    def _read_channel(self, name: str) -> Json | None:
         """Return a channel given by #name or id, as Slack has it; None if there is none.
 
         It runs on a look-up thread, which may wait for the list. The list may be old, so the
         channel found in it is looked up by id to check its name.
         """
         if not name.startswith("#"):
-            given: Json | None = self._reader.channel(name)
+            given: Json | None = self._reader.read_channel(name)
             return given
         for age in (LONG, NEW):
-            if self._answers.known((Topic.CHANNELS, ""), age) is None:
-                self._answers.forget(Topic.CHANNELS)
-            listed = self.within(PATIENCE).channels()
+            if self._answers.find_cached((LookupKind.CHANNELS, ""), age) is None:
+                self._answers.drop_answers(LookupKind.CHANNELS)
+            listed = self.with_timeout(PATIENCE).list_channels()
             found = next((i for i, channel in listed.items() if channel["name"] == name[1:]), None)
-            asked: Json | None = self._reader.channel(found) if found else None
+            asked: Json | None = self._reader.read_channel(found) if found else None
             if asked and asked.get("name") == name[1:] and not asked.get("is_archived"):
                 return asked
         return None
 
 
-def look_ahead(
+def start_click_lookups(
     directory: SlackDirectory, policy: Policy, bot_user: str, arrived: Iterable[Delivery]
 ) -> None:
     """Start the look-ups that deciding these clicks will need; ignore other deliveries."""
     clicks = [each for each in arrived if each.kind in inbox.CLICKS]
-    directory.begin((Topic.PERSON, each.user) for each in clicks if each.user != bot_user)
+    directory.start_lookups(
+        (LookupKind.PERSON, each.user) for each in clicks if each.user != bot_user
+    )
     if clicks and any(gate.approvers.groups for gate in policy.asks()):
-        directory.begin([(Topic.GROUPS, "")])
+        directory.start_lookups([(LookupKind.GROUPS, "")])

@@ -23,8 +23,8 @@ from slack_sdk.errors import SlackApiError
 
 from bot.agent import file_items
 from bot.agent.file_items import FileContent, recognise_content
-from bot.cards.slack_text import visible
-from bot.slack_codes import code_of
+from bot.cards.slack_text import show_hidden_characters
+from bot.slack_codes import extract_error_code
 
 # Download of a file from Slack with the bot's token.
 
@@ -51,7 +51,7 @@ class NotAtSlackError(NotFetchedError):
     """Raised when a file's address is not at Slack."""
 
 
-class NoMoreError(NotFetchedError):
+class FileGoneError(NotFetchedError):
     """Raised when a file no longer exists."""
 
 
@@ -60,10 +60,10 @@ class FetchedFile:
     """The bytes of a file, and whether they came as a web page."""
 
     data: bytes
-    is_page: bool
+    is_web_page: bool
 
 
-class _Stay(HTTPRedirectHandler):
+class _NoRedirectHandler(HTTPRedirectHandler):
     """A redirect handler that follows no redirect: urllib raises HTTPError for it instead."""
 
     def redirect_request(
@@ -90,15 +90,15 @@ class FileFetcher:
 
         Raises NotFetchedError or one of its subclasses.
         """
-        if not self._is_slacks(url):
+        if not self._is_slack_url(url):
             raise NotAtSlackError("its address is not Slack's")
         for left in reversed(range(TRIES)):
             try:
-                return self._once(url, most, until)
+                return self._download_once(url, most, until)
             except HTTPError as error:
                 error.close()
                 if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-                    raise NoMoreError(f"status {error.code}") from error
+                    raise FileGoneError(f"status {error.code}") from error
                 if error.code < _SERVERS:  # Slack sends whom it does not know to its sign-in page
                     raise NotAllowedError(f"status {error.code}") from error
                 failed: Exception = error
@@ -108,7 +108,7 @@ class FileFetcher:
                 raise NotFetchedError(str(failed)) from failed
         raise AssertionError("there is a first try")
 
-    def _is_slacks(self, url: str) -> bool:
+    def _is_slack_url(self, url: str) -> bool:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -119,18 +119,18 @@ class FileFetcher:
         plain = port is None and parts.username is None
         return parts.scheme == "https" and host in HOSTS and plain
 
-    def _once(self, url: str, most: int, until: float) -> FetchedFile:
+    def _download_once(self, url: str, most: int, until: float) -> FetchedFile:
         if self._opener is None:  # it reads certificates and proxies
-            self._opener = build_opener(_Stay)
+            self._opener = build_opener(_NoRedirectHandler)
         request = Request(url, headers={"Authorization": f"Bearer {self._token}"})  # noqa: S310 - https, or the host that the operator named
         patience = max(0.1, min(SILENCE, until - time.monotonic()))
         with self._opener.open(request, timeout=patience) as answer:
             if answer.status != HTTPStatus.OK:
                 raise URLError(f"status {answer.status}")
-            data = self._read(answer, most, until)
+            data = self._read_body(answer, most, until)
             return FetchedFile(data, answer.headers.get_content_type() == "text/html")
 
-    def _read(self, answer: Any, most: int, until: float) -> bytes:
+    def _read_body(self, answer: Any, most: int, until: float) -> bytes:
         """Return the whole body of an answer; raise TooLargeError if it exceeds `most` bytes."""
         found = bytearray()
         while chunk := answer.read1(_SOME):
@@ -160,14 +160,14 @@ SlackFile = Mapping[str, Any]  # a file as Slack tells of it
 
 
 @dataclass(frozen=True, slots=True)
-class ReadFile:
+class FileReadResult:
     """A file that was read, or the reason why it was not."""
 
     slack_id: str
     name: str  # on one line, with nothing hidden in it
     data: bytes = b""
     content: FileContent | None = None
-    why: str = ""
+    omission_reason: str = ""
 
 
 class FileReader:
@@ -178,7 +178,7 @@ class FileReader:
         self._client = client
         self._fetcher = FileFetcher(client.token or "", client.base_url, stopping)
 
-    def read(self, told: SlackFile, until: float) -> ReadFile:
+    def read_file(self, told: SlackFile, until: float) -> FileReadResult:
         """Return the file, or the reason why it was not read by `until`; raise nothing.
 
         `told` is Slack's description of the file, `until` a time of `time.monotonic`.
@@ -186,50 +186,52 @@ class FileReader:
         try:
             if told.get("file_access") == ASK_FIRST:
                 told = self._client.files_info(file=told["id"])["file"]
-            return self._read(told, until)
+            return self._download_file(told, until)
         except SlackApiError as error:
-            problem: object = code_of(error)
+            problem: object = extract_error_code(error)
             why = _WHY.get(str(problem), file_items.NOT_FETCHED)
         except TooLargeError as error:
-            size = max(_size(told), file_items.MOST_BYTES + 1)
-            why, problem = file_items.too_large(size), error
+            size = max(_get_file_size(told), file_items.MOST_BYTES + 1)
+            why, problem = file_items.too_large_note(size), error
         except NotAtSlackError as error:
             why, problem = file_items.ELSEWHERE, error
         except NotAllowedError as error:
             why, problem = file_items.NOT_ALLOWED, error
-        except NoMoreError as error:
+        except FileGoneError as error:
             why, problem = file_items.HIDDEN, error
         except (NotFetchedError, OSError, HTTPException, LookupError, ValueError) as error:
             why, problem = file_items.NOT_FETCHED, error
         log.warning("the file %s was not read: %s", told.get("id"), problem)
-        return not_read(told, why)
+        return build_unread_result(told, why)
 
-    def _read(self, told: SlackFile, until: float) -> ReadFile:
-        if why := _unread(told):
-            return not_read(told, why)
+    def _download_file(self, told: SlackFile, until: float) -> FileReadResult:
+        if why := _find_skip_reason(told):
+            return build_unread_result(told, why)
         got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
-        if got.is_page and not (_is_page(told) and len(got.data) == _size(told)):
+        if got.is_web_page and not (_is_web_page(told) and len(got.data) == _get_file_size(told)):
             raise NotAllowedError("a page came instead of it")
-        content = recognise_content(got.data, said_to_be_text=_is_text(told))
+        content = recognise_content(got.data, said_to_be_text=_is_text_file(told))
         if content is None:
-            return not_read(told, file_items.UNREADABLE if got.data else file_items.EMPTY)
-        return ReadFile(str(told.get("id") or ""), name_of(told), got.data, content)
+            return build_unread_result(
+                told, file_items.UNREADABLE if got.data else file_items.EMPTY
+            )
+        return FileReadResult(str(told.get("id") or ""), format_file_name(told), got.data, content)
 
 
-def not_read(told: SlackFile, why: str) -> ReadFile:
+def build_unread_result(told: SlackFile, why: str) -> FileReadResult:
     """Return a file with only its name and the reason why it was not read."""
-    return ReadFile(str(told.get("id") or ""), name_of(told), why=why)
+    return FileReadResult(str(told.get("id") or ""), format_file_name(told), omission_reason=why)
 
 
-def name_of(told: SlackFile) -> str:
+def format_file_name(told: SlackFile) -> str:
     """Return a file's name on one line, with hidden characters made visible."""
     name = " ".join(str(told.get("name") or "").encode("utf-8", "replace").decode().split())
-    return visible(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
+    return show_hidden_characters(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
 
 
-def _unread(told: SlackFile) -> str:
+def _find_skip_reason(told: SlackFile) -> str:
     """Return the reason not to download a file; "" if it is to be downloaded."""
-    mode, size = str(told.get("mode") or ""), _size(told)
+    mode, size = str(told.get("mode") or ""), _get_file_size(told)
     if mode in _GONE:
         return file_items.HIDDEN
     if told.get("is_external") or mode == "external":
@@ -237,18 +239,18 @@ def _unread(told: SlackFile) -> str:
     if mode not in _OURS:
         return file_items.OWN_DOCUMENT
     if size > file_items.MOST_BYTES:
-        return file_items.too_large(size)
+        return file_items.too_large_note(size)
     return ""
 
 
-def _size(told: SlackFile) -> int:
+def _get_file_size(told: SlackFile) -> int:
     size = told.get("size")
     return size if isinstance(size, int) else 0
 
 
-def _is_page(told: SlackFile) -> bool:
+def _is_web_page(told: SlackFile) -> bool:
     return told.get("mimetype") == "text/html" or told.get("filetype") == "html"
 
 
-def _is_text(told: SlackFile) -> bool:
+def _is_text_file(told: SlackFile) -> bool:
     return str(told.get("mimetype") or "").startswith("text/")

@@ -17,9 +17,9 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_action
-from bot.cards.home_tab import HomeView, draw_home
-from bot.cards.views import team_of
+from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_clicked_element
+from bot.cards.home_tab import HomeView, render_home_tab
+from bot.cards.views import get_sender_workspace_id
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
 
@@ -36,12 +36,12 @@ class _Viewer:
     """A person who has opened the tab, and what they see."""
 
     opened_at: float
-    shows: HomeTarget = HOME
-    shown: str = ""  # what was published last, as JSON; "": publish whatever it is
-    failed: int = 0  # times in a row
+    page: HomeTarget = HOME
+    published: str = ""  # what was published last, as JSON; "": publish whatever it is
+    failures: int = 0  # times in a row
 
 
-class SlackHome:
+class HomeTabPublisher:
     """The publisher of Home tabs; one per process, any thread may call `opened`."""
 
     def __init__(
@@ -64,29 +64,29 @@ class SlackHome:
         self._opened = Signal()
         self._lock = threading.Lock()
         self._viewers: OrderedDict[str, _Viewer] = OrderedDict()
-        signals.post.forward(self._changed)  # whatever moves a call has cards drawn again
+        signals.outbox.forward(self._changed)  # whatever moves a call has cards drawn again
 
-    def listen(self, app: App) -> None:
+    def register_listeners(self, app: App) -> None:
         """Register the buttons that choose the page on the Bolt app."""
         for action in sorted(TURNS_HOME):
-            app.action(action)(self._turned)
+            app.action(action)(self._handle_page_click)
 
-    def _turned(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+    def _handle_page_click(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         ack()
-        click = decode_action(body["actions"][0])
-        ours = team_of(body) == self._team
+        click = decode_clicked_element(body["actions"][0])
+        ours = get_sender_workspace_id(body) == self._team
         if ours and isinstance(click, Click) and isinstance(click.target, HomeTarget):
-            self.opened(str(body["user"]["id"]), click.target)
+            self.schedule_publishing(str(body["user"]["id"]), click.target)
 
-    def opened(self, person: str, shows: HomeTarget = HOME) -> None:
+    def schedule_publishing(self, person: str, shows: HomeTarget = HOME) -> None:
         """Have this person's tab published, and updated for a while; return at once."""
         with self._lock:
             self._viewers[person] = _Viewer(time.monotonic(), shows)
             self._viewers.move_to_end(person)
             if len(self._viewers) > WATCHED:
                 self._viewers.popitem(last=False)
-        self._opened.give()
-        self._changed.give()
+        self._opened.set()
+        self._changed.set()
 
     def run(self) -> None:
         """Publish what has changed until the process stops; the thread's body."""
@@ -94,17 +94,17 @@ class SlackHome:
             self._changed.wait()
             self._changed.clear()
             self._opened.clear()
-            for person, viewer in self._watching():
-                self._publish(person, viewer)
+            for person, viewer in self._list_recent_viewers():
+                self._publish_tab(person, viewer)
             if not self._signals.stopping.is_set():  # set before `stop` wakes this thread
                 self._opened.wait(PAUSE)
 
     def stop(self) -> None:
         """Wake the thread, which ends once `stopping` is set."""
-        self._opened.give()
-        self._changed.give()
+        self._opened.set()
+        self._changed.set()
 
-    def _watching(self) -> list[tuple[str, _Viewer]]:
+    def _list_recent_viewers(self) -> list[tuple[str, _Viewer]]:
         """Return the people who opened the tab within LIVE seconds, the latest first."""
         since = time.monotonic() - LIVE
         with self._lock:
@@ -112,20 +112,20 @@ class SlackHome:
                 del self._viewers[person]
             return list(reversed(self._viewers.items()))
 
-    def _publish(self, person: str, viewer: _Viewer) -> None:
+    def _publish_tab(self, person: str, viewer: _Viewer) -> None:
         """Publish this person's tab, unless it is what was published last."""
         if self._signals.stopping.is_set():
             return
-        self._signals.give_way()
+        self._signals.wait_for_urgent_work()
         try:
-            view = draw_home(self._view(person, viewer.shows))
+            view = render_home_tab(self._view(person, viewer.page))
             drawn = json.dumps(view)
-            if drawn != viewer.shown:
+            if drawn != viewer.published:
                 self._client.views_publish(user_id=person, view=view)
-                viewer.shown = drawn
-            viewer.failed = 0
+                viewer.published = drawn
+            viewer.failures = 0
         except Exception as error:  # noqa: BLE001 - a view is a comfort; the cards decide
-            viewer.shown, viewer.failed = "", viewer.failed + 1
-            if viewer.failed % TRIES:
-                self._changed.give()
+            viewer.published, viewer.failures = "", viewer.failures + 1
+            if viewer.failures % TRIES:
+                self._changed.set()
             log.warning("the Home of %s was not published: %s", person, error)

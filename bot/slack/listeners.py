@@ -29,17 +29,22 @@ from sqlalchemy.exc import DBAPIError
 from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import refusals
 from bot.cards.action_names import MENU
-from bot.cards.answers import notice_blocks
+from bot.cards.answers import render_notice
 from bot.cards.button_codec import (
     LOOKS,
     OPENS_DIALOG,
     TURNS_HOME,
     Click,
-    decode_action,
-    thread_of,
-    value_of,
+    decode_clicked_element,
+    get_clicked_value,
+    get_thread_from_metadata,
 )
-from bot.cards.views import WRITTEN, installation_of, may_be_for_us, team_of
+from bot.cards.views import (
+    WRITTEN,
+    get_receiving_workspace_id,
+    get_sender_workspace_id,
+    may_be_for_bot,
+)
 from bot.clock import Clock
 from bot.identity import Identity
 from bot.policy.authority import LookupFailedError
@@ -47,20 +52,20 @@ from bot.signals import Signals
 from bot.slack.client import SlackClient
 from storage import inbox
 from storage.availability import error_text
-from storage.inbox import JointCommit
+from storage.inbox import DeliveryGroupWriter
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.slack.dialogs import Dialogs
-    from bot.slack.slash_commands import Commands
+    from bot.slack.dialogs import DialogHandler
+    from bot.slack.slash_commands import SlashCommandHandler
 
 
 # The Bolt app that receives Slack's deliveries.
 
 
-def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
+def build_bolt_app(me: Identity, posting: SlackClient) -> BoltApp:
     """Return a Bolt app that only receives deliveries."""
     return BoltApp(
         name="countersign",  # else Bolt searches the whole stack for one, which takes long
@@ -86,7 +91,7 @@ log = logging.getLogger("countersign.listeners")
 REMEMBERED = 1_000  # messages
 
 
-class UnstoredWords:
+class StorageFailureNotifier:
     """Notices to authors whose message could not be stored; any thread, waits for Slack."""
 
     def __init__(self, client: WebClient) -> None:
@@ -95,17 +100,21 @@ class UnstoredWords:
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def tell(self, error: Exception, body: dict[str, Any]) -> None:
+    def notify_author(self, error: Exception, body: dict[str, Any]) -> None:
         """Tell the author of this payload's message that the database could not store it.
 
         Nothing is said for other errors, other payloads, and messages whose author has been told.
         """
         event = body.get("event") or {}
-        if not isinstance(error, DBAPIError) or not _is_for_us(event) or not self._first(event):
+        if (
+            not isinstance(error, DBAPIError)
+            or not _is_message_to_bot(event)
+            or not self._is_first_failure(event)
+        ):
             return
-        said = refusals.not_stored()
+        said = refusals.message_not_stored_reply()
         channel, thread_ts = event["channel"], event.get("thread_ts")
-        told: dict[str, Any] = {"channel": channel, "text": said, "blocks": notice_blocks(said)}
+        told: dict[str, Any] = {"channel": channel, "text": said, "blocks": render_notice(said)}
         try:
             if channel.startswith("D"):
                 self._client.chat_postMessage(**told, thread_ts=thread_ts)
@@ -114,7 +123,7 @@ class UnstoredWords:
         except Exception as failed:  # noqa: BLE001  # the log has what matters already
             log.warning("nobody could be told that words were not stored: %s", error_text(failed))
 
-    def _first(self, event: dict[str, Any]) -> bool:
+    def _is_first_failure(self, event: dict[str, Any]) -> bool:
         """Return whether this is the first report for a message; Slack delivers one repeatedly."""
         key = str(event["channel"]), str(event["ts"])
         with self._lock:
@@ -126,7 +135,7 @@ class UnstoredWords:
         return True
 
 
-def _is_for_us(event: dict[str, Any]) -> bool:
+def _is_message_to_bot(event: dict[str, Any]) -> bool:
     """Return whether the event alone shows that a person has written to the bot itself."""
     if event.get("subtype") not in WRITTEN or event.get("bot_id") or not event.get("user"):
         return False
@@ -194,8 +203,8 @@ class Listeners:
         *,
         app: App,
         client: WebClient,
-        dialogs: Dialogs,
-        commands: Commands,
+        dialogs: DialogHandler,
+        commands: SlashCommandHandler,
         hears: Callable[[str, str], bool],
     ) -> None:
         """`team`: the workspace whose deliveries are accepted; `client` opens dialogs.
@@ -203,7 +212,9 @@ class Listeners:
         `hears(person, workspace)` returns whether a person of another workspace is accepted all the
         same.
         """
-        self._arrivals = JointCommit(store, clock.now, lambda each: signals.own.add(each.key))
+        self._arrivals = DeliveryGroupWriter(
+            store, clock.now, lambda each: signals.own_delivery_keys.add(each.key)
+        )
         self._team = team
         self._hears = hears
         self._signals = signals
@@ -211,31 +222,33 @@ class Listeners:
         self._dialogs = dialogs
         self._commands = commands
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
-        self._unstored = UnstoredWords(client)
-        app.middleware(self._store)
+        self._unstored = StorageFailureNotifier(client)
+        app.middleware(self._handle_delivery)
         # of a menu's choices, those come here that only open a dialog; what it leads to is stored
         for name in (*sorted(OPENS_DIALOG), MENU):
-            app.action(name)(self._open)
-        app.view(re.compile(".*"))(self._submit)
-        commands.listen(app)
-        app.error(self._error)
+            app.action(name)(self._handle_dialog_click)
+        app.view(re.compile(".*"))(self._handle_submission)
+        commands.register_listeners(app)
+        app.error(self._handle_error)
 
     def close(self) -> None:
         """Stop checking dialogs and answering commands."""
         self._commands.close()
         self._checks.shutdown(wait=False, cancel_futures=True)
 
-    def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
+    def _handle_delivery(
+        self, body: dict[str, Any], next: Callable[[], BoltResponse]
+    ) -> BoltResponse | None:
         """Store a delivery before it is acknowledged, and drop those of other workspaces.
 
         Clicks of outsiders on cards in a shared channel are stored, too: the loop tells these
         people why their click does not count. Stored and dropped deliveries are acknowledged here,
         as Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
-        delivery = read(body, self._team)
+        delivery = parse_delivery(body, self._team)
         if delivery is None:
-            self._take_from_sister(body)
-        team = delivery.team if delivery else self._sent_from(body)
+            self._rewrite_accepted_workspace(body)
+        team = delivery.team if delivery else self._find_workspace(body)
         clicked = delivery is not None and delivery.kind is DeliveryKind.ACTION
         if team != self._team and not clicked:
             log.warning("dropped a delivery of another workspace")
@@ -243,13 +256,13 @@ class Listeners:
             log.error("Slack holds events back: there were too many within an hour")
         elif delivery is None:
             return next()
-        elif delivery.kind is DeliveryKind.MESSAGE and not may_be_for_us(body["event"]):
+        elif delivery.kind is DeliveryKind.MESSAGE and not may_be_for_bot(body["event"]):
             pass  # acknowledged, and not kept
         else:
-            self.keep(delivery)
+            self.store_delivery(delivery)
         return BoltResponse(status=200)
 
-    def _sent_from(self, body: dict[str, Any]) -> str | None:
+    def _find_workspace(self, body: dict[str, Any]) -> str | None:
         """Return the workspace of a payload that is not stored.
 
         Returns this bot's own for payloads whose handlers check the workspace, such as dialogs.
@@ -257,68 +270,74 @@ class Listeners:
         if "command" in body:
             team: str | None = body.get("team_id")
             return team
-        return team_of(body) if body.get("type") in SHORTCUTS else self._team
+        return get_sender_workspace_id(body) if body.get("type") in SHORTCUTS else self._team
 
-    def _take_from_sister(self, body: dict[str, Any]) -> None:
+    def _rewrite_accepted_workspace(self, body: dict[str, Any]) -> None:
         """Rewrite the workspace of an accepted person of the same organisation to the bot's.
 
         Clicks that are stored are checked by the loop, in the same way.
         """
-        team = body.get("team_id", "") if "command" in body else team_of(body)
+        team = body.get("team_id", "") if "command" in body else get_sender_workspace_id(body)
         person = body.get("user_id") or (body.get("user") or {}).get("id")
         if not person or not team or team == self._team:
             return
-        if not _in_time(self._checks.submit(self._is_heard, str(person), str(team)), False, SISTER):
+        if not _wait_for_result(
+            self._checks.submit(self._is_accepted_person, str(person), str(team)), False, SISTER
+        ):
             return
         if "command" in body:
             body["team_id"] = self._team
         else:
             body["team"] = {**(body.get("team") or {}), "id": self._team}
 
-    def _is_heard(self, person: str, team: str) -> bool:
+    def _is_accepted_person(self, person: str, team: str) -> bool:
         try:
             return self._hears(person, team)
         except LookupFailedError as error:
             log.warning("%s, who acts from another workspace, is not heard: %s", person, error)
             return False
 
-    def keep(self, delivery: Delivery) -> None:
+    def store_delivery(self, delivery: Delivery) -> None:
         """Store a delivery and wake the loop; do nothing if it is stored already."""
-        if self._arrivals.store(delivery):
+        if self._arrivals.commit_delivery(delivery):
             if delivery.kind in inbox.CLICKS:
-                self._signals.decisions.claim()
-            self._signals.work.give()
+                self._signals.decisions.hold_other_work()
+            self._signals.work.set()
 
-    def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+    def _handle_dialog_click(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, if this person may use it."""
         ack()
-        slow = DialogRefusal(refusals.lookup_failed())
-        found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
-        self._dialogs.open(self._client, body, found)
+        slow = DialogRefusal(refusals.lookup_failed_reply())
+        found = _wait_for_result(
+            self._checks.submit(self._dialogs.prepare_dialog, body), slow, OPENING
+        )
+        self._dialogs.open_or_refuse_dialog(self._client, body, found)
 
-    def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
+    def _handle_submission(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
-        slow = {first: refusals.lookup_failed() for first in islice(inputs, 1)}
-        errors = _in_time(self._checks.submit(self._dialogs.check, body), slow, LOOK_UP)
+        slow = {first: refusals.lookup_failed_reply() for first in islice(inputs, 1)}
+        errors = _wait_for_result(
+            self._checks.submit(self._dialogs.validate_submission, body), slow, LOOK_UP
+        )
         if errors:
             ack(response_action="errors", errors=errors)
             return
-        if team_of(body) == self._team:
-            self.keep(_submission(body))
+        if get_sender_workspace_id(body) == self._team:
+            self.store_delivery(_build_submission_delivery(body))
         else:  # it has no field to say it at
             log.warning("dropped a dialog of another workspace")
         ack()
 
-    def _error(self, error: Exception, request: BoltRequest) -> None:
+    def _handle_error(self, error: Exception, request: BoltRequest) -> None:
         """Log the error and return nothing, so that Bolt answers 500 and does not acknowledge."""
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
         with suppress(RuntimeError):  # it is stopping
-            self._checks.submit(self._unstored.tell, error, request.body)
+            self._checks.submit(self._unstored.notify_author, error, request.body)
 
 
-def _in_time(check: Future[T], late: T, seconds: float) -> T:
+def _wait_for_result(check: Future[T], late: T, seconds: float) -> T:
     """Return the check's result, or `late` after so many seconds; the check itself goes on."""
     try:
         return check.result(timeout=seconds)
@@ -326,27 +345,27 @@ def _in_time(check: Future[T], late: T, seconds: float) -> T:
         return late
 
 
-def read(body: dict[str, Any], team: str) -> Delivery | None:
+def parse_delivery(body: dict[str, Any], team: str) -> Delivery | None:
     """Return a payload as an inbox row; None if it is not to be stored here.
 
     None is for clicks that open a dialog or only show something, commands, and submissions before
     their check.
     """
     if body.get("type") == "event_callback":
-        return _event(body)
-    if body.get("type") == "block_actions" and not answered_at_once(body["actions"][0]):
-        return _action(body, team)
+        return _build_event_delivery(body)
+    if body.get("type") == "block_actions" and not is_answered_without_storing(body["actions"][0]):
+        return _build_click_delivery(body, team)
     return None
 
 
-def answered_at_once(action: dict[str, Any]) -> bool:
+def is_answered_without_storing(action: dict[str, Any]) -> bool:
     """Return whether this click only opens a dialog or shows something to the person."""
-    found = decode_action(action)
+    found = decode_clicked_element(action)
     return (found.action if isinstance(found, Click) else found.name) in AT_ONCE
 
 
-def _event(body: dict[str, Any]) -> Delivery:
-    event, team = body["event"], installation_of(body)
+def _build_event_delivery(body: dict[str, Any]) -> Delivery:
+    event, team = body["event"], get_receiving_workspace_id(body)
     is_message = event.get("type") in ("message", "app_mention")
     user = event.get("user", "")
     channel, ts = event.get("channel", ""), event.get("ts", "")
@@ -361,11 +380,11 @@ def _event(body: dict[str, Any]) -> Delivery:
         user=user if isinstance(user, str) else user.get("id", ""),
         channel=channel if isinstance(channel, str) else channel.get("id", ""),
         thread_ts=event.get("thread_ts") or ts,
-        body=_without_blocks(body),
+        body=_serialize_event(body),
     )
 
 
-def _action(body: dict[str, Any], team: str) -> Delivery:
+def _build_click_delivery(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
     same = [
@@ -374,38 +393,38 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
         container,
         action.get("action_ts"),
         action["action_id"],
-        value_of(action),
+        get_clicked_value(action),
     ]
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.ACTION,
-        team=team_of(body),
+        team=get_sender_workspace_id(body),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
         thread_ts=message.get("thread_ts")
         or container.get("thread_ts")
         or container.get("message_ts")
         or "",
-        body=_without_drawing(body),
+        body=_serialize_interaction(body),
     )
 
 
-def _submission(body: dict[str, Any]) -> Delivery:
+def _build_submission_delivery(body: dict[str, Any]) -> Delivery:
     view = body["view"]
-    channel, thread_ts = thread_of(view)
+    channel, thread_ts = get_thread_from_metadata(view)
     same = [view["id"], view.get("hash"), body["user"]["id"], view["state"]]
     return Delivery(
         key="submission:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.SUBMISSION,
-        team=team_of(body),
+        team=get_sender_workspace_id(body),
         user=body["user"]["id"],
         channel=channel,
         thread_ts=thread_ts,
-        body=_without_drawing(body),
+        body=_serialize_interaction(body),
     )
 
 
-def _without_drawing(body: dict[str, Any]) -> str:
+def _serialize_interaction(body: dict[str, Any]) -> str:
     """Return a click or submission as the JSON text to store, without secrets and layout.
 
     The blocks of the message or view and the look of the button are left out; nothing reads them
@@ -420,22 +439,22 @@ def _without_drawing(body: dict[str, Any]) -> str:
         kept["actions"] = [
             {name: value for name, value in each.items() if name not in _DRAWN} for each in actions
         ]
-    return _dumped(kept)
+    return _dump_json(kept)
 
 
-def _without_blocks(body: dict[str, Any]) -> str:
+def _serialize_event(body: dict[str, Any]) -> str:
     """Return an event as the JSON text to store, with a message's text and not its blocks."""
     kept = {name: value for name, value in body.items() if name not in _PASSING}
-    event = kept["event"] = _but_blocks(body["event"])
+    event = kept["event"] = _remove_blocks(body["event"])
     for name in ("message", "previous_message"):
         if isinstance(event.get(name), dict):
-            event[name] = _but_blocks(event[name])
-    return _dumped(kept)
+            event[name] = _remove_blocks(event[name])
+    return _dump_json(kept)
 
 
-def _but_blocks(message: dict[str, Any]) -> dict[str, Any]:
+def _remove_blocks(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name != "blocks"}
 
 
-def _dumped(kept: dict[str, Any]) -> str:
+def _dump_json(kept: dict[str, Any]) -> str:
     return json.dumps(kept, separators=(",", ":"))

@@ -22,10 +22,16 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.clock import Clock
-from bot.monitoring.spans import Work
-from bot.policy.authority import Group, LookupFailedError, NotLetInError, NotYetKnownError, Person
+from bot.monitoring.spans import WorkKind
+from bot.policy.authority import (
+    Group,
+    LookupFailedError,
+    LookupPendingError,
+    Person,
+    TokenRefusedError,
+)
 from bot.signals import Signals
-from bot.slack_codes import TOKEN, code_of
+from bot.slack_codes import TOKEN, extract_error_code
 
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
@@ -39,7 +45,9 @@ MISSING = (
 Json = dict[str, Any]
 
 
-def _told(read: Callable[[LookupReader, str], T]) -> Callable[[LookupReader, str], T | None]:
+def _translate_slack_errors(
+    read: Callable[[LookupReader, str], T],
+) -> Callable[[LookupReader, str], T | None]:
     """Make a reading method return None if Slack knows no such thing.
 
     Every other error of Slack's becomes LookupFailedError, or its subclass NotLetInError if Slack
@@ -51,10 +59,10 @@ def _told(read: Callable[[LookupReader, str], T]) -> Callable[[LookupReader, str
         try:
             return read(reader, name)
         except SlackApiError as error:
-            code = code_of(error)
+            code = extract_error_code(error)
             if code in MISSING:
                 return None
-            failure = NotLetInError if code in TOKEN else LookupFailedError
+            failure = TokenRefusedError if code in TOKEN else LookupFailedError
             raise failure(code or "no answer") from error
 
     return asked
@@ -71,19 +79,19 @@ class LookupReader:
         """`client` may retry."""
         self._client = client
 
-    @_told
-    def person(self, user: str) -> Person:
+    @_translate_slack_errors
+    def read_person(self, user: str) -> Person:
         """Return one person by user id."""
-        return person_of(self._client.users_info(user=user)["user"])
+        return build_person(self._client.users_info(user=user)["user"])
 
-    @_told
-    def people(self, _: str) -> dict[str, Json]:
+    @_translate_slack_errors
+    def read_everybody(self, _: str) -> dict[str, Json]:
         """Return everybody in the workspace as Slack has them, by user id."""
         pages = self._client.users_list(limit=PAGE)
         return {each["id"]: each for page in pages for each in page["members"]}
 
-    @_told
-    def groups(self, _: str) -> dict[str, Group]:
+    @_translate_slack_errors
+    def read_groups(self, _: str) -> dict[str, Group]:
         """Return every enabled user group by its handle."""
         found = self._client.usergroups_list(include_disabled=False, include_users=True)
         return {
@@ -91,33 +99,33 @@ class LookupReader:
             for each in found["usergroups"]
         }
 
-    @_told
-    def members(self, channel: str) -> frozenset[str]:
+    @_translate_slack_errors
+    def read_channel_members(self, channel: str) -> frozenset[str]:
         """Return the user ids of a channel's members."""
         pages = self._client.conversations_members(channel=channel, limit=PAGE)
         return frozenset(user for page in pages for user in page["members"])
 
-    @_told
-    def channel(self, channel: str) -> Json:
+    @_translate_slack_errors
+    def read_channel(self, channel: str) -> Json:
         """Return one channel by id, as Slack has it."""
         found: Json = self._client.conversations_info(channel=channel)["channel"]
         return found
 
-    @_told
-    def channels(self, _: str) -> dict[str, Json]:
+    @_translate_slack_errors
+    def read_channels(self, _: str) -> dict[str, Json]:
         """Return all channels that the bot can see and that are not archived, by id."""
         kinds = "public_channel,private_channel"
         pages = self._client.conversations_list(types=kinds, exclude_archived=True, limit=PAGE)
         return {each["id"]: each for page in pages for each in page["channels"]}
 
-    @_told
-    def private_channels(self, user: str) -> frozenset[str]:
+    @_translate_slack_errors
+    def read_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
         pages = self._client.users_conversations(user=user, types="private_channel", limit=PAGE)
         return frozenset(each["id"] for page in pages for each in page["channels"])
 
 
-def names_of(found: Json) -> frozenset[str]:
+def get_casefolded_names(found: Json) -> frozenset[str]:
     """Return all names of an active person, case-folded; none for a bot or a deactivated user."""
     if found.get("deleted") or found.get("is_bot") or found["id"] == "USLACKBOT":
         return frozenset()
@@ -127,7 +135,7 @@ def names_of(found: Json) -> frozenset[str]:
     return frozenset(str(each).casefold() for each in names if each)
 
 
-def _moment(seconds: object) -> datetime | None:
+def _parse_timestamp(seconds: object) -> datetime | None:
     """Return when a status ends; None if the value is no valid timestamp."""
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
         return None
@@ -137,7 +145,7 @@ def _moment(seconds: object) -> datetime | None:
         return None
 
 
-def person_of(found: Json) -> Person:
+def build_person(found: Json) -> Person:
     """Return a Slack user as a Person, with the attributes that approvals need."""
     profile = found.get("profile") or {}
     return Person(
@@ -153,7 +161,7 @@ def person_of(found: Json) -> Person:
         deleted=bool(found.get("deleted")),
         teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
         status=str(profile.get("status_emoji") or "").strip(":"),
-        status_until=_moment(profile.get("status_expiration")),
+        status_until=_parse_timestamp(profile.get("status_expiration")),
     )
 
 
@@ -167,7 +175,7 @@ SIDE_BY_SIDE = 8  # look-ups of one kind at a time
 T = TypeVar("T")
 
 
-class Topic(StrEnum):
+class LookupKind(StrEnum):
     """The kinds of look-ups."""
 
     PERSON = "person"  # by id
@@ -179,18 +187,18 @@ class Topic(StrEnum):
     PEOPLE = "people"  # the list of everybody
 
 
-LISTS = (Topic.CHANNELS, Topic.PEOPLE)
-Key = tuple[Topic, str]
+LISTS = (LookupKind.CHANNELS, LookupKind.PEOPLE)
+LookupKey = tuple[LookupKind, str]
 
 
-class _Flight:
+class _PendingLookup:
     """A look-up in progress."""
 
     def __init__(self) -> None:
         self.answer: Future[Any] = Future()
         self.is_awaited = False  # by somebody who could not wait and comes again
 
-    def end(self, value: Any, failure: LookupFailedError | None) -> None:
+    def set_outcome(self, value: Any, failure: LookupFailedError | None) -> None:
         """Set the result or the failure for all who wait; only the first call has an effect."""
         with suppress(InvalidStateError):
             if failure is None:
@@ -207,11 +215,11 @@ class LookupCache:
         self._clock = clock
         self._signals = signals
         self._lock = threading.Lock()
-        self._known: dict[Key, tuple[datetime, Any]] = {}
-        self._failed: dict[Key, LookupFailedError] = {}
-        self._flights: dict[Key, _Flight] = {}
+        self._known: dict[LookupKey, tuple[datetime, Any]] = {}
+        self._failed: dict[LookupKey, LookupFailedError] = {}
+        self._flights: dict[LookupKey, _PendingLookup] = {}
         self._open = 0
-        self._pools: dict[Topic, ThreadPoolExecutor] = {}
+        self._pools: dict[LookupKind, ThreadPoolExecutor] = {}
         self._closed = False
 
     def close(self) -> None:
@@ -223,33 +231,35 @@ class LookupCache:
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
         for flight in flights:
-            flight.end(None, LookupFailedError(STOPPING))
+            flight.set_outcome(None, LookupFailedError(STOPPING))
 
     def is_idle(self) -> bool:
         """Return whether no look-up is in progress."""
         with self._lock:
             return self._open == 0
 
-    def under_way(self, kind: Topic) -> int:
+    def count_pending(self, kind: LookupKind) -> int:
         """Return how many look-ups of that kind are not answered yet."""
         with self._lock:
             return sum(key[0] is kind for key in self._flights)
 
-    def known(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
+    def find_cached(self, key: LookupKey, age: timedelta | None = None) -> tuple[Any] | None:
         """Return the cached answer in a tuple; None if there is none, or it is older than `age`.
 
         Without `age` the usual limit applies: 10 minutes for lists, 60 seconds for anything else.
         """
         with self._lock:
-            return self._remembered(key, age)
+            return self._find_cached_locked(key, age)
 
-    def _remembered(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
+    def _find_cached_locked(
+        self, key: LookupKey, age: timedelta | None = None
+    ) -> tuple[Any] | None:
         """Return the same as `known`; the lock must be held."""
         at_most = age or (LONG if key[0] in LISTS else SHORT)
         found = self._known.get(key)
         return (found[1],) if found and self._clock.now() - found[0] < at_most else None
 
-    def forget(self, kind: Topic | None = None, name: str = "") -> None:
+    def drop_answers(self, kind: LookupKind | None = None, name: str = "") -> None:
         """Drop the cached answers of that kind and name; an empty argument matches all.
 
         Answers of look-ups already in progress are not cached either, as they were asked for
@@ -260,52 +270,54 @@ class LookupCache:
                 for key in [k for k in table if kind in (None, k[0]) and name in ("", k[1])]:
                     del table[key]
 
-    def drop_older(self, key: Key, age: timedelta) -> None:
+    def drop_answer_if_older(self, key: LookupKey, age: timedelta) -> None:
         """Drop the cached answer if it is as old as `age` or older; keep look-ups in progress."""
         with self._lock:
-            if self._remembered(key, age) is None:
+            if self._find_cached_locked(key, age) is None:
                 self._known.pop(key, None)
 
-    def change(self, key: Key, change: Callable[[Any], Any]) -> None:
+    def update_cached(self, key: LookupKey, change: Callable[[Any], Any]) -> None:
         """Replace a cached answer, if there is one, by what `change` makes of it."""
         with self._lock:
             if found := self._known.get(key):
                 self._known[key] = (found[0], change(found[1]))
 
-    def begin(self, key: Key, ask: Callable[[str], Any]) -> None:
+    def start_lookup(self, key: LookupKey, ask: Callable[[str], Any]) -> None:
         """Start a look-up without waiting, unless its answer is cached or on its way."""
-        if self.known(key) is None:
-            self._flight(key, ask)
+        if self.find_cached(key) is None:
+            self._get_or_start_lookup(key, ask)
 
-    def get(self, key: Key, ask: Callable[[str], T], seconds: float) -> T:
+    def get_answer(self, key: LookupKey, ask: Callable[[str], T], seconds: float) -> T:
         """Return the cached answer, else Slack's answer within so many seconds.
 
         Raises LookupFailedError. With 0 seconds it raises NotYetKnownError when the look-up has
         only been started or is still in progress.
         """
-        if found := self.known(key):
+        if found := self.find_cached(key):
             value: T = found[0]
             return value
         if seconds > 0:
-            answer: T = self._wait(self._flight(key, ask), seconds)
+            answer: T = self._wait_for_answer(self._get_or_start_lookup(key, ask), seconds)
             return answer
         with self._lock:
             failure = self._failed.pop(key, None)
         if failure is not None:
             raise failure
-        flight = self._flight(key, ask, is_awaited=True)
+        flight = self._get_or_start_lookup(key, ask, is_awaited=True)
         if flight.answer.done() and flight.answer.exception() is None:
             at_last: T = flight.answer.result()
             return at_last
-        raise NotYetKnownError(flight.answer)
+        raise LookupPendingError(flight.answer)
 
-    def _wait(self, flight: _Flight, seconds: float) -> Any:
+    def _wait_for_answer(self, flight: _PendingLookup, seconds: float) -> Any:
         try:
             return flight.answer.result(seconds)
         except NotInTime:
             raise LookupFailedError("Slack did not answer in time") from None
 
-    def _flight(self, key: Key, ask: Callable[[str], Any], *, is_awaited: bool = False) -> _Flight:
+    def _get_or_start_lookup(
+        self, key: LookupKey, ask: Callable[[str], Any], *, is_awaited: bool = False
+    ) -> _PendingLookup:
         """Return this key's look-up in progress, or one with the cached answer, or start one."""
         with self._lock:
             if self._closed:
@@ -314,23 +326,25 @@ class LookupCache:
             if flight is not None:
                 flight.is_awaited |= is_awaited
                 return flight
-            if found := self._remembered(key):  # it has landed since the caller looked
-                flight = _Flight()
-                flight.end(found[0], None)
+            if found := self._find_cached_locked(key):  # it has landed since the caller looked
+                flight = _PendingLookup()
+                flight.set_outcome(found[0], None)
                 return flight
-            flight = self._flights[key] = _Flight()
+            flight = self._flights[key] = _PendingLookup()
             flight.is_awaited = is_awaited
             self._open += 1
             kind = key[0]
             if kind not in self._pools:
                 self._pools[kind] = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=kind)
-            self._pools[kind].submit(copy_context().run, self._fly, key, flight, ask)
+            self._pools[kind].submit(copy_context().run, self._run_lookup, key, flight, ask)
         return flight
 
-    def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
+    def _run_lookup(
+        self, key: LookupKey, flight: _PendingLookup, ask: Callable[[str], Any]
+    ) -> None:
         """Run a look-up, cache its answer, and pass it to all who wait."""
         at, value, failure = self._clock.now(), None, None
-        with self._signals.tracer.start_span(Work.LOOK_UP, key[0]) as span:
+        with self._signals.tracer.start_span(WorkKind.LOOK_UP, key[0]) as span:
             try:
                 value = ask(key[1])
             except LookupFailedError as error:
@@ -347,9 +361,9 @@ class LookupCache:
                     self._failed[key] = failure
         if failure is not None:
             log.warning("look-up of %s %s failed: %s", *key, failure)
-        flight.end(value, failure)
+        flight.set_outcome(value, failure)
         if flight.is_awaited:
-            self._signals.work.give()
+            self._signals.work.set()
         with self._lock:
             self._open -= 1
-        self._signals.rest.changed()
+        self._signals.rest.notify_changed()

@@ -21,33 +21,33 @@ from storage.states import MessageKind, MessageStatus
 # The channels that a process sends to: all, unless others work on the same database.
 
 
-class ElsewhereError(Exception):
+class ChannelTakenError(Exception):
     """Raised when another process now sends to the channel."""
 
 
-class Channels(Protocol):
+class ChannelOwnership(Protocol):
     """A protocol that gives each channel one sender among all processes; any thread."""
 
-    def mine(self, channels: set[str]) -> set[str]:
+    def claim_channels(self, channels: set[str]) -> set[str]:
         """Return those of the channels that this process sends to, after taking the free ones.
 
         The processes that send to the others are notified that there is something to send.
         """
         ...
 
-    def holds(self, channel: str) -> bool:
+    def is_channel_owned(self, channel: str) -> bool:
         """Return whether this process still sends to the channel; call it right before sending."""
         ...
 
 
-class EveryChannel:
+class AllChannelOwnership:
     """The channels of a process that is alone: it sends to all of them."""
 
-    def mine(self, channels: set[str]) -> set[str]:
+    def claim_channels(self, channels: set[str]) -> set[str]:
         """Return all of the channels."""
         return channels
 
-    def holds(self, channel: str) -> bool:
+    def is_channel_owned(self, channel: str) -> bool:
         """Return True."""
         return True
 
@@ -59,7 +59,7 @@ log = logging.getLogger("countersign.outbox")
 FIRST, LONGEST = 0.5, 30.0  # seconds between two questions; doubled each time
 
 
-class Access:
+class BotTokenStatus:
     """Whether Slack accepts the bot token. Any thread reports a refusal; one thread asks again."""
 
     def __init__(self, clock: Clock, ask: Callable[[], object]) -> None:
@@ -73,20 +73,20 @@ class Access:
         """Return whether Slack refused the token and has not accepted it since."""
         return self._next is not None
 
-    def refused(self, code: str) -> None:
+    def note_refusal(self, code: str) -> None:
         """Record that Slack has refused the token with this error code."""
         with self._lock:
             if self._next is None:
                 log.error(
                     "Slack refuses the bot token (%s); nothing is sent until it is good", code
                 )
-                self._put_off()
+                self._schedule_next_check()
 
-    def went_well(self) -> None:
+    def reset_check_delay(self) -> None:
         """Record that something was sent, which resets the time between two questions."""
         self._asked = 0
 
-    def seconds_left(self) -> float:
+    def recheck_token(self) -> float:
         """Ask Slack again if that is due; return the seconds until the next time, 0 if accepted.
 
         To be called by one thread only.
@@ -100,7 +100,7 @@ class Access:
             except Exception as error:  # noqa: BLE001 - whatever it is, the token is not known to be good
                 log.info("Slack is asked for the bot token again later: %s", error)
                 with self._lock:
-                    self._put_off()
+                    self._schedule_next_check()
             else:
                 log.warning("Slack takes the bot token again; what waited is sent")
                 self._next = None
@@ -108,7 +108,7 @@ class Access:
         assert self._next is not None
         return max(0.05, (self._next - self._clock.now()).total_seconds())
 
-    def _put_off(self) -> None:
+    def _schedule_next_check(self) -> None:
         seconds = min(LONGEST, FIRST * 2 ** min(self._asked, 10))
         self._asked += 1
         self._next = self._clock.now() + timedelta(seconds=seconds)
@@ -122,13 +122,13 @@ UNCOUNTED = (MessageKind.PRIVATE, MessageKind.MARK)  # Slack counts these by met
 
 
 @dataclass(slots=True)
-class _Channel:
-    left: float
-    at: datetime
-    wary_until: datetime | None = None
+class _ChannelPace:
+    posts_left: float
+    updated_at: datetime
+    paced_until: datetime | None = None
 
 
-class Pace:
+class ChannelPacer:
     """The pace of posts per channel; one per process, any thread."""
 
     def __init__(self, clock: Clock, url: str) -> None:
@@ -137,51 +137,54 @@ class Pace:
         host = urlsplit(url).hostname or ""
         self._is_slack = host == SLACK or host.endswith(f".{SLACK}")
         self._lock = threading.Lock()
-        self._channels: dict[str, _Channel] = {}
+        self._channels: dict[str, _ChannelPace] = {}
 
-    def is_kept(self, channel: str) -> bool:
+    def is_paced(self, channel: str) -> bool:
         """Return whether posts to this channel are limited now."""
         with self._lock:
-            return self._is_kept(self._now(channel))
+            return self._is_paced(self._get_current_state(channel))
 
-    def _is_kept(self, found: _Channel) -> bool:
-        is_wary = found.wary_until is not None and found.wary_until > found.at
+    def _is_paced(self, found: _ChannelPace) -> bool:
+        is_wary = found.paced_until is not None and found.paced_until > found.updated_at
         return self._is_slack or is_wary
 
-    def wait(self, channel: str) -> timedelta:
+    def compute_wait(self, channel: str) -> timedelta:
         """Return how long the next post has to wait; zero while a burst is allowed."""
         with self._lock:
-            found = self._now(channel)
-            is_enough = found.left >= 1 or not self._is_kept(found)
-            return timedelta() if is_enough else (1 - found.left) * SECOND
+            found = self._get_current_state(channel)
+            is_enough = found.posts_left >= 1 or not self._is_paced(found)
+            return timedelta() if is_enough else (1 - found.posts_left) * SECOND
 
-    def posted(self, channel: str) -> None:
+    def note_post(self, channel: str) -> None:
         """Count one post to a channel."""
         with self._lock:
-            found = self._now(channel)
-            found.left = max(0.0, found.left - 1)
+            found = self._get_current_state(channel)
+            found.posts_left = max(0.0, found.posts_left - 1)
 
-    def limited(self, channel: str) -> None:
+    def note_refusal(self, channel: str) -> None:
         """Record that Slack refused a post because there were too many."""
         with self._lock:
-            found = self._now(channel)
-            found.left, found.wary_until = 0.0, found.at + WARY
+            found = self._get_current_state(channel)
+            found.posts_left, found.paced_until = 0.0, found.updated_at + WARY
 
-    def _now(self, channel: str) -> _Channel:
+    def _get_current_state(self, channel: str) -> _ChannelPace:
         """Return a channel's state brought up to the present time; the lock must be held."""
         now = self._clock.now()
-        found = self._channels.setdefault(channel, _Channel(float(BURST), now))
-        passed = max(timedelta(), now - found.at)
-        found.left, found.at = min(float(BURST), found.left + passed / SECOND), now
+        found = self._channels.setdefault(channel, _ChannelPace(float(BURST), now))
+        passed = max(timedelta(), now - found.updated_at)
+        found.posts_left, found.updated_at = (
+            min(float(BURST), found.posts_left + passed / SECOND),
+            now,
+        )
         return found
 
 
-def is_counted(row: Message) -> bool:
+def is_rate_limited_post(row: Message) -> bool:
     """Return whether sending this is a post that Slack counts for its channel."""
     return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in UNCOUNTED
 
 
-def in_turn(rows: Sequence[Message], carded: Collection[str]) -> list[Message]:
+def order_due_messages(rows: Sequence[Message], carded: Collection[str]) -> list[Message]:
     """Return a channel's due messages in the order in which to send them when there is a queue.
 
     First updates and what Slack does not count, then messages of requests in `carded`, which have
@@ -192,7 +195,7 @@ def in_turn(rows: Sequence[Message], carded: Collection[str]) -> list[Message]:
     rest: list[Message] = []
     held: set[str] = set()
     for row in rows:
-        if not is_counted(row):
+        if not is_rate_limited_post(row):
             first.append(row)
         elif row.run_id in carded and row.run_id not in held and row.kind is not MessageKind.CARD:
             ahead.append(row)

@@ -17,32 +17,37 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.card_routing import mark_of
-from bot.approvals.card_views import card_view, question_view
+from bot.approvals.card_routing import choose_status_emoji
+from bot.approvals.card_views import build_card_view, build_question_view
 from bot.cards import answers, refusals
-from bot.cards.block_kit import quoted_line, show_link_targets
-from bot.cards.card import DrawnMessage, draw_card, draw_card_copy
-from bot.cards.question_message import question_message
-from bot.cards.slack_text import escape, neutral_markdown, plain, without_markdown
-from bot.clock import Clock, lead_over_world_time
+from bot.cards.block_kit import quote_on_one_line, show_link_targets
+from bot.cards.card import RenderedMessage, render_card, render_card_copy
+from bot.cards.question_message import render_question_message
+from bot.cards.slack_text import (
+    escape_mrkdwn,
+    replace_notifying_mentions,
+    shorten_text,
+    strip_markdown,
+)
+from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
-from bot.slack.client import SlackClient, is_final
-from bot.slack.directory import with_names
-from bot.slack_codes import code_of
+from bot.slack.client import SlackClient, is_permanent_refusal
+from bot.slack.directory import add_names_to_mentions
+from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
-from storage.availability import pause_after
+from storage.availability import compute_retry_delay
 from storage.models import Message
 from storage.states import DRAWN, MessageKind
 from storage.store import Store
 
 # Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
 
-GONE = DrawnMessage("This has changed since, and is asked again in another message.", [])
+GONE = RenderedMessage("This has changed since, and is asked again in another message.", [])
 
 
 @dataclass(frozen=True, slots=True)
-class Renderer:
+class MessageRenderer:
     """The drawing of messages from the rows' present state."""
 
     store: Store
@@ -50,61 +55,67 @@ class Renderer:
     tools: Registry
     directory: Directory
 
-    def draw(self, row: Message) -> tuple[DrawnMessage, int, Mapping[str, int] | None]:
+    def render_message(self, row: Message) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
         """Return the message as it should be now, and the version that this shows.
 
         The third value is the revision of each call on a card, by call id; None for other messages.
         """
         is_card, now = row.kind in DRAWN, self.clock.now()
         with self.store.read() as tx:
-            current = outbox.by_key(tx, row.key) or row
-            asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(current)
-            question = question_view(self.tools, tx, current, now) if asks else None
-            view = card_view(self.tools, tx, current, now) if is_card and not asks else None
+            current = outbox.find_message_by_key(tx, row.key) or row
+            asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.parse_message_body(
+                current
+            )
+            question = build_question_view(self.tools, tx, current, now) if asks else None
+            view = build_card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
-            drawn = DrawnMessage(*question_message(question, now))
+            drawn = RenderedMessage(*render_question_message(question, now))
             return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
-            place = str(outbox.body(current)["asked_in"])
-            return draw_card_copy(view, place, now), current.wanted, None
+            place = str(outbox.parse_message_body(current)["asked_in"])
+            return render_card_copy(view, place, now), current.wanted, None
         if view:
             revisions = {call.id: call.revision for call in view.calls}
-            return draw_card(view, now), current.wanted, revisions
+            return render_card(view, now), current.wanted, revisions
         if is_card:
             return GONE, current.wanted, {}
-        return self._words(row, outbox.body(current)), current.wanted, None
+        return (
+            self._render_text_message(row, outbox.parse_message_body(current)),
+            current.wanted,
+            None,
+        )
 
-    def mark(self, row: Message) -> tuple[str, int]:
+    def get_reaction(self, row: Message) -> tuple[str, int]:
         """Return the emoji to put on the request's message now, and the version that this shows."""
         with self.store.read() as tx:
-            current = outbox.by_key(tx, row.key) or row
-            return mark_of(calls.of_request(tx, row.run_id)), current.wanted
+            current = outbox.find_message_by_key(tx, row.key) or row
+            return choose_status_emoji(calls.list_calls_of_request(tx, row.run_id)), current.wanted
 
-    def _words(self, row: Message, body: Mapping[str, Any]) -> DrawnMessage:
+    def _render_text_message(self, row: Message, body: Mapping[str, Any]) -> RenderedMessage:
         """Draw a message that is not a card."""
         match row.kind:
             case MessageKind.ANSWER if not body["text"]:
-                return DrawnMessage("_(interrupted)_", [])
+                return RenderedMessage("_(interrupted)_", [])
             case MessageKind.ANSWER:
-                under, last = below_of(body), body["last"]
+                under, last = build_answer_footer(body), body["last"]
                 if under.ours:
-                    blocks = answers.answer_blocks(body["text"], row.run_id, last, below=under)
-                    return DrawnMessage(body["text"], blocks)
-                words = with_names(self.directory, body["text"])
-                said = without_markdown(show_link_targets(neutral_markdown(words)))
+                    blocks = answers.render_answer_part(body["text"], row.run_id, last, below=under)
+                    return RenderedMessage(body["text"], blocks)
+                words = add_names_to_mentions(self.directory, body["text"])
+                said = strip_markdown(show_link_targets(replace_notifying_mentions(words)))
                 loud = f"⚠️ {under.record} " if under.loud else ""
-                text = escape(plain(loud + quoted_line(said), 300))
-                return DrawnMessage(
-                    text, answers.answer_blocks(words, row.run_id, last, below=under)
+                text = escape_mrkdwn(shorten_text(loud + quote_on_one_line(said), 300))
+                return RenderedMessage(
+                    text, answers.render_answer_part(words, row.run_id, last, below=under)
                 )
             case MessageKind.TABLE:
-                text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
-                return DrawnMessage(text, answers.table_blocks(body))
+                text = escape_mrkdwn(shorten_text(f"{body['title']}: {body['total']} rows", 300))
+                return RenderedMessage(text, answers.render_result_table(body))
             case _:
-                return DrawnMessage(body["text"], blocks_of(body))
+                return RenderedMessage(body["text"], render_notice_blocks(body))
 
 
-def below_of(body: Mapping[str, Any]) -> answers.AnswerFooter:
+def build_answer_footer(body: Mapping[str, Any]) -> answers.AnswerFooter:
     """Return the footer of an answer from its stored body."""
     kept = fields(answers.AnswerFooter)
     return answers.AnswerFooter(
@@ -112,15 +123,15 @@ def below_of(body: Mapping[str, Any]) -> answers.AnswerFooter:
     )
 
 
-def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the blocks of a notice: the stored ones, else blocks made of its text."""
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks
     return (
-        answers.prose_blocks(body["text"])
+        answers.render_prose(body["text"])
         if body.get("mrkdwn")
-        else answers.notice_blocks(body["text"])
+        else answers.render_notice(body["text"])
     )
 
 
@@ -133,7 +144,7 @@ class SlackPost:
     """A message as it is in Slack."""
 
     ts: str  # "" where Slack does not say
-    shown: int  # the version
+    shown_version: int  # the version
     revisions: Mapping[str, int] | None = None  # of the calls on a card; None: not known
 
 
@@ -151,15 +162,15 @@ class OutboxMemory:
         self._doubted: dict[str, datetime] = {}  # by key
         self._aside: frozenset[int | None] = frozenset()
 
-    def posted(self, seq: int | None) -> SlackPost | None:
+    def find_post(self, seq: int | None) -> SlackPost | None:
         """Return how Slack has this message if its row does not record that yet, else None."""
         return self._posted.get(seq)
 
-    def keep(self, seq: int | None, posted: SlackPost) -> None:
+    def remember_post(self, seq: int | None, posted: SlackPost) -> None:
         """Remember how Slack has a message until its row records it."""
         self._posted[seq] = posted
 
-    def forget(self, seq: int | None) -> None:
+    def forget_post(self, seq: int | None) -> None:
         """Forget how Slack has a message, as its row now records that."""
         self._posted.pop(seq, None)
         self._found.pop(seq, None)
@@ -167,27 +178,27 @@ class OutboxMemory:
             with self._lock:
                 self._aside -= {seq}
 
-    def put_aside(self, seq: int | None) -> None:
+    def allow_overtaking(self, seq: int | None) -> None:
         """Let later messages of the channel overtake this one; sending it is still tried."""
         with self._lock:
             self._aside |= {seq}
 
     @property
-    def aside(self) -> frozenset[int | None]:
+    def overtakable_messages(self) -> frozenset[int | None]:
         """The sequence numbers of the messages that later ones may overtake."""
         return self._aside
 
-    def found_sending(self, seq: int | None) -> datetime:
+    def get_first_seen_time(self, seq: int | None) -> datetime:
         """Return when a message that another process may have posted was first seen here."""
         with self._lock:
             return self._found.setdefault(seq, self._clock.now())
 
-    def look_again(self, key: str, due: datetime) -> None:
+    def schedule_duplicate_search(self, key: str, due: datetime) -> None:
         """Schedule one more search for duplicates of a message that may be in Slack twice."""
         with self._lock:
             self._doubted[key] = due
 
-    def doubted(self, now: datetime) -> list[str]:
+    def pop_due_duplicate_searches(self, now: datetime) -> list[str]:
         """Remove and return the keys of the messages whose search for duplicates is due."""
         with self._lock:
             due = [key for key, at in self._doubted.items() if at <= now]
@@ -195,24 +206,24 @@ class OutboxMemory:
                 del self._doubted[key]
         return due
 
-    def rest(self, channel: str) -> None:
+    def pause_after_failure(self, channel: str) -> None:
         """Pause a channel after a database failure: longer each time, up to a limit."""
         with self._lock:
             failures = self._resting.get(channel, (0, None))[0] + 1
-            until = self._clock.now() + timedelta(seconds=pause_after(failures))
+            until = self._clock.now() + timedelta(seconds=compute_retry_delay(failures))
             self._resting[channel] = failures, until
 
-    def pace(self, channel: str, until: datetime) -> None:
+    def pause_until(self, channel: str, until: datetime) -> None:
         """Pause posts to a channel until this time, as Slack has had enough for now."""
         with self._lock:
             self._paced[channel] = until
 
-    def went_well(self, channel: str) -> None:
+    def end_failure_pause(self, channel: str) -> None:
         """End the pauses for database failures of a channel."""
         with self._lock:
             self._resting.pop(channel, None)
 
-    def awake(self, channels: set[str], now: datetime) -> set[str]:
+    def filter_unpaused_channels(self, channels: set[str], now: datetime) -> set[str]:
         """Return those of the channels that are not paused."""
         with self._lock:
             self._paced = {each: until for each, until in self._paced.items() if until > now}
@@ -220,7 +231,7 @@ class OutboxMemory:
             resting |= self._paced.keys()
         return channels - resting
 
-    def next_end(self, now: datetime) -> datetime | None:
+    def find_next_due_time(self, now: datetime) -> datetime | None:
         """Return when the first pause ends or search for duplicates is due; None for neither."""
         with self._lock:
             rests = [until for _, until in self._resting.values() if until > now]
@@ -233,7 +244,7 @@ PAGE = 200  # messages; Slack recommends no more
 SKEW = timedelta(minutes=10)  # that our clock and Slack's may be apart
 MOST_PAGES = 250
 UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the words they had
-Found = dict[str, Any]
+SlackMessage = dict[str, Any]
 
 
 class PostSearch:
@@ -249,78 +260,80 @@ class PostSearch:
         self._bot_user = bot_user
         self._client = client
 
-    def posted(self, row: Message) -> Found | None:
+    def find_post(self, row: Message) -> SlackMessage | None:
         """Return the Slack message whose metadata holds this row's key; None if there is none."""
-        return self._find(row, lambda message: key_of(message) == row.key)
+        return self._find_message(row, lambda message: get_message_key(message) == row.key)
 
-    def strays(self, row: Message) -> list[str]:
+    def list_duplicates(self, row: Message) -> list[str]:
         """Return the timestamps of this row's duplicates in Slack."""
         found: list[str] = []
 
-        def is_stray(message: Found) -> bool:
-            if key_of(message) == row.key and message["ts"] != row.ts:
+        def is_stray(message: SlackMessage) -> bool:
+            if get_message_key(message) == row.key and message["ts"] != row.ts:
                 found.append(str(message["ts"]))
             return False
 
-        self._find(row, is_stray)
+        self._find_message(row, is_stray)
         return found
 
-    def uploaded(self, row: Message) -> Found | None:
+    def find_upload(self, row: Message) -> SlackMessage | None:
         """Return the message that holds this row's file, found by its unique name; or None."""
-        name = outbox.body(row)["name"]
-        return self._find(row, lambda message: name in _files(message))
+        name = outbox.parse_message_body(row)["name"]
+        return self._find_message(row, lambda message: name in _list_file_names(message))
 
-    def lost_stream(self, row: Message) -> Found | None:
+    def find_lost_stream(self, row: Message) -> SlackMessage | None:
         """Return an unfinished stream of the bot that no row knows; None if there is none."""
-        return self._find(row, self._is_lost_stream)
+        return self._find_message(row, self._is_lost_stream)
 
-    def _find(self, row: Message, fits: Callable[[Found], bool]) -> Found | None:
+    def _find_message(
+        self, row: Message, fits: Callable[[SlackMessage], bool]
+    ) -> SlackMessage | None:
         if row.channel.startswith(("U", "W")):
             return None  # the DM had not been opened, so nothing was posted
         arguments: dict[str, Any] = {
             "channel": row.channel,
             "include_all_metadata": True,
             "limit": PAGE,
-            "oldest": self._oldest(row),
+            "oldest": self._get_earliest_timestamp(row),
         }
         if row.thread_ts:
             pages = self._client.conversations_replies(ts=row.thread_ts, **arguments)
         else:
             pages = self._client.conversations_history(**arguments)
         for page in islice(pages, MOST_PAGES):
-            found: list[Found] = [message for message in page["messages"] if fits(message)]
+            found: list[SlackMessage] = [message for message in page["messages"] if fits(message)]
             if found:
                 return found[0]
         return None
 
-    def _oldest(self, row: Message) -> str:
+    def _get_earliest_timestamp(self, row: Message) -> str:
         """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""
         with self._store.read() as tx:
-            run = runs.get(tx, row.run_id)
-        unsure = SKEW + lead_over_world_time(self._clock)
+            run = runs.find_run(tx, row.run_id)
+        unsure = SKEW + get_lead_over_machine_time(self._clock)
         return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
 
-    def _is_lost_stream(self, message: Found) -> bool:
+    def _is_lost_stream(self, message: SlackMessage) -> bool:
         state = message.get("streaming_state")
         if message.get("user") != self._bot_user or state not in UNFINISHED:
             return False
         with self._store.read() as tx:
-            return not outbox.is_known_message(tx, message["ts"])
+            return not outbox.was_posted_by_bot(tx, message["ts"])
 
 
-def key_of(message: Found) -> str:
+def get_message_key(message: SlackMessage) -> str:
     """Return the outbox's key from a Slack message's metadata; "" if it has none."""
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
 
 
-def _files(message: Found) -> list[str]:
+def _list_file_names(message: SlackMessage) -> list[str]:
     return [str(file.get("name")) for file in message.get("files") or []]
 
 
 STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
 
-class Posting:
+class OutboxSlackCalls:
     """Slack calls of the outbox that are not plain posts; any thread."""
 
     def __init__(self, store: Store, client: SlackClient) -> None:
@@ -328,28 +341,30 @@ class Posting:
         self._store = store
         self.client = client
 
-    def link_back(self, row: Message) -> None:
+    def store_request_link(self, row: Message) -> None:
         """Store the link from a card in another channel to its request's thread.
 
         There is no link to a request in a direct message.
         """
-        body = outbox.body(row)
+        body = outbox.parse_message_body(row)
         if body.get("elsewhere") and not body.get("origin"):
             with self._store.read() as tx:
-                run = runs.get(tx, row.run_id)
+                run = runs.find_run(tx, row.run_id)
             if run is not None and not run.channel.startswith("D"):
-                link = self._permalink(run.channel, run.thread_ts)
+                link = self._get_permalink(run.channel, run.thread_ts)
                 with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
-                    now = outbox.body(outbox.by_key(tx, row.key) or row)
-                    outbox.update_message(tx, row, body=outbox.dump_body({**now, "origin": link}))
+                    now = outbox.parse_message_body(outbox.find_message_by_key(tx, row.key) or row)
+                    outbox.update_message(
+                        tx, row, body=outbox.dump_message_body({**now, "origin": link})
+                    )
 
-    def _permalink(self, channel: str, ts: str) -> str:
+    def _get_permalink(self, channel: str, ts: str) -> str:
         try:
             return str(self.client.chat_getPermalink(channel=channel, message_ts=ts)["permalink"])
         except SlackApiError:
             return ""  # a link is a comfort; the card says who asked anyway
 
-    def private(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
+    def post_private_message(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
         """Post a message in a channel that only one person sees.
 
         Slack shows such a message in a thread only if the thread has replies, as it has where the
@@ -358,24 +373,24 @@ class Posting:
         self.client.chat_postEphemeral(
             channel=row.channel,
             user=row.recipient,
-            thread_ts=row.thread_ts if self._has_posted(row) else None,
+            thread_ts=row.thread_ts if self._has_bot_posted(row) else None,
             text=text,
             blocks=blocks,
         )
 
-    def _has_posted(self, row: Message) -> bool:
-        if self.client.last_post(row.channel, row.thread_ts):
+    def _has_bot_posted(self, row: Message) -> bool:
+        if self.client.get_last_post_number(row.channel, row.thread_ts):
             return True
         with self._store.read() as tx:  # before this process began
-            return outbox.has_posted(tx, row.channel, row.thread_ts)
+            return outbox.has_posted_in_thread(tx, row.channel, row.thread_ts)
 
-    def pointer(self, row: Message) -> str:
+    def describe_uncertain_message(self, row: Message) -> str:
         """Return the text to post when a private message may or may not have arrived."""
         with self._store.read() as tx:
-            card = outbox.card_in(tx, row.channel, row.thread_ts)
+            card = outbox.find_newest_card_in_thread(tx, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
-        link = self._permalink(row.channel, ts) if ts else ""
-        return refusals.perhaps_said(link, is_card=card is not None)
+        link = self._get_permalink(row.channel, ts) if ts else ""
+        return refusals.perhaps_lost_message_notice(link, is_card=card is not None)
 
     def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
         """Stop a stream, adding the rest of its text; return whether it holds the whole text.
@@ -387,27 +402,27 @@ class Posting:
         try:
             self.client.chat_stopStream(channel=row.channel, ts=row.ts, **rest, **below)
         except SlackApiError as error:
-            over = code_of(error) in STREAM_OVER
-            if not over and (not is_final(error) or not rest):
+            over = extract_error_code(error) in STREAM_OVER
+            if not over and (not is_permanent_refusal(error) or not rest):
                 raise
             if not over:  # what is to be added does not fit
                 self.client.chat_stopStream(channel=row.channel, ts=row.ts)
             return False
         return whole
 
-    def mark(self, row: Message, old: Iterable[str], new: str) -> None:
+    def replace_reactions(self, row: Message, old: Iterable[str], new: str) -> None:
         """Remove the old emojis from the request's message, and add the new one, if any."""
         at = {"channel": row.channel, "timestamp": row.ts}
         for name in old:
-            with _already("no_reaction"):
+            with _ignore_slack_error("no_reaction"):
                 self.client.reactions_remove(name=name, **at)
         if new:
-            with _already("already_reacted"):
+            with _ignore_slack_error("already_reacted"):
                 self.client.reactions_add(name=new, **at)
 
-    def upload(self, row: Message) -> None:
+    def upload_file(self, row: Message) -> None:
         """Upload a file to its thread; Slack does not return the message's timestamp."""
-        body = outbox.body(row)
+        body = outbox.parse_message_body(row)
         self.client.files_upload_v2(
             channel=row.channel,
             thread_ts=row.thread_ts or None,
@@ -418,10 +433,10 @@ class Posting:
 
 
 @contextmanager
-def _already(code: str) -> Iterator[None]:
+def _ignore_slack_error(code: str) -> Iterator[None]:
     """Treat a SlackApiError with this code as success."""
     try:
         yield
     except SlackApiError as error:
-        if code_of(error) != code:
+        if extract_error_code(error) != code:
             raise

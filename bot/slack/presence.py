@@ -20,11 +20,16 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
-from bot.cards.notices import doing_now
+from bot.cards.notices import tool_status_text
 from bot.monitoring.live_events import Event, EventKind, StepEvent
 from bot.signals import Signals
-from bot.slack.client import SlackClient, is_absent, is_final, seconds_asked
-from bot.slack_codes import code_of
+from bot.slack.client import (
+    SlackClient,
+    get_retry_after_seconds,
+    is_feature_missing,
+    is_permanent_refusal,
+)
+from bot.slack_codes import extract_error_code
 from storage.models import Run
 
 log = logging.getLogger("countersign.presence")
@@ -49,7 +54,7 @@ PROMPTS = [
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PresenceState:
     """The status and session state that a thread is to show."""
 
     status: str
@@ -59,30 +64,30 @@ class _Look:
 
 
 @dataclass(slots=True)
-class _Thread:
+class _ThreadPresence:
     """The status and session state last set in a thread; None if it is not known."""
 
-    wanted: _Look | None = None
-    latest: _Look | None = None
+    wanted: _PresenceState | None = None
+    latest: _PresenceState | None = None
     tries: int = 0  # to show the latest
-    over: str = ""  # the run that was done last, unless it goes on
+    finished_run_id: str = ""  # the run that was done last, unless it goes on
     status: str | None = None
     status_at: float = 0.0
-    post: int = 0  # the app's last one in the thread before the status was set
+    last_post_number: int = 0  # the app's last one in the thread before the status was set
     session: str | None = None
     session_at: float = 0.0
 
-    def has_session(self, state: str) -> bool:
+    def has_session_state(self, state: str) -> bool:
         """Return whether the thread's session is in that state, as far as is known."""
         lasts = state != "processing" or time.monotonic() - self.session_at < LASTING
         return self.session == state and lasts
 
-    def shown(self, last_post: int) -> str | None:
+    def find_shown_status(self, last_post: int) -> str | None:
         """Return the status that the thread shows now; "" for none, None if not known.
 
         `last_post`: the number of the app's last post in the thread, as a post removes the status.
         """
-        if self.status and last_post != self.post:
+        if self.status and last_post != self.last_post_number:
             return ""
         if self.status and time.monotonic() - self.status_at >= FRESH:
             return None
@@ -108,40 +113,40 @@ class SlackPresence:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
         self._absent: set[str] = set()
         self._lock = threading.Lock()
-        self._threads: OrderedDict[tuple[str, str], _Thread] = OrderedDict()
-        self._late: dict[tuple[str, str], _Thread] = {}  # what Slack did not take for now
+        self._threads: OrderedDict[tuple[str, str], _ThreadPresence] = OrderedDict()
+        self._late: dict[tuple[str, str], _ThreadPresence] = {}  # what Slack did not take for now
         self._timer: threading.Timer | None = None
         self._wait = 0.0  # seconds that Slack is to be left alone; the presence thread's own
-        self._deafen = signals.live.listen(self.hear)
+        self._deafen = signals.live.listen(self.handle_event)
 
-    def working(self, run: Run) -> None:
+    def show_working(self, run: Run) -> None:
         """Show that the run is at work: the model or a tool."""
-        self._want(run, _Look(WORKING, "processing", run.requester))
+        self._queue_state(run, _PresenceState(WORKING, "processing", run.requester))
 
-    def waiting(self, run: Run) -> None:
+    def show_waiting(self, run: Run) -> None:
         """Show that the run waits for people, unless it is already over."""
         with self._lock:
             thread = self._threads.get((run.channel, run.thread_ts))
-            is_over = thread is not None and thread.over == run.id
+            is_over = thread is not None and thread.finished_run_id == run.id
         if not is_over:
-            self._want(run, _Look("", "suspended", run.requester))
+            self._queue_state(run, _PresenceState("", "suspended", run.requester))
 
-    def done(self, run: Run) -> None:
+    def show_done(self, run: Run) -> None:
         """Show that the run is over; its last message is about to be posted."""
-        self._want(run, _Look("", "active", run.requester, post_follows=True))
+        self._queue_state(run, _PresenceState("", "active", run.requester, post_follows=True))
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Show which tool is running when it takes longer than a second or reports progress."""
         if isinstance(event, StepEvent) and event.kind in GOES_ON:
-            status = doing_now(event.step.doing, event.step.title, event.step.so_far)
-            self._want(event.run, _Look(status, "processing", event.run.requester))
+            status = tool_status_text(event.step.doing, event.step.title, event.step.so_far)
+            self._queue_state(event.run, _PresenceState(status, "processing", event.run.requester))
 
-    def suggest(self, channel: str) -> None:
+    def show_suggested_prompts(self, channel: str) -> None:
         """Show the suggested prompts in a direct message."""
         if self._prompts:
             method = self._client.assistant_threads_setSuggestedPrompts
             arguments = {"channel_id": channel, "prompts": self._prompts}
-            self._submit("prompts", lambda: self._call("prompts", method, **arguments))
+            self._submit_job("prompts", lambda: self._call_slack("prompts", method, **arguments))
 
     def close(self) -> None:
         """Stop sending; wait for the call in progress."""
@@ -152,51 +157,51 @@ class SlackPresence:
             self._late.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _want(self, run: Run, look: _Look) -> None:
+    def _queue_state(self, run: Run, look: _PresenceState) -> None:
         place = run.channel, run.thread_ts
         with self._lock:
-            thread = self._threads.setdefault(place, _Thread())
+            thread = self._threads.setdefault(place, _ThreadPresence())
             self._threads.move_to_end(place)
             is_queued, thread.wanted = thread.wanted is not None, look
             thread.latest, thread.tries = look, 0
-            thread.over = run.id if look.session == "active" else ""
+            thread.finished_run_id = run.id if look.session == "active" else ""
             if len(self._threads) > REMEMBERED:
                 self._threads.popitem(last=False)
         if not is_queued:
-            self._submit("presence", lambda: self._show(place, thread))
+            self._submit_job("presence", lambda: self._send_state(place, thread))
 
-    def _show(self, place: tuple[str, str], thread: _Thread) -> None:
+    def _send_state(self, place: tuple[str, str], thread: _ThreadPresence) -> None:
         """Set what differs from what the thread shows; on the presence thread."""
-        self._signals.give_way()
+        self._signals.wait_for_urgent_work()
         with self._lock:
             look, thread.wanted = thread.wanted, None
         if look is None:
             return
         self._wait = 0.0
         at = {"channel_id": place[0], "thread_ts": place[1]}
-        post = self._client.last_post(*place)
-        shown, now = thread.shown(post), time.monotonic()
+        post = self._client.get_last_post_number(*place)
+        shown, now = thread.find_shown_status(post), time.monotonic()
         # the last words may go into a stream that is open already
-        is_cleared = look.post_follows and not self._client.last_is_stream(*place)
+        is_cleared = look.post_follows and not self._client.is_last_post_stream(*place)
         if shown != look.status and not (is_cleared and shown):
-            done = self._call(
+            done = self._call_slack(
                 "status", self._client.assistant_threads_setStatus, **at, status=look.status
             )
             # a post meanwhile came before it or after it
-            is_known = done and self._client.last_post(*place) == post
+            is_known = done and self._client.get_last_post_number(*place) == post
             thread.status, thread.status_at = look.status if is_known else None, now
-            thread.post = post
-        if not thread.has_session(look.session):
+            thread.last_post_number = post
+        if not thread.has_session_state(look.session):
             arguments = {**at, "status": look.session, "initiator_user_id": look.initiator}
-            done = self._call(
+            done = self._call_slack(
                 "session", self._client.api_call, "agents.sessions.setStatus", json=arguments
             )
             thread.session, thread.session_at = look.session if done else None, now
         if self._wait:
-            self._put_off(place, thread, look, self._wait)
+            self._postpone_state(place, thread, look, self._wait)
 
-    def _put_off(
-        self, place: tuple[str, str], thread: _Thread, look: _Look, seconds: float
+    def _postpone_state(
+        self, place: tuple[str, str], thread: _ThreadPresence, look: _PresenceState, seconds: float
     ) -> None:
         """Schedule this state to be set later, together with others refused until then."""
         with self._lock:
@@ -205,11 +210,11 @@ class SlackPresence:
                 return
             self._late[place] = thread
             if self._timer is None:
-                self._timer = threading.Timer(seconds, self._catch_up)
+                self._timer = threading.Timer(seconds, self._send_postponed_states)
                 self._timer.daemon = True
                 self._timer.start()
 
-    def _catch_up(self) -> None:
+    def _send_postponed_states(self) -> None:
         """Set the postponed states of threads that have no newer one waiting."""
         with self._lock:
             late, self._late, self._timer = self._late, {}, None
@@ -217,9 +222,11 @@ class SlackPresence:
             for thread in late.values():
                 thread.wanted = thread.latest
         for place, thread in late.items():
-            self._submit("presence", partial(self._show, place, thread))
+            self._submit_job("presence", partial(self._send_state, place, thread))
 
-    def _call(self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    def _call_slack(
+        self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> bool:
         """Call Slack; return True on success, and if the feature is known not to exist."""
         if feature in self._absent:
             return True
@@ -227,17 +234,17 @@ class SlackPresence:
             method(*args, **kwargs)
             return True
         except SlackApiError as error:
-            if is_absent(error):
+            if is_feature_missing(error):
                 self._absent.add(feature)
-            elif not is_final(error):
-                self._wait = max(self._wait, seconds_asked(error) or PAUSE)
-            log.debug("%s: %s", feature, code_of(error))
+            elif not is_permanent_refusal(error):
+                self._wait = max(self._wait, get_retry_after_seconds(error) or PAUSE)
+            log.debug("%s: %s", feature, extract_error_code(error))
         except Exception as error:  # noqa: BLE001 - a status is a comfort
             self._wait = max(self._wait, PAUSE)
             log.debug("%s: %s", feature, error)
         return False
 
-    def _submit(self, feature: str, job: Callable[[], object]) -> None:
+    def _submit_job(self, feature: str, job: Callable[[], object]) -> None:
         try:
             self._pool.submit(job)
         except RuntimeError:

@@ -14,41 +14,45 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt import App
 from slack_sdk import WebClient
 
-from bot.approvals.delegation import NO_COLLEAGUE, Delegations
+from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import DeclinedForm
-from bot.approvals.person_questions import server_of
+from bot.approvals.person_questions import get_asking_server
 from bot.approvals.replies import OUTSIDER
 from bot.cards import refusals, request_sentences
-from bot.cards.action_names import Action, Dialog, Field, Shortcut
-from bot.cards.answers import notice_blocks
+from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
+from bot.cards.answers import render_notice
 from bot.cards.button_codec import (
     CallTarget,
     Click,
     DialogSubject,
+    FormContext,
     FormKind,
     FormTarget,
-    Setting,
-    decode_dialog,
-    note_thread,
+    add_thread_to_metadata,
+    decode_dialog_subject,
 )
-from bot.cards.delegation_dialog import delegate_modal
+from bot.cards.delegation_dialog import render_delegation_dialog
 from bot.cards.field_layout import FieldErrors
-from bot.cards.notices import who_asks
-from bot.cards.question_message import answer_modal, read_answer
-from bot.cards.request_form import MOST_QUOTED, form_modal, picker_modal
+from bot.cards.notices import describe_asker
+from bot.cards.question_message import parse_answer_submission, render_answer_dialog
+from bot.cards.request_form import (
+    MOST_QUOTED,
+    render_request_form_dialog,
+    render_request_picker_dialog,
+)
 from bot.cards.slack_text import strip_mrkdwn
-from bot.cards.views import message_text, team_of
+from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
-from bot.slack.dialogs import Opening, view_of, why_not_opened
-from bot.slack.directory import with_names
+from bot.slack.dialogs import DialogOpening, dialog_error_sentence, get_view_or_refusal_sentence
+from bot.slack.directory import add_names_to_mentions
 from storage import calls, runs
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.form_requests import FormParts
-    from bot.approvals.question_answers import QuestionAnswers
+    from bot.approvals.form_requests import FormFactory
+    from bot.approvals.question_answers import AnswerHandler
 
 
 # The dialogs in which a person asks for something without the agent, answers or delegates.
@@ -60,10 +64,10 @@ log = logging.getLogger("countersign.requests")
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerDialogs:
+class AnswerDialogFamily:
     """The family of the dialog in which a person answers a question."""
 
-    answers: QuestionAnswers
+    answers: AnswerHandler
     clock: Clock
     directory: Directory
 
@@ -73,48 +77,52 @@ class AnswerDialogs:
         return (Action.ANSWER,)
 
     @property
-    def dialogs(self) -> Collection[Dialog]:
+    def dialogs(self) -> Collection[DialogId]:
         """The answer dialog."""
-        return (Dialog.ANSWER,)
+        return (DialogId.ANSWER,)
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
+    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, CallTarget):
-            return DialogRefusal(refusals.stale_card())
-        found = self.answers.admit(click.target, body["user"]["id"], self.clock.now())
+            return DialogRefusal(refusals.outdated_card_reply())
+        found = self.answers.admit_answerer(click.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
             return found
         message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
         thread = message.get("thread_ts") or message.get("ts") or ""
-        asker = who_asks(found.run.source, server_of(found.run) or found.run.client)
-        return Opening(note_thread(answer_modal(found.asked, click.target, asker), channel, thread))
+        asker = describe_asker(found.run.source, get_asking_server(found.run) or found.run.client)
+        return DialogOpening(
+            add_thread_to_metadata(
+                render_answer_dialog(found.asked, click.target, asker), channel, thread
+            )
+        )
 
-    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors by block id; {} if the answer may be stored.
 
         That the person may not answer any more is reported at the first field.
         """
         if not isinstance(subject.target, CallTarget):
             return {}
-        found = self.answers.admit(subject.target, body["user"]["id"], self.clock.now())
+        found = self.answers.admit_answerer(subject.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
             inputs = [each for each in body["view"]["blocks"] if each["type"] == "input"]
-            text = strip_mrkdwn(with_names(self.directory, found.sentence))[:150]
+            text = strip_mrkdwn(add_names_to_mentions(self.directory, found.sentence))[:150]
             return {inputs[0]["block_id"]: text} if inputs else {}
-        read = read_answer(found.asked, body["view"]["state"]["values"])
+        read = parse_answer_submission(found.asked, body["view"]["state"]["values"])
         return read.errors if isinstance(read, FieldErrors) else {}
 
 
 # The dialog in which a person lets somebody else decide for them.
 
-ACTIONS, DIALOGS = frozenset({Action.DELEGATE}), frozenset({Dialog.DELEGATE})
+ACTIONS, DIALOGS = frozenset({Action.DELEGATE}), frozenset({DialogId.DELEGATE})
 
 
 @dataclass(frozen=True, slots=True)
-class DelegationDialogs:
+class DelegationDialogFamily:
     """The family of the delegation dialog; for full members of the workspace."""
 
-    delegations: Delegations
+    delegations: DelegationManager
 
     @property
     def actions(self) -> Collection[Action]:
@@ -122,137 +130,155 @@ class DelegationDialogs:
         return ACTIONS
 
     @property
-    def dialogs(self) -> Collection[Dialog]:
+    def dialogs(self) -> Collection[DialogId]:
         """The delegation dialog."""
         return DIALOGS
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
+    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         """Return the dialog, filled with the person's present delegation; or why there is none."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
-            is_ours = team_of(body) == authority.team and authority.colleague(person)
+            is_ours = get_sender_workspace_id(
+                body
+            ) == authority.team and authority.is_active_colleague(person)
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed())
+            return DialogRefusal(refusals.lookup_failed_reply())
         if not is_ours:
             return DialogRefusal(NO_COLLEAGUE)
-        given = [each for each in self.delegations.about(person) if each.own]
+        given = [each for each in self.delegations.list_delegations(person) if each.is_own]
         now = self.delegations.clock.now()
         if not given:
-            return Opening(delegate_modal(now))
-        return Opening(delegate_modal(now, until=given[0].until, delegate=given[0].delegate))
+            return DialogOpening(render_delegation_dialog(now))
+        return DialogOpening(
+            render_delegation_dialog(now, until=given[0].until, delegate=given[0].delegate)
+        )
 
-    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of the entered values by block id; {} if they may be stored."""
         try:
-            found = self.delegations.wished(body["view"]["state"]["values"], body["user"]["id"])
+            found = self.delegations.parse_delegation_wish(
+                body["view"]["state"]["values"], body["user"]["id"]
+            )
         except LookupFailedError:
-            return {Field.DELEGATE: refusals.lookup_failed()}
+            return {InputBlockId.DELEGATE: refusals.lookup_failed_reply()}
         return found if isinstance(found, dict) else {}
 
 
 PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
 
 
-class RequestDialogs:
+class RequestDialogFamily:
     """The family of the dialogs that request something without the agent; any thread."""
 
     actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
-    dialogs: Collection[Dialog] = (Dialog.REQUEST,)
+    dialogs: Collection[DialogId] = (DialogId.REQUEST,)
 
-    def __init__(self, store: Store, parts: FormParts) -> None:
+    def __init__(self, store: Store, parts: FormFactory) -> None:
         """`parts` provide the tools and forms on offer, the places, and the form's reader."""
         self._store = store
         self._authority = parts.authority
-        self._offers = parts.offers()
-        self._entries = parts.entries()
-        self._places = parts.places()
+        self._offers = parts.build_catalog()
+        self._entries = parts.build_reader()
+        self._places = parts.build_placement()
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
+    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         """Return the dialog that a button or a menu asks for, or why this person does not get it.
 
         Looks people up.
         """
-        person, team = body["user"]["id"], team_of(body)
+        person, team = body["user"]["id"], get_sender_workspace_id(body)
         match click:
-            case Click(Action.REQUEST, Setting(channel=channel)):
-                return self.picker(person, team, Setting(channel))
+            case Click(Action.REQUEST, FormContext(channel=channel)):
+                return self.prepare_picker(person, team, FormContext(channel))
             case Click(Action.PICK, FormTarget() as target):
-                found = decode_dialog(body.get("view") or {})
+                found = decode_dialog_subject(body.get("view") or {})
                 about = found.target if isinstance(found, DialogSubject) else None
-                setting = about if isinstance(about, Setting) else Setting()
-                return self.form(person, team, replace(target, setting=setting))
+                setting = about if isinstance(about, FormContext) else FormContext()
+                return self.prepare_form(person, team, replace(target, form_context=setting))
             case Click(Action.ASK_AGAIN, CallTarget(call=call)):
-                return self._again(person, team, call)
+                return self._prepare_repeat_form(person, team, call)
             case _:
-                return DialogRefusal(refusals.stale_card())
+                return DialogRefusal(refusals.outdated_card_reply())
 
-    def picker(
-        self, person: str, team: str, setting: Setting, words: str = ""
-    ) -> Opening | DialogRefusal:
+    def prepare_picker(
+        self, person: str, team: str, setting: FormContext, words: str = ""
+    ) -> DialogOpening | DialogRefusal:
         """Return a dialog to choose a form from, or the form that `words` name.
 
         A refusal if there is none for this person. Looks people up.
         """
         try:
-            if turned := self._stranger(person, team):
+            if turned := self._find_person_refusal(person, team):
                 return turned
-            setting = self._setting(person, setting)
+            setting = self._resolve_setting(person, setting)
             if words.strip():
-                meant = self._offers.called(words, person, setting.channel)
+                meant = self._offers.find_choice(words, person, setting.channel)
                 if meant is None:
-                    return DialogRefusal(request_sentences.not_there(words))
-                return self._form(person, FormTarget(meant.kind, meant.name, setting))
-            choices = self._offers.choices(person, setting.channel)
+                    return DialogRefusal(request_sentences.unknown_form_reply(words))
+                return self._build_form_opening(person, FormTarget(meant.kind, meant.name, setting))
+            choices = self._offers.list_choices(person, setting.channel)
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed())
+            return DialogRefusal(refusals.lookup_failed_reply())
         if not choices:
-            return DialogRefusal(request_sentences.nothing_to_ask())
-        return Opening(picker_modal(choices, setting))
+            return DialogRefusal(request_sentences.no_forms_reply())
+        return DialogOpening(render_request_picker_dialog(choices, setting))
 
-    def form(self, person: str, team: str, target: FormTarget) -> Opening | DialogRefusal:
+    def prepare_form(
+        self, person: str, team: str, target: FormTarget
+    ) -> DialogOpening | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
         try:
-            return self._stranger(person, team) or self._form(person, target)
+            return self._find_person_refusal(person, team) or self._build_form_opening(
+                person, target
+            )
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed())
+            return DialogRefusal(refusals.lookup_failed_reply())
 
-    def _form(self, person: str, target: FormTarget) -> Opening | DialogRefusal:
-        form = self._offers.form(target, person)
+    def _build_form_opening(self, person: str, target: FormTarget) -> DialogOpening | DialogRefusal:
+        form = self._offers.find_form(target, person)
         if form is None:
-            return DialogRefusal(request_sentences.not_there(self._offers.title(target)))
-        return Opening(form_modal(form, target))
+            return DialogRefusal(
+                request_sentences.unknown_form_reply(self._offers.get_title(target))
+            )
+        return DialogOpening(render_request_form_dialog(form, target))
 
-    def _again(self, person: str, team: str, call_id: str) -> Opening | DialogRefusal:
+    def _prepare_repeat_form(
+        self, person: str, team: str, call_id: str
+    ) -> DialogOpening | DialogRefusal:
         """Return the form filled with an earlier call's values, if this person requested it."""
         with self._store.read() as tx:
-            call = calls.get(tx, call_id)
-            run = runs.get(tx, call.run_id) if call else None
+            call = calls.find_call(tx, call_id)
+            run = runs.find_run(tx, call.run_id) if call else None
         if call is None or run is None:
-            return DialogRefusal(refusals.stale_card())
+            return DialogRefusal(refusals.outdated_card_reply())
         if run.requester != person:
-            return DialogRefusal(request_sentences.not_yours(run.requester), call, "not_requester")
-        setting = self._setting(person, Setting(run.origin))
-        return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
+            return DialogRefusal(
+                request_sentences.ask_again_not_allowed_reply(run.requester), call, "not_requester"
+            )
+        setting = self._resolve_setting(person, FormContext(run.origin_channel))
+        return self.prepare_form(
+            person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id)
+        )
 
-    def _stranger(self, person: str, team: str) -> DialogRefusal | None:
+    def _find_person_refusal(self, person: str, team: str) -> DialogRefusal | None:
         if team != self._authority.team:
             return DialogRefusal(OUTSIDER)
-        if not self._authority.colleague(person):
-            return DialogRefusal(request_sentences.members_only())
+        if not self._authority.is_active_colleague(person):
+            return DialogRefusal(request_sentences.members_only_reply())
         return None
 
-    def _setting(self, person: str, asked: Setting) -> Setting:
+    def _resolve_setting(self, person: str, asked: FormContext) -> FormContext:
         """Return `asked` with the channel in which the request is made.
 
         The channel is "", a direct message, if the channel's members cannot be looked up.
         """
         try:
-            place = self._places.of(asked.channel, person)
+            place = self._places.find_start_channel(asked.channel, person)
         except LookupFailedError:
             place = ""
         return replace(asked, channel=place, asked_in="" if place else asked.channel)
 
-    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submitted form by block id; {} if it may be stored.
 
         Looks people up.
@@ -261,64 +287,70 @@ class RequestDialogs:
         if not isinstance(target, FormTarget):
             return {}
         first = next(each["block_id"] for each in view["blocks"] if each["type"] == "input")
-        if team_of(body) != self._authority.team:
+        if get_sender_workspace_id(body) != self._authority.team:
             return {first: OUTSIDER}
-        match self._entries.check(target, person, view["state"]["values"], PATIENCE):
+        match self._entries.find_submission_problem(
+            target, person, view["state"]["values"], PATIENCE
+        ):
             case FieldErrors(errors=errors):
                 return errors
             case DeclinedForm(sentence=sentence):
-                return {first: self._plain(sentence)}
+                return {first: self._format_plain_text(sentence)}
             case _:
                 return {}
 
-    def _plain(self, text: str) -> str:
-        return strip_mrkdwn(with_names(self._authority.directory, text))[:150]
+    def _format_plain_text(self, text: str) -> str:
+        return strip_mrkdwn(add_names_to_mentions(self._authority.directory, text))[:150]
 
 
-class RequestOpeners:
+class RequestDialogOpener:
     """The opener of request dialogs for commands and shortcuts; any thread."""
 
-    def __init__(self, dialogs: RequestDialogs, client: WebClient, team: str) -> None:
+    def __init__(self, dialogs: RequestDialogFamily, client: WebClient, team: str) -> None:
         """`client` opens dialogs; `team`: the workspace of people who type the command."""
         self._dialogs = dialogs
         self._client = client
         self._team = team
 
-    def listen(self, app: App) -> None:
+    def register_shortcuts(self, app: App) -> None:
         """Register the shortcuts on the Bolt app."""
-        for each in Shortcut:
-            app.shortcut(each)(self._shortcut)
+        for each in ShortcutId:
+            app.shortcut(each)(self._handle_shortcut)
 
-    def asked(self, person: str, channel: str, trigger: str, words: str) -> str:
+    def open_for_command(self, person: str, channel: str, trigger: str, words: str) -> str:
         """Open the dialog to choose a form from, or the form that `words` name.
 
         Returns "", or in mrkdwn why nothing opened. Looks people up.
         """
-        return self._open(person, self._team, trigger, Setting(channel), words)
+        return self._open_dialog(person, self._team, trigger, FormContext(channel), words)
 
-    def _shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+    def _handle_shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         ack()
         person, message = body["user"]["id"], body.get("message") or {}
         channel = (body.get("channel") or {}).get("id", "")
-        quoted = message_text(message, "")[:MOST_QUOTED]
-        link = self._link(channel, str(message.get("ts") or "")) if message else ""
-        setting = Setting(channel, quoted, link)
-        told = self._open(person, team_of(body), body["trigger_id"], setting)
+        quoted = extract_message_text(message, "")[:MOST_QUOTED]
+        link = self._find_permalink(channel, str(message.get("ts") or "")) if message else ""
+        setting = FormContext(channel, quoted, link)
+        told = self._open_dialog(person, get_sender_workspace_id(body), body["trigger_id"], setting)
         if told:
-            self._tell(person, told)
+            self._send_direct_message(person, told)
 
-    def _open(self, person: str, team: str, trigger: str, setting: Setting, words: str = "") -> str:
-        view = view_of(self._dialogs.picker(person, team, setting, words))
+    def _open_dialog(
+        self, person: str, team: str, trigger: str, setting: FormContext, words: str = ""
+    ) -> str:
+        view = get_view_or_refusal_sentence(
+            self._dialogs.prepare_picker(person, team, setting, words)
+        )
         if isinstance(view, str):
             return view
         try:
             self._client.views_open(trigger_id=trigger, view=view)
         except Exception as error:  # noqa: BLE001 - the person is told, and may try again
             log.warning("the request dialog for %s: %s", person, error)
-            return why_not_opened(error)
+            return dialog_error_sentence(error)
         return ""
 
-    def _link(self, channel: str, ts: str) -> str:
+    def _find_permalink(self, channel: str, ts: str) -> str:
         try:
             found = self._client.chat_getPermalink(channel=channel, message_ts=ts)
         except Exception as error:  # noqa: BLE001 - a link is a comfort
@@ -326,14 +358,14 @@ class RequestOpeners:
             return ""
         return str(found["permalink"])
 
-    def _tell(self, person: str, text: str) -> None:
+    def _send_direct_message(self, person: str, text: str) -> None:
         """Tell the person by direct message why nothing opened; if that fails, only log it."""
         try:
             opened = self._client.conversations_open(users=person)
             self._client.chat_postMessage(
                 channel=str(opened["channel"]["id"]),
                 text=strip_mrkdwn(text),
-                blocks=notice_blocks(text),
+                blocks=render_notice(text),
             )
         except Exception as error:  # noqa: BLE001 - they can ask again
             log.warning("%s could not be told why: %s", person, error)

@@ -18,26 +18,43 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web import SlackResponse
 
-from bot.approvals.deadlines import close_unrooted, close_unseen, elsewhere, tell_of_rows
+from bot.approvals.deadlines import (
+    cancel_unpostable_request,
+    cancel_unseen_calls,
+    notify_of_unsent_rows,
+    redirect_first_message_to_requester,
+)
 from bot.cards import answers
 from bot.clock import Clock
-from bot.monitoring.spans import Work
+from bot.monitoring.spans import WorkKind
 from bot.signals import Signals
-from bot.slack.client import is_final, is_limited, meaning, seconds_asked, status_of
-from bot.slack.pace import Access, Channels, ElsewhereError, Pace, is_counted
-from bot.slack.posting import (
-    Found,
-    OutboxMemory,
-    Posting,
-    PostSearch,
-    Renderer,
-    SlackPost,
-    below_of,
-    blocks_of,
+from bot.slack.client import (
+    classify_error,
+    get_http_status,
+    get_retry_after_seconds,
+    is_permanent_refusal,
+    is_rate_limited,
 )
-from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
+from bot.slack.pace import (
+    BotTokenStatus,
+    ChannelOwnership,
+    ChannelPacer,
+    ChannelTakenError,
+    is_rate_limited_post,
+)
+from bot.slack.posting import (
+    MessageRenderer,
+    OutboxMemory,
+    OutboxSlackCalls,
+    PostSearch,
+    SlackMessage,
+    SlackPost,
+    build_answer_footer,
+    render_notice_blocks,
+)
+from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
 from storage import moves, outbox, runs
-from storage.availability import error_text, may_pass
+from storage.availability import error_text, is_temporary_error
 from storage.models import Message
 from storage.states import DRAWN, MessageKind, MessageStatus
 from storage.store import Store
@@ -56,7 +73,7 @@ TRIES = 4  # before a message that is itself the problem is set aside
 GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
 
 
-class _TooSoonError(Exception):
+class _MayStillArriveError(Exception):
     """Raised when a message may still arrive in Slack, so it is not posted again yet."""
 
     def __init__(self, seconds: float) -> None:
@@ -65,7 +82,7 @@ class _TooSoonError(Exception):
         self.seconds = seconds
 
 
-class Sender:
+class MessageSender:
     """The sender of single messages; one per outbox, used by any of its threads."""
 
     def __init__(
@@ -74,13 +91,13 @@ class Sender:
         clock: Clock,
         signals: Signals,
         memory: OutboxMemory,
-        access: Access,
-        pace: Pace,
+        access: BotTokenStatus,
+        pace: ChannelPacer,
         *,
-        renderer: Renderer,
-        posting: Posting,
+        renderer: MessageRenderer,
+        posting: OutboxSlackCalls,
         search: PostSearch,
-        channels: Channels,
+        channels: ChannelOwnership,
     ) -> None:
         """`memory` keeps what could not be stored; `access` records refusals of the token.
 
@@ -92,7 +109,7 @@ class Sender:
         self._renderer, self._posting, self._search = renderer, posting, search
         self._client, self._channels = posting.client, channels
         with store.read() as tx:  # messages up to this one were there before
-            self._inherited = 0 if store.shared else outbox.newest(tx)
+            self._inherited = 0 if store.is_multi_process else outbox.get_newest_message_seq(tx)
 
     def send(self, row: Message) -> bool:
         """Post or update one message; return False if it has to be tried again later.
@@ -101,66 +118,68 @@ class Sender:
         database.
         """
         try:
-            with self._signals.tracer.start_span(Work.POST, row.kind, run_id=row.run_id):
-                self._dispatch(row)
-            self._access.went_well()
+            with self._signals.tracer.start_span(WorkKind.POST, row.kind, run_id=row.run_id):
+                self._send_by_kind(row)
+            self._access.reset_check_delay()
             return True
         except SlackApiError as error:
-            return self._failed(row, error)
-        except ElsewhereError:
+            return self._handle_slack_error(row, error)
+        except ChannelTakenError:
             return False
-        except _TooSoonError as error:
-            return self._later(row, "it may be on its way", error.seconds)
+        except _MayStillArriveError as error:
+            return self._postpone(row, "it may be on its way", error.seconds)
         except Exception as error:
-            if may_pass(error):
+            if is_temporary_error(error):
                 raise
             why = f"{type(error).__name__}: {error_text(error)}"
             log.warning("message %s (%s): %s", row.seq, row.kind, why)
             if row.attempts >= TRIES and not isinstance(error, NO_ANSWER):
-                self._set_aside(row, error)
+                self._give_up_unsendable(row, error)
                 return True
-            return self._later(row, why)
+            return self._postpone(row, why)
 
-    def _set_aside(self, row: Message, error: Exception) -> None:
+    def _give_up_unsendable(self, row: Message, error: Exception) -> None:
         """Give up a message that cannot be drawn, so that later ones in its channel are sent."""
         try:
-            self._give_up(row, type(error).__name__)
+            self._give_up_message(row, type(error).__name__)
         except Exception:
             log.exception("message %s (%s) is set aside", row.seq, row.kind)
             with self._store.write() as tx:
-                moves.message(tx, row, M.FAILED, error=error_text(error)[:300], due_at=None)
+                moves.change_message_status(
+                    tx, row, M.FAILED, error=error_text(error)[:300], due_at=None
+                )
 
-    def _dispatch(self, row: Message) -> None:
-        if stands := self._memory.posted(row.seq):
-            self._sent(row, stands)
+    def _send_by_kind(self, row: Message) -> None:
+        if stands := self._memory.find_post(row.seq):
+            self._store_sent(row, stands)
             return
         if row.kind in ONCE or row.status is M.CLOSING:
-            self._store.harden()  # what Slack is told of is on the disk
-        if row.kind is MessageKind.PRIVATE and not _is_direct(row):
-            self._whisper(row)
+            self._store.sync_commits()  # what Slack is told of is on the disk
+        if row.kind is MessageKind.PRIVATE and not _is_direct_message(row):
+            self._post_private_message(row)
         elif row.kind is MessageKind.FILE:
-            self._upload(row)
+            self._upload_file(row)
         elif row.kind is MessageKind.MARK:
-            self._mark(row)
+            self._update_reaction(row)
         elif row.status is M.CLOSING:
             self._close_stream(row)
         elif row.ts:
-            self._update(row)
+            self._update_message(row)
         else:
-            self._post(row)
+            self._post_message(row)
 
-    def _post(self, row: Message) -> None:
+    def _post_message(self, row: Message) -> None:
         if row.channel.startswith(("U", "W")):
-            self._open_dm(row)
+            self._open_direct_message(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
-        if found := self._found(row, self._search.posted):
+        if found := self._find_earlier_post(row, self._search.find_post):
             version = 0 if row.kind in DRAWN else row.wanted
-            self._sent(row, SlackPost(str(found["ts"]), version))
+            self._store_sent(row, SlackPost(str(found["ts"]), version))
             return
-        self._posting.link_back(row)
-        drawn, version, revisions = self._renderer.draw(row)
-        self._store.harden()
-        response = self._once(
+        self._posting.store_request_link(row)
+        drawn, version, revisions = self._renderer.render_message(row)
+        self._store.sync_commits()
+        response = self._post_once(
             row,
             lambda: self._client.chat_postMessage(
                 channel=row.channel,
@@ -172,63 +191,65 @@ class Sender:
                 unfurl_media=False,
             ),
         )
-        self._sent(row, SlackPost(_ts_of(response), version, revisions))
+        self._store_sent(row, SlackPost(_get_timestamp(response), version, revisions))
 
-    def _whisper(self, row: Message) -> None:
+    def _post_private_message(self, row: Message) -> None:
         """Post a message that only one person sees; in their direct messages if Slack refuses.
 
         Slack has no search for such messages. So if it may have been posted already, a pointer to
         the card is posted in its place, and that only once as well.
         """
-        body = outbox.body(row)
-        text, blocks = str(body["text"]), blocks_of(body)
+        body = outbox.parse_message_body(row)
+        text, blocks = str(body["text"]), render_notice_blocks(body)
         if row.status is M.SENDING:
             if not body.get("doubted"):
-                text = self._posting.pointer(row)
-                blocks = answers.prose_blocks(text)
+                text = self._posting.describe_uncertain_message(row)
+                blocks = answers.render_prose(text)
                 with self._store.write(durable=True) as tx:
-                    outbox.update_message(tx, row, body=outbox.dump_body({**body, "doubted": True}))
+                    outbox.update_message(
+                        tx, row, body=outbox.dump_message_body({**body, "doubted": True})
+                    )
             else:
                 log.warning("message %s: it is not known whether it was said", row.seq)
-                self._sent(row, SlackPost("", row.wanted))
+                self._store_sent(row, SlackPost("", row.wanted))
                 return
         try:
-            self._once(row, lambda: self._posting.private(row, text, blocks))
+            self._post_once(row, lambda: self._posting.post_private_message(row, text, blocks))
         except SlackApiError as error:
-            if not is_final(error):
+            if not is_permanent_refusal(error):
                 raise
             with self._store.write() as tx:
-                moves.message(tx, row, M.PENDING, channel=row.recipient, thread_ts="")
+                moves.change_message_status(tx, row, M.PENDING, channel=row.recipient, thread_ts="")
             return
-        self._sent(row, SlackPost("", row.wanted))
+        self._store_sent(row, SlackPost("", row.wanted))
 
-    def remove_strays(self, key: str) -> None:
+    def remove_duplicates(self, key: str) -> None:
         """Search for duplicates of a message that was posted twice, and delete all but one."""
         with self._store.read() as tx:
-            row = outbox.by_key(tx, key)
-        if row is None or not row.ts or not self._channels.holds(row.channel):
+            row = outbox.find_message_by_key(tx, key)
+        if row is None or not row.ts or not self._channels.is_channel_owned(row.channel):
             return
         try:
-            for ts in self._search.strays(row):
+            for ts in self._search.list_duplicates(row):
                 log.warning("message %s stood twice, one is removed", row.seq)
                 self._client.chat_delete(channel=row.channel, ts=ts)
         except (SlackApiError, *NO_ANSWER) as error:
             log.warning("message %s was not looked for once more: %s", row.seq, error)
-            if not isinstance(error, SlackApiError) or not is_final(error):
-                self._memory.look_again(key, self._clock.now() + LATER)
+            if not isinstance(error, SlackApiError) or not is_permanent_refusal(error):
+                self._memory.schedule_duplicate_search(key, self._clock.now() + LATER)
 
-    def _upload(self, row: Message) -> None:
+    def _upload_file(self, row: Message) -> None:
         """Upload a file to its thread or direct message, unless it is there already."""
         if row.channel.startswith(("U", "W")):
-            self._open_dm(row)
+            self._open_direct_message(row)
             return
-        if found := self._found(row, self._search.uploaded):
-            self._sent(row, SlackPost(str(found["ts"]), row.wanted))
+        if found := self._find_earlier_post(row, self._search.find_upload):
+            self._store_sent(row, SlackPost(str(found["ts"]), row.wanted))
             return
-        self._once(row, lambda: self._posting.upload(row))
-        self._sent(row, SlackPost("", row.wanted))
+        self._post_once(row, lambda: self._posting.upload_file(row))
+        self._store_sent(row, SlackPost("", row.wanted))
 
-    def _once(self, row: Message, post: Callable[[], T]) -> T:
+    def _post_once(self, row: Message, post: Callable[[], T]) -> T:
         """Store SENDING, then call `post` and return what it returns.
 
         Only if Slack's answer shows that it took nothing, PENDING is stored again; any other
@@ -237,49 +258,53 @@ class Sender:
         """
         if row.status is not M.SENDING:
             with self._store.write(durable=row.kind in ONCE, told=row.kind in ONCE) as tx:
-                if not moves.message(tx, row, M.SENDING):
-                    raise ElsewhereError
+                if not moves.change_message_status(tx, row, M.SENDING):
+                    raise ChannelTakenError
             row.status = M.SENDING
         self._begun.add(row.seq)
-        if not self._channels.holds(row.channel):  # it may have taken long to come so far
-            raise ElsewhereError
-        if is_counted(row):
-            self._pace.posted(row.channel)
+        if not self._channels.is_channel_owned(
+            row.channel
+        ):  # it may have taken long to come so far
+            raise ChannelTakenError
+        if is_rate_limited_post(row):
+            self._pace.note_post(row.channel)
         try:
             return post()
         except SlackApiError as error:
-            if meaning(error) in (Meaning.PASSING, Meaning.TOKEN):
+            if classify_error(error) in (ErrorMeaning.PASSING, ErrorMeaning.TOKEN):
                 with self._store.write() as tx:
-                    moves.message(tx, row, M.PENDING)
+                    moves.change_message_status(tx, row, M.PENDING)
                 row.status = M.PENDING
             raise
 
-    def _found(self, row: Message, search: Callable[[Message], Found | None]) -> Found | None:
+    def _find_earlier_post(
+        self, row: Message, search: Callable[[Message], SlackMessage | None]
+    ) -> SlackMessage | None:
         """Return the message in Slack that this row was posted as; None if it is not there.
 
         Also None if the row was never posted, or if Slack does not allow the search.
         """
-        if not self._may_stand(row):
+        if not self._may_be_posted(row):
             return None
         try:
             if (found := search(row)) or row.status is not M.SENDING:
                 return found
-            self._leave_alone(row)
+            self._require_not_in_flight(row)
         except SlackApiError as error:
-            if not is_final(error):
+            if not is_permanent_refusal(error):
                 raise
-            log.warning("message %s cannot be looked for: %s", row.seq, code_of(error))
-        self._memory.look_again(row.key, self._clock.now() + LATER)
+            log.warning("message %s cannot be looked for: %s", row.seq, extract_error_code(error))
+        self._memory.schedule_duplicate_search(row.key, self._clock.now() + LATER)
         return None
 
-    def _leave_alone(self, row: Message) -> None:
+    def _require_not_in_flight(self, row: Message) -> None:
         """Raise _TooSoonError while Slack may still be handling another process's post."""
         if row.seq not in self._begun:
-            since = self._clock.now() - self._memory.found_sending(row.seq)
+            since = self._clock.now() - self._memory.get_first_seen_time(row.seq)
             if since < AT_WORK:
-                raise _TooSoonError((AT_WORK - since).total_seconds())
+                raise _MayStillArriveError((AT_WORK - since).total_seconds())
 
-    def _may_stand(self, row: Message) -> bool:
+    def _may_be_posted(self, row: Message) -> bool:
         """Return whether this row may have been posted.
 
         That is so in state SENDING. With a database file it is also so for every row from before
@@ -288,49 +313,51 @@ class Sender:
         """
         return row.status is M.SENDING or (row.seq or 0) <= self._inherited
 
-    def _open_dm(self, row: Message) -> None:
+    def _open_direct_message(self, row: Message) -> None:
         """Open the direct message to a person, and store its channel for the next try."""
         opened = self._client.conversations_open(users=row.channel)
         with self._store.write() as tx:
-            body = {**outbox.body(row), DIRECT: True}
+            body = {**outbox.parse_message_body(row), DIRECT: True}
             outbox.update_message(
-                tx, row, channel=str(opened["channel"]["id"]), body=outbox.dump_body(body)
+                tx, row, channel=str(opened["channel"]["id"]), body=outbox.dump_message_body(body)
             )
 
-    def _update(self, row: Message) -> None:
-        drawn, version, revisions = self._renderer.draw(row)
-        self._store.harden()
+    def _update_message(self, row: Message) -> None:
+        drawn, version, revisions = self._renderer.render_message(row)
+        self._store.sync_commits()
         self._client.chat_update(
             channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks
         )
-        self._sent(row, SlackPost(row.ts, version, revisions))
+        self._store_sent(row, SlackPost(row.ts, version, revisions))
 
-    def _mark(self, row: Message) -> None:
+    def _update_reaction(self, row: Message) -> None:
         """Put the one emoji on the request's message that shows its state, and remove others.
 
         The names that may be on the message are stored first, so that none is left behind after a
         failure.
         """
-        name, version = self._renderer.mark(row)
-        body, wanted = outbox.body(row), [name] if name else []
+        name, version = self._renderer.get_reaction(row)
+        body, wanted = outbox.parse_message_body(row), [name] if name else []
         worn = body["names"]
         if worn != wanted or body.get("unsure"):
             names = [*worn, *(each for each in wanted if each not in worn)]
             unsure = {"unsure": True} if names == wanted else {}  # else they differ till it is done
             with self._store.write(durable=False) as tx:
-                outbox.update_message(tx, row, body=outbox.dump_body({"names": names, **unsure}))
-            self._store.harden()
-            self._posting.mark(row, [each for each in worn if each != name], name)
+                outbox.update_message(
+                    tx, row, body=outbox.dump_message_body({"names": names, **unsure})
+                )
+            self._store.sync_commits()
+            self._posting.replace_reactions(row, [each for each in worn if each != name], name)
         with self._store.write(durable=False, told=False) as tx:
-            outbox.update_message(tx, row, body=outbox.dump_body({"names": wanted}))
-            outbox.mark_sent(tx, row, ts=row.ts, shown=version)
+            outbox.update_message(tx, row, body=outbox.dump_message_body({"names": wanted}))
+            outbox.mark_message_sent(tx, row, ts=row.ts, shown=version)
 
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks; overwrite it if it does not hold the whole text."""
-        body = outbox.body(row)
-        under = below_of(body).blocks(row.run_id, last=bool(body.get("last")))
+        body = outbox.parse_message_body(row)
+        under = build_answer_footer(body).render_blocks(row.run_id, last=bool(body.get("last")))
         last: Mapping[str, Any] = {"blocks": under} if under else {}
-        if not row.ts and (lost := self._search.lost_stream(row)):
+        if not row.ts and (lost := self._search.find_lost_stream(row)):
             row.ts = str(lost["ts"])
         if row.ts:
             body["streamed"] = self._posting.stop_stream(row, body, last)
@@ -338,17 +365,17 @@ class Sender:
             with self._store.write() as tx:  # one that has begun meanwhile is closed next
                 moves.give_up_stream(tx, row, M.PENDING if body["text"] else M.FAILED)
         elif body["streamed"]:
-            self._sent(row, SlackPost(row.ts, row.wanted))
+            self._store_sent(row, SlackPost(row.ts, row.wanted))
         else:
-            self._update(row)
+            self._update_message(row)
 
-    def _sent(self, row: Message, stands: SlackPost) -> None:
+    def _store_sent(self, row: Message, stands: SlackPost) -> None:
         """Store that Slack has this message; keep that in memory until it is stored."""
-        self._memory.keep(row.seq, stands)
+        self._memory.remember_post(row.seq, stands)
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
-            outbox.mark_sent(tx, row, ts=stands.ts, shown=stands.shown)
-            begun = row.kind is MessageKind.ROOT and runs.set_root(
+            outbox.mark_message_sent(tx, row, ts=stands.ts, shown=stands.shown_version)
+            begun = row.kind is MessageKind.ROOT and runs.set_request_thread(
                 tx, row.run_id, row.channel, stands.ts
             )
             if stands.revisions is not None:
@@ -356,40 +383,42 @@ class Sender:
                 outbox.record_shown_revisions(
                     tx, row, ts=stands.ts, revisions=stands.revisions, at=at
                 )
-        self._memory.forget(row.seq)
+        self._memory.forget_post(row.seq)
         self._begun.discard(row.seq)
         row.status, row.ts = M.SENT, stands.ts
-        if begun or (row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(row)):
-            self._signals.work.give()  # a reply to it may have come before Slack said where it is
+        if begun or (
+            row.kind is MessageKind.CARD and outbox.QUESTION in outbox.parse_message_body(row)
+        ):
+            self._signals.work.set()  # a reply to it may have come before Slack said where it is
 
-    def _failed(self, row: Message, error: SlackApiError) -> bool:
+    def _handle_slack_error(self, row: Message, error: SlackApiError) -> bool:
         """Handle an error from Slack: postpone the message, post a lost card again, or give up.
 
         Returns True if later messages of the channel may go on.
         """
-        code, found = code_of(error), meaning(error)
-        if found is Meaning.TOKEN:
-            self._access.refused(code)
-            self._later(row, code)
+        code, found = extract_error_code(error), classify_error(error)
+        if found is ErrorMeaning.TOKEN:
+            self._access.note_refusal(code)
+            self._postpone(row, code)
             return False
-        if is_limited(error) and is_counted(row):
-            self._pace.limited(row.channel)
-        if found is not Meaning.FINAL:
-            is_code = CODE.fullmatch(code) and status_of(error) < CERTAIN
-            why = code if is_code else f"HTTP {status_of(error)}, and no answer"
-            if found is Meaning.UNKNOWN and is_code and row.attempts >= PATIENT:
-                self._memory.put_aside(row.seq)
-            return self._later(row, why, seconds_asked(error))
+        if is_rate_limited(error) and is_rate_limited_post(row):
+            self._pace.note_refusal(row.channel)
+        if found is not ErrorMeaning.FINAL:
+            is_code = CODE.fullmatch(code) and get_http_status(error) < CERTAIN
+            why = code if is_code else f"HTTP {get_http_status(error)}, and no answer"
+            if found is ErrorMeaning.UNKNOWN and is_code and row.attempts >= PATIENT:
+                self._memory.allow_overtaking(row.seq)
+            return self._postpone(row, why, get_retry_after_seconds(error))
         if row.ts and code in GONE and row.kind in DRAWN:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
-                moves.message(tx, row, M.PENDING, ts="", shown=0, showing="")
+                moves.change_message_status(tx, row, M.PENDING, ts="", shown=0, showing="")
             return True
         log.error("run %s: message %s (%s) cannot be sent: %s", row.run_id, row.seq, row.kind, code)
-        self._give_up(row, code)
+        self._give_up_message(row, code)
         return True
 
-    def _later(self, row: Message, error: str, seconds: float = 0.0) -> bool:
+    def _postpone(self, row: Message, error: str, seconds: float = 0.0) -> bool:
         """Postpone a message; return whether later messages of its channel may overtake it."""
         wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
         due: datetime = self._clock.now() + timedelta(seconds=wait)
@@ -398,31 +427,31 @@ class Sender:
             outbox.update_message(tx, row, attempts=attempts, due_at=due, error=error[:300])
         return row.kind is MessageKind.MARK
 
-    def _give_up(self, row: Message, code: str) -> None:
+    def _give_up_message(self, row: Message, code: str) -> None:
         """Store that a message will never be sent, and handle the consequences.
 
         If nobody can see a card, the calls that only it shows are cancelled.
         """
         with self._store.write() as tx:
-            if row.kind is MessageKind.ROOT and elsewhere(tx, row):
+            if row.kind is MessageKind.ROOT and redirect_first_message_to_requester(tx, row):
                 return
-            moves.message(tx, row, M.FAILED, error=code, due_at=None)
+            moves.change_message_status(tx, row, M.FAILED, error=code, due_at=None)
             if row.kind is MessageKind.ROOT:
-                close_unrooted(tx, row, at=self._clock.now())
+                cancel_unpostable_request(tx, row, at=self._clock.now())
             if row.kind in (MessageKind.FILE, MessageKind.TABLE):
-                tell_of_rows(tx, row)
+                notify_of_unsent_rows(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
-            lost = is_card and close_unseen(tx, row, code, at=at)
+            lost = is_card and cancel_unseen_calls(tx, row, code, at=at)
         if lost:
-            self._signals.work.give()
+            self._signals.work.set()
 
 
-def _is_direct(row: Message) -> bool:
+def _is_direct_message(row: Message) -> bool:
     """Return whether this is a message to one person in their direct messages with the bot."""
-    return row.channel.startswith(("U", "W")) or bool(outbox.body(row).get(DIRECT))
+    return row.channel.startswith(("U", "W")) or bool(outbox.parse_message_body(row).get(DIRECT))
 
 
-def _ts_of(response: SlackResponse) -> str:
+def _get_timestamp(response: SlackResponse) -> str:
     """Return a posted message's timestamp; raise ConnectionError if the answer has none."""
     ts = response.get("ts")
     if not isinstance(ts, str) or not ts:

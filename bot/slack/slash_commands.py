@@ -23,15 +23,21 @@ from slack_bolt import App
 
 from bot.cards import refusals, request_list, sentence_words
 from bot.cards.action_names import Action
-from bot.cards.answers import notice_blocks
-from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_action
+from bot.cards.answers import render_notice
+from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_clicked_element
 from bot.cards.request_list import CommandAnswer
 from bot.cards.slack_text import strip_mrkdwn
-from bot.cards.views import team_of
-from bot.explain.typed_call import MistypedError
+from bot.cards.views import get_sender_workspace_id
+from bot.explain.typed_call import TypedCallError
 from bot.policy.authority import LookupFailedError
-from bot.slack.command_answers import COMMAND, QUESTIONS, Answerer, Question, SlashCommand
-from bot.slack.directory import named_where_literal
+from bot.slack.command_answers import (
+    COMMAND,
+    QUESTIONS,
+    AnswerServices,
+    CommandQuestion,
+    SlashCommand,
+)
+from bot.slack.directory import replace_plain_text_mentions
 
 if TYPE_CHECKING:
     from bot.slack.client import SlackClient
@@ -52,10 +58,10 @@ NO_FILE = "I could not send you the picture. Please ask again."
 MOST = 11_000  # characters of one answer
 
 
-class Commands:
+class SlashCommandHandler:
     """The handler of the slash command, its answers' buttons, and the same words in messages."""
 
-    def __init__(self, answerer: Answerer, client: SlackClient, team: str) -> None:
+    def __init__(self, answerer: AnswerServices, client: SlackClient, team: str) -> None:
         """`team` is the only workspace whose people are answered when they click.
 
         `client` posts the answers to questions asked in a message. Nothing is answered before
@@ -66,65 +72,77 @@ class Commands:
         self._team = team
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="command")
 
-    def listen(self, app: App) -> None:
+    def register_listeners(self, app: App) -> None:
         """Register the command and the buttons of its answers on the Bolt app."""
-        app.command(COMMAND)(self._asked)
+        app.command(COMMAND)(self._handle_command)
         for look in sorted(LOOKS):
-            app.action(look)(self._looked)
-        self._can.requests.listen(app)
+            app.action(look)(self._handle_button)
+        self._services.request_opener.register_shortcuts(app)
 
     def close(self) -> None:
         """Answer nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def asked_in_words(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
+    def answer_if_question(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
         """Return whether a message to the bot asks one of the questions.
 
         If so, it is answered on another thread, to this person alone.
         """
         try:
-            name, *words = _split(text) or [""]
-        except MistypedError:
+            name, *words = _split_words(text) or [""]
+        except TypedCallError:
             return False
         question = QUESTIONS.get(name.lower())
-        if question is None or name.lower() == HELP or not question.meant(self._answerer, words):
+        if (
+            question is None
+            or name.lower() == HELP
+            or not question.is_asked_by_words(self._answerer, words)
+        ):
             return False
         asked = SlashCommand(person, channel, words)
-        self._pool.submit(self._tell, question, asked, thread_ts)
+        self._pool.submit(self._answer_message, question, asked, thread_ts)
         return True
 
-    def _asked(
+    def _handle_command(
         self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
     ) -> None:
         ack()
-        self._pool.submit(self._respond, body, respond)
+        self._pool.submit(self._answer_command, body, respond)
 
-    def _respond(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
+    def _answer_command(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         trigger = str(body.get("trigger_id") or "")
         asked = SlashCommand(str(body["user_id"]), str(body["channel_id"]), (), trigger)
-        said = self._answer(asked, lambda: self._typed(asked, str(body.get("text") or "")))
-        self._give(respond, said, response_type="ephemeral")
+        said = self._build_answer(
+            asked, lambda: self._answer_typed_words(asked, str(body.get("text") or ""))
+        )
+        self._send_response(respond, said, response_type="ephemeral")
         self._send_file(asked.person, said)
 
-    def _looked(
+    def _handle_button(
         self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
     ) -> None:
         ack()
-        click = decode_action(body["actions"][0])
-        if isinstance(click, Click) and team_of(body) == self._team:
-            self._pool.submit(self._look, click, body, respond)
+        click = decode_clicked_element(body["actions"][0])
+        if isinstance(click, Click) and get_sender_workspace_id(body) == self._team:
+            self._pool.submit(self._answer_button, click, body, respond)
 
-    def _look(self, click: Click, body: dict[str, Any], respond: Callable[..., Any]) -> None:
+    def _answer_button(
+        self, click: Click, body: dict[str, Any], respond: Callable[..., Any]
+    ) -> None:
         """Replace an answer by the one that its button asks for."""
         channel = (body.get("channel") or {}).get("id") or ""
         about = [click.target.run] if isinstance(click.target, RunTarget) else []
         asked = SlashCommand(body["user"]["id"], channel, about)
-        said = self._answer(asked, lambda: QUESTIONS[BEHIND[click.action]].answer(self._can, asked))
-        self._give(respond, request_list.add_overview_menu(said), replace_original=True)
+        said = self._build_answer(
+            asked, lambda: QUESTIONS[BEHIND[click.action]].answer(self._services, asked)
+        )
+        self._send_response(respond, request_list.add_overview_menu(said), replace_original=True)
 
-    def _tell(self, question: Question, asked: SlashCommand, thread_ts: str) -> None:
+    def _answer_message(
+        self, question: CommandQuestion, asked: SlashCommand, thread_ts: str
+    ) -> None:
         """Answer a question asked in a message: in the same place, visible to its author alone."""
-        said = self._answer(asked, lambda: question.answer(self._can, asked))
+        said = self._build_answer(asked, lambda: question.answer(self._services, asked))
         client, channel = self._client, asked.channel
         try:
             if channel.startswith("D"):
@@ -137,13 +155,15 @@ class Commands:
                     user=asked.person,
                     text=said.text,
                     blocks=said.blocks,
-                    thread_ts=thread_ts if client.last_post(channel, thread_ts) else None,
+                    thread_ts=thread_ts
+                    if client.get_last_post_number(channel, thread_ts)
+                    else None,
                 )
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer could not be given: %s", type(error).__name__)
         self._send_file(asked.person, said)
 
-    def _give(self, respond: Callable[..., Any], said: CommandAnswer, **how: Any) -> None:
+    def _send_response(self, respond: Callable[..., Any], said: CommandAnswer, **how: Any) -> None:
         if not said.text:  # a dialog has opened instead
             return
         try:
@@ -153,10 +173,10 @@ class Commands:
 
     def _send_file(self, person: str, said: CommandAnswer) -> None:
         """Create the answer's file, if any, and upload it to the person's direct messages."""
-        if said.file is None:
+        if said.build_file is None:
             return
         try:
-            file = said.file()
+            file = said.build_file()
             opened = self._client.conversations_open(users=person)
             self._client.files_upload_v2(
                 channel=opened["channel"]["id"],
@@ -167,29 +187,29 @@ class Commands:
             )
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("the file of an answer could not be sent: %s", type(error).__name__)
-            self._tell_of_no_file(person)
+            self._notify_of_missing_file(person)
 
-    def _tell_of_no_file(self, person: str) -> None:
+    def _notify_of_missing_file(self, person: str) -> None:
         try:
             self._client.chat_postMessage(channel=person, text=NO_FILE)
         except Exception as error:  # noqa: BLE001 - the rest of the answer was given
             log.warning("nor could it be said: %s", type(error).__name__)
 
     @property
-    def _can(self) -> Answerer:
+    def _services(self) -> AnswerServices:
         return self._answerer
 
-    def _typed(self, asked: SlashCommand, text: str) -> str | CommandAnswer:
+    def _answer_typed_words(self, asked: SlashCommand, text: str) -> str | CommandAnswer:
         """Return the answer to the words after the command; the menu if there are none."""
-        if not (typed := _split(text)):
-            return request_list.draw_overview_menu()
+        if not (typed := _split_words(text)):
+            return request_list.render_overview_menu()
         name, *words = typed
         question = QUESTIONS.get(name.lower())
         if question is None:
-            raise MistypedError(f"I do not know {COMMAND} {name!r}.")
-        return question.answer(self._can, replace(asked, words=words))
+            raise TypedCallError(f"I do not know {COMMAND} {name!r}.")
+        return question.answer(self._services, replace(asked, words=words))
 
-    def _answer(
+    def _build_answer(
         self, asked: SlashCommand, answer: Callable[[], str | CommandAnswer]
     ) -> CommandAnswer:
         """Return the answer with its blocks, or the reason why there is none.
@@ -197,34 +217,36 @@ class Commands:
         Only full members of the workspace get an answer.
         """
         try:
-            if not self._can.grounds.authority.colleague(asked.person):
-                return _drawn("I answer full members of this workspace only.")
+            if not self._services.explanation_sources.authority.is_active_colleague(asked.person):
+                return _render_answer("I answer full members of this workspace only.")
             said = answer()
             if isinstance(said, CommandAnswer):
-                people = self._can.grounds.sources.directory
-                said = replace(said, blocks=named_where_literal(people, said.blocks))
-            return _drawn(said)
-        except MistypedError as error:
-            return _drawn(f"{sentence_words.cite(str(error), 1200)} See {COMMAND} help.")
+                people = self._services.explanation_sources.sources.directory
+                said = replace(said, blocks=replace_plain_text_mentions(people, said.blocks))
+            return _render_answer(said)
+        except TypedCallError as error:
+            return _render_answer(
+                f"{sentence_words.sanitise_for_mrkdwn(str(error), 1200)} See {COMMAND} help."
+            )
         except LookupFailedError:
-            return _drawn(
+            return _render_answer(
                 "I could not ask Slack about this just now. Please try again in a minute."
             )
         except Exception:
             log.exception("a command could not be answered")
-            return _drawn(refusals.could_not(False))
+            return _render_answer(refusals.handling_failed_reply(False))
 
 
-def _drawn(answer: str | CommandAnswer) -> CommandAnswer:
+def _render_answer(answer: str | CommandAnswer) -> CommandAnswer:
     if not answer:
         return CommandAnswer("", [])
     if isinstance(answer, CommandAnswer):
         return request_list.add_overview_menu(answer)
-    text = _short(answer)
-    return CommandAnswer(strip_mrkdwn(text), notice_blocks(text))
+    text = _truncate_lines(answer)
+    return CommandAnswer(strip_mrkdwn(text), render_notice(text))
 
 
-def _short(text: str) -> str:
+def _truncate_lines(text: str) -> str:
     """Return as many lines as fit into one message, with the number of lines left out."""
     lines, kept = text.split("\n"), 0
     while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
@@ -237,9 +259,9 @@ def _short(text: str) -> str:
     )
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Return a text's words, split like a shell does; raise MistypedError for an open quote."""
     try:
         return shlex.split(text.translate(_QUOTES))
     except ValueError:
-        raise MistypedError("A quotation mark is not closed.") from None
+        raise TypedCallError("A quotation mark is not closed.") from None

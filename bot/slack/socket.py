@@ -13,9 +13,9 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.signals import Arrivals
-from bot.slack.client import is_echo
-from bot.slack.socket_client import ACKNOWLEDGED, Hello, SocketClient
+from bot.signals import UnacknowledgedDeliveries
+from bot.slack.client import is_own_event
+from bot.slack.socket_client import ACKNOWLEDGED, HelloMessage, SocketClient
 
 log = logging.getLogger("countersign.socket")
 
@@ -34,14 +34,14 @@ ANOTHERS = (
 COUNTS = "Slack counts %d connections of this app: each delivery goes to one of them"
 
 
-class SocketMode(SocketModeHandler):
+class SocketModeConnection(SocketModeHandler):
     """One connection to Slack in Socket Mode."""
 
     def __init__(
         self,
         app: App,
         token: str,
-        arrivals: Arrivals,
+        arrivals: UnacknowledgedDeliveries,
         own: Collection[str] = (),
         own_app: str = "",
     ) -> None:
@@ -55,8 +55,8 @@ class SocketMode(SocketModeHandler):
         self._shut = threading.Event()  # nothing more is taken in
         self._is_greeted = threading.Event()
         self._allowed = True  # that there are others
-        self.others = 0  # connections that other processes have with this token
-        self.stranger = ""  # the id of the app that the token is of, where that is another one
+        self.other_connections = 0  # connections that other processes have with this token
+        self.other_app_id = ""  # the id of the app that the token is of, where that is another one
         self.app, self.app_token = app, token
         self.client: SocketClient = SocketClient(  # type: ignore[assignment]  # all that Bolt's handler uses
             token,
@@ -64,10 +64,10 @@ class SocketMode(SocketModeHandler):
             app.client,
             proxy=app.client.proxy,
             deal=self.handle,
-            greeted=self._greeted,
+            greeted=self._handle_hello,
         )
 
-    def connect_alone(self, *, allowed: bool) -> bool:
+    def connect_and_check_others(self, *, allowed: bool) -> bool:
         """Connect; return whether no other process uses this token, or that is `allowed`.
 
         If not, deliveries are ignored; so are they if the token belongs to another app.
@@ -76,27 +76,27 @@ class SocketMode(SocketModeHandler):
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         if not self._is_greeted.wait(GREETED):
             log.warning("Slack has not said hello within %g seconds", GREETED)
-        return allowed or not self.others
+        return allowed or not self.other_connections
 
-    def _greeted(self, hello: Hello) -> None:
+    def _handle_hello(self, hello: HelloMessage) -> None:
         """Check how many connections of which app Slack reports."""
-        if hello.app and self._own_app and hello.app != self._own_app:
-            self.stranger = hello.app
+        if hello.app_id and self._own_app and hello.app_id != self._own_app:
+            self.other_app_id = hello.app_id
             self._shut.set()
-        self.others = max(0, hello.connections - hello.ours)
+        self.other_connections = max(0, hello.connections - hello.own_connections)
         is_first = not self._is_greeted.is_set()
-        if self.others and is_first and not self._allowed:
+        if self.other_connections and is_first and not self._allowed:
             self._shut.set()  # whoever looks says what it comes to
-        elif self.others:
+        elif self.other_connections:
             log.log(logging.INFO if self._allowed else logging.ERROR, COUNTS, hello.connections)
         self._is_greeted.set()
 
     def handle(self, client: Any, req: Any) -> None:
         """Handle one delivery up to its acknowledgement; ignore it once closing has begun."""
-        with self._arrivals.one():
+        with self._arrivals.count_delivery():
             if self._shut.is_set():
                 return
-            if is_echo(req.payload, self._own):
+            if is_own_event(req.payload, self._own):
                 client.send_socket_mode_response(SocketModeResponse(req.envelope_id))
             else:
                 super().handle(client, req)
@@ -108,21 +108,21 @@ class SocketMode(SocketModeHandler):
         the person that they did not arrive.
         """
         self._shut.set()
-        self._arrivals.wait(ACKNOWLEDGED)
+        self._arrivals.wait_until_acknowledged(ACKNOWLEDGED)
         try:
             self.client.close()
         except Exception as error:  # noqa: BLE001 - the client may raise here
             log.debug("closing the connection: %s", error)
 
 
-def connect_alone(
+def open_sole_connection(
     app: App,
     settings: Settings,
-    arrivals: Arrivals,
+    arrivals: UnacknowledgedDeliveries,
     ended: threading.Event,
     own: Collection[str] = (),
     own_app: str = "",
-) -> SocketMode:
+) -> SocketModeConnection:
     """Return a connection to Slack that is the only one with this app's token.
 
     `own`: the bot's ids, whose echoes are only acknowledged; `own_app`: the id of the bot's app.
@@ -136,14 +136,14 @@ def connect_alone(
     for pause in (0.0, *LINGERING):
         if ended.wait(pause) and counted:
             break
-        made = SocketMode(app, token, arrivals, own, own_app)
-        is_alone = made.connect_alone(allowed=allowed)
-        if is_alone and not made.stranger:
+        made = SocketModeConnection(app, token, arrivals, own, own_app)
+        is_alone = made.connect_and_check_others(allowed=allowed)
+        if is_alone and not made.other_app_id:
             return made
         made.close()
-        if made.stranger:
-            raise StartupError([ANOTHERS.format(made.stranger, own_app)], ())
-        counted = made.others + 1
+        if made.other_app_id:
+            raise StartupError([ANOTHERS.format(made.other_app_id, own_app)], ())
+        counted = made.other_connections + 1
         log.info(COUNTS + "; one may be of a process that has died", counted)
     log.error(COUNTS, counted)
     raise StartupError([NOT_ALONE], ())

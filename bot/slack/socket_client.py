@@ -28,7 +28,7 @@ from slack_sdk.socket_mode.client import BaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from bot.slack.client import is_limited, seconds_asked
+from bot.slack.client import get_retry_after_seconds, is_rate_limited
 
 # One WebSocket to Slack: read by its own thread, and ended with a close frame.
 
@@ -42,10 +42,10 @@ NORMAL = 1000  # the code of a close frame that says that all is well
 BUFFER = 65_536
 
 
-class _Reading:
+class _ReaderStopFlag:
     """The flag that slack_sdk's read loop checks to know whether it has to end."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SlackConnection) -> None:
         self._line, self._is_over = line, False
 
     @property
@@ -58,7 +58,7 @@ class _Reading:
         self._is_over = value
 
 
-class _Socket:
+class _StrictSocket:
     """A line's socket that raises when the other side has closed it, and sends whole frames.
 
     slack_sdk's reader (3.47, `run_until_completion`) takes an empty read for nothing new and asks
@@ -85,7 +85,7 @@ class _Socket:
         return getattr(self._sock, name)
 
 
-class Line(Connection):
+class SlackConnection(Connection):
     """A WebSocket connection from its handshake to its close frame.
 
     `close` and `disconnect` may be called from any thread, and wait for no reader.
@@ -95,8 +95,8 @@ class Line(Connection):
         self,
         url: str,
         *,
-        heard: Callable[[Line, Json], None],
-        ended: Callable[[Line], None],
+        heard: Callable[[SlackConnection, Json], None],
+        ended: Callable[[SlackConnection], None],
         **options: Any,
     ) -> None:
         """`heard` gets each message from Slack, on the reader's thread; `ended` is called last.
@@ -105,32 +105,34 @@ class Line(Connection):
         """
         super().__init__(
             url,
-            on_message_listener=self._said,
-            on_error_listener=self._failed,
-            on_close_listener=lambda *_: self.say_goodbye(),
+            on_message_listener=self._handle_text,
+            on_error_listener=self._log_error,
+            on_close_listener=lambda *_: self.send_close_frame(),
             receive_buffer_size=BUFFER,
             **options,
         )
         self._heard, self._ended = heard, ended
         self._unanswered: set[str] = set()  # envelopes
         self._has_said_goodbye = False
-        self._reader = threading.Thread(target=self._read, name="slack-reader", daemon=True)
-        self.born = time.monotonic()
-        self.left: float | None = None  # since when another takes its place
-        self.died: float | None = None  # since when it is no more
+        self._reader = threading.Thread(
+            target=self._read_messages, name="slack-reader", daemon=True
+        )
+        self.created_at = time.monotonic()
+        self.replaced_at: float | None = None  # since when another takes its place
+        self.ended_at: float | None = None  # since when it is no more
 
     def connect(self) -> None:
         """Connect and start the reader; `is_active` then says whether that succeeded."""
         super().connect()
         if self.sock is not None:
-            self.sock = _Socket(self.sock)  # type: ignore[assignment]  # all of one that is used
+            self.sock = _StrictSocket(self.sock)  # type: ignore[assignment]  # all of one that is used
             self._reader.start()
         else:
-            self.died = time.monotonic()
+            self.ended_at = time.monotonic()
 
-    def leave(self) -> None:
+    def mark_replaced(self) -> None:
         """Record that another line is to replace this one."""
-        self.left = time.monotonic()
+        self.replaced_at = time.monotonic()
 
     def send(self, payload: str) -> None:
         """Send text; raise SlackClientNotConnectedError if the connection has ended."""
@@ -143,15 +145,15 @@ class Line(Connection):
             except OSError as error:
                 raise SlackClientNotConnectedError(f"the connection broke: {error}") from error
 
-    def is_answered(self) -> bool:
+    def has_handled_all(self) -> bool:
         """Return whether all envelopes that came by this line have been handled."""
         return not self._unanswered
 
-    def settled(self, envelope: str) -> None:
+    def mark_handled(self, envelope: str) -> None:
         """Record that an envelope that came by this line has been handled."""
         self._unanswered.discard(envelope)
 
-    def say_goodbye(self) -> None:
+    def send_close_frame(self) -> None:
         """Send the close frame, once; the reader goes on until Slack's own arrives."""
         data = frame_of(struct.pack("!H", NORMAL), FrameHeader.OPCODE_CLOSE)
         with self.sock_send_lock, suppress(OSError):
@@ -159,7 +161,7 @@ class Line(Connection):
                 self._has_said_goodbye = True
                 self.sock.send(data)
 
-    def wait(self, seconds: float) -> None:
+    def wait_for_reader(self, seconds: float) -> None:
         """Wait until the reader has ended, at most so many seconds."""
         if self._reader.is_alive() and self._reader is not threading.current_thread():
             self._reader.join(max(0.0, seconds))
@@ -174,16 +176,16 @@ class Line(Connection):
                 self.sock.close()
                 self.sock = None
 
-    def _read(self) -> None:
+    def _read_messages(self) -> None:
         try:
-            self.run_until_completion(_Reading(self))  # type: ignore[arg-type]  # all that it asks
+            self.run_until_completion(_ReaderStopFlag(self))  # type: ignore[arg-type]  # all that it asks
         except Exception:
             log.exception("the connection to Slack could not be read")
         self.disconnect()
-        self.died = time.monotonic()
+        self.ended_at = time.monotonic()
         self._ended(self)
 
-    def _said(self, text: str) -> None:
+    def _handle_text(self, text: str) -> None:
         if not text.startswith("{"):
             return
         message = json.loads(text)
@@ -191,9 +193,9 @@ class Line(Connection):
             self._unanswered.add(envelope)
         self._heard(self, message)
 
-    def _failed(self, error: Exception) -> None:
+    def _log_error(self, error: Exception) -> None:
         """Log an error of the library: as an error, or as debug if the line was to end anyway."""
-        is_over = self.left is not None or self._has_said_goodbye
+        is_over = self.replaced_at is not None or self._has_said_goodbye
         log.log(logging.DEBUG if is_over else logging.ERROR, "the connection to Slack: %s", error)
 
 
@@ -211,25 +213,25 @@ LONGEST = 60.0  # of what Slack asks to wait
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class HelloMessage:
     """Slack's first message on a connection."""
 
     connections: int  # of this app, this one included
-    ours: int  # of those; they may be counted though they are no more
-    app: str  # the id of the app whose token it was; "" where Slack does not say
+    own_connections: int  # of those; they may be counted though they are no more
+    app_id: str  # the id of the app whose token it was; "" where Slack does not say
 
 
-class ByLine:
+class EnvelopeAcknowledger:
     """The object by which a listener acknowledges an envelope on the line that it came by."""
 
-    def __init__(self, client: SocketClient, line: Line) -> None:
+    def __init__(self, client: SocketClient, line: SlackConnection) -> None:
         """`line`: the line that the envelope came by."""
         self._client, self._line = client, line
         self.logger = client.logger
 
     def send_socket_mode_response(self, response: SocketModeResponse) -> None:
         """Send an acknowledgement; raise SlackClientNotConnectedError without a connection."""
-        self._client.answer(self._line, json.dumps(response.to_dict()))
+        self._client.send_acknowledgement(self._line, json.dumps(response.to_dict()))
 
 
 class SocketClient(BaseSocketModeClient):
@@ -242,8 +244,8 @@ class SocketClient(BaseSocketModeClient):
         web_client: WebClient,
         *,
         proxy: str | None,
-        deal: Callable[[ByLine, SocketModeRequest], None],
-        greeted: Callable[[Hello], None],
+        deal: Callable[[EnvelopeAcknowledger, SocketModeRequest], None],
+        greeted: Callable[[HelloMessage], None],
     ) -> None:
         """`deal` handles one delivery; `greeted` gets Slack's first message on each connection."""
         self.app_token, self.logger, self.web_client = app_token, logger, web_client
@@ -254,12 +256,16 @@ class SocketClient(BaseSocketModeClient):
         self.connect_operation_lock = threading.Lock()
         self.message_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-delivery")
         self._state = threading.Condition()
-        self.current_session: Line | None = None
-        self._left: list[Line] = []  # those before it, also what is counted as alive only
+        self.current_session: SlackConnection | None = None
+        self._left: list[
+            SlackConnection
+        ] = []  # those before it, also what is counted as alive only
         self._has_greeted = False  # the current one
         self._look = threading.Event()  # the keeper is to look at once
         self._over = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="slack-socket", daemon=True)
+        self._keeper = threading.Thread(
+            target=self._keep_connected, name="slack-socket", daemon=True
+        )
         self._in_a_row = 0  # lines that were short-lived
 
     def is_connected(self) -> bool:
@@ -274,20 +280,20 @@ class SocketClient(BaseSocketModeClient):
         with self.connect_operation_lock:
             if self.closed:
                 return
-            line = Line(
+            line = SlackConnection(
                 self.issue_new_wss_url(),
-                heard=self._heard,
+                heard=self._handle_message,
                 ended=lambda _: self._look.set(),
                 logger=self.logger,
                 ping_interval=PING,
                 proxy=self._proxy,
                 ssl_context=self.web_client.ssl,
             )
-            self._begin(line)
+            self._switch_to_connection(line)
             if not self._keeper.is_alive() and not self.closed:
                 self._keeper.start()
 
-    def _begin(self, line: Line) -> None:
+    def _switch_to_connection(self, line: SlackConnection) -> None:
         """Connect by this line and make it the current one; mark the previous line for closing.
 
         Raises ConnectionError if it replaces another line and cannot connect.
@@ -301,13 +307,13 @@ class SocketClient(BaseSocketModeClient):
                 self._has_greeted = greeted
                 raise ConnectionError("no connection to Slack could be made")
             if before is not None:
-                before.leave()
+                before.mark_replaced()
                 self._left.append(before)
             self.current_session = line
             self._state.notify_all()
         if self.closed:
-            self._end(line)
-        self._let_go()
+            self._close_connections(line)
+        self._close_replaced_connections()
 
     def connect_to_new_endpoint(self, force: bool = False) -> None:
         """Connect if there is no active connection; with `force` in any case."""
@@ -328,9 +334,9 @@ class SocketClient(BaseSocketModeClient):
             try:
                 answer = self.web_client.apps_connections_open(app_token=self.app_token)
             except SlackApiError as error:
-                if not is_limited(error):
+                if not is_rate_limited(error):
                     raise
-                seconds = min(LONGEST, seconds_asked(error) or HELD_BACK)
+                seconds = min(LONGEST, get_retry_after_seconds(error) or HELD_BACK)
                 log.warning("Slack takes no connection for %g seconds: too many", seconds)
                 if self._over.wait(seconds):
                     raise
@@ -339,7 +345,7 @@ class SocketClient(BaseSocketModeClient):
                     return url
                 raise ConnectionError("Slack does not say where to connect")
 
-    def answer(self, line: Line, text: str) -> None:
+    def send_acknowledgement(self, line: SlackConnection, text: str) -> None:
         """Send an acknowledgement by the line of its envelope, else by the current one."""
         try:
             line.send(text)
@@ -356,12 +362,14 @@ class SocketClient(BaseSocketModeClient):
             try:
                 line.send(message)
             except SlackClientNotConnectedError:
-                line = self._after(line, until - time.monotonic())
+                line = self._wait_for_replacement(line, until - time.monotonic())
             else:
                 return
         raise SlackClientNotConnectedError("there is no connection to Slack")
 
-    def _after(self, line: Line, seconds: float) -> Line | None:
+    def _wait_for_replacement(
+        self, line: SlackConnection, seconds: float
+    ) -> SlackConnection | None:
         """Return the line that replaces this one; None if there is none within so many seconds."""
         with self._state:
             self._state.wait_for(lambda: self.current_session is not line or self.closed, seconds)
@@ -375,37 +383,39 @@ class SocketClient(BaseSocketModeClient):
             lines = [*self._left, *filter(None, [self.current_session])]
             self._state.notify_all()
         self._look.set()
-        self._end(*lines)
+        self._close_connections(*lines)
         if self._keeper.is_alive():
             self._keeper.join(ACKNOWLEDGED)  # it may be asking Slack where to connect
         self.message_workers.shutdown(cancel_futures=True)
 
     @staticmethod
-    def _end(*lines: Line) -> None:
+    def _close_connections(*lines: SlackConnection) -> None:
         for line in lines:
-            line.say_goodbye()
+            line.send_close_frame()
         until = time.monotonic() + GOODBYE
         for line in lines:
-            line.wait(until - time.monotonic())
+            line.wait_for_reader(until - time.monotonic())
             line.disconnect()
-            line.wait(GOODBYE)
+            line.wait_for_reader(GOODBYE)
 
-    def _heard(self, line: Line, message: Json) -> None:
+    def _handle_message(self, line: SlackConnection, message: Json) -> None:
         """Handle a message from Slack; on the reader's thread, so in order of arrival."""
         match message.get("type"):
             case "hello":
-                self._welcome(line, message)
+                self._handle_hello(line, message)
             case "disconnect":
-                line.leave()
+                line.mark_replaced()
                 self._look.set()
             case _ if not self.closed:
-                self.message_workers.submit(self._deal_with, line, message)
+                self.message_workers.submit(self._handle_delivery, line, message)
 
-    def _welcome(self, line: Line, message: Json) -> None:
+    def _handle_hello(self, line: SlackConnection, message: Json) -> None:
         with self._state:
             now = time.monotonic()
             self._left = [
-                each for each in self._left if each.died is None or now - each.died < COUNTED
+                each
+                for each in self._left
+                if each.ended_at is None or now - each.ended_at < COUNTED
             ]
             ours = 1 + sum(each is not line for each in self._left)
             if self.current_session is not line:  # it is greeted before it is put in its place
@@ -413,55 +423,59 @@ class SocketClient(BaseSocketModeClient):
             self._has_greeted = True
         connections = int(message.get("num_connections") or 1)
         app = str((message.get("connection_info") or {}).get("app_id") or "")
-        self._greeted(Hello(connections, ours, app))
-        self._let_go()
+        self._greeted(HelloMessage(connections, ours, app))
+        self._close_replaced_connections()
 
-    def _deal_with(self, line: Line, message: Json) -> None:
+    def _handle_delivery(self, line: SlackConnection, message: Json) -> None:
         request = SocketModeRequest.from_dict(message)
         try:
             if request:
-                self._deal(ByLine(self, line), request)
+                self._deal(EnvelopeAcknowledger(self, line), request)
         except Exception:
             log.exception("a delivery failed")
         finally:
-            line.settled(str(message.get("envelope_id")))
-            self._let_go()
+            line.mark_handled(str(message.get("envelope_id")))
+            self._close_replaced_connections()
 
-    def _let_go(self) -> None:
+    def _close_replaced_connections(self) -> None:
         """Send close frames on replaced lines once their deliveries are acknowledged, or late."""
         with self._state:
             left, has_greeted, now = list(self._left), self._has_greeted, time.monotonic()
         for line in left:
-            waited = now - (line.left or now)
+            waited = now - (line.replaced_at or now)
             is_greeted = has_greeted or waited > GREETING
-            if line.is_active() and is_greeted and (line.is_answered() or waited > ACKNOWLEDGED):
-                line.say_goodbye()
+            if (
+                line.is_active()
+                and is_greeted
+                and (line.has_handled_all() or waited > ACKNOWLEDGED)
+            ):
+                line.send_close_frame()
             if line.is_active() and waited > 2 * ACKNOWLEDGED:
                 line.disconnect()
 
-    def _keep(self) -> None:
+    def _keep_connected(self) -> None:
         """Ping, and replace the current line when it ends or is to end; the keeper's body."""
         while not self._over.is_set():
             self._look.wait(PING)
             self._look.clear()
-            self._let_go()
+            self._close_replaced_connections()
             line = self.current_session
             if line is None or self._over.is_set():
                 continue
             line.check_state()
-            if line.is_active() and line.left is None:
+            if line.is_active() and line.replaced_at is None:
                 continue
             try:
-                self._pause_after(line)
+                self._wait_before_reconnecting(line)
                 self.connect()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 log.warning("no new connection to Slack: %s", error)
                 self._over.wait(PING)
                 self._look.set()
 
-    def _pause_after(self, line: Line) -> None:
+    def _wait_before_reconnecting(self, line: SlackConnection) -> None:
         """Wait before replacing a line that ended at once, longer each time in a row."""
-        is_short = not line.is_active() and time.monotonic() - line.born < SHORT
+        is_short = not line.is_active() and time.monotonic() - line.created_at < SHORT
         self._in_a_row = self._in_a_row + 1 if is_short else 0
         if self._in_a_row > 1:
             self._over.wait(min(PING, 0.1 * 2**self._in_a_row))

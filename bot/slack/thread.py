@@ -19,17 +19,17 @@ from slack_sdk import WebClient
 from bot.agent import file_items, prompt
 from bot.agent.file_items import FileContent
 from bot.agent.turn import PlannerError
-from bot.cards.slack_text import visible
-from bot.cards.views import message_text
+from bot.cards.slack_text import show_hidden_characters
+from bot.cards.views import extract_message_text
 from bot.clock import Clock
-from bot.config.connection_settings import FilesGiven
+from bot.config.connection_settings import AttachedFilesMode
 from bot.policy.authority import Directory, LookupFailedError
-from bot.slack.file_reader import FileReader, ReadFile, not_read
+from bot.slack.file_reader import FileReader, FileReadResult, build_unread_result
 from storage import inbox, runs, transcripts
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
-from storage.transcripts import AttachedFile, message_key
+from storage.transcripts import AttachedFile, build_message_key
 
 # The files of the messages that a run takes in: read once, stored, and given to the model.
 
@@ -45,24 +45,24 @@ class MessageFiles:
     person: str  # Slack user id
     name: str
     files: Sequence[Mapping[str, Any]]  # as Slack tells of them
-    before: bool = False  # it was there before the words that are heard now
+    is_earlier: bool = False  # it was there before the words that are heard now
 
 
 @dataclass(slots=True)
-class FileItems:
+class FileTranscriptItems:
     """The transcript items about files, and the rows to store with them."""
 
     items: dict[str, Item] = field(default_factory=dict)  # by the key of the message
     rows: list[AttachedFile] = field(default_factory=list)
 
-    def of(self, posted: MessageFiles) -> list[Item]:
+    def list_items_of_message(self, posted: MessageFiles) -> list[Item]:
         """Return the item about a message's files in a list; [] if it has none."""
         found = self.items.get(posted.key)
         return [found] if found else []
 
 
 @dataclass(slots=True)
-class _Room:
+class _FileBudget:
     """The numbers of files, bytes and characters that may still be read."""
 
     bytes: int  # of pictures and PDFs
@@ -70,7 +70,7 @@ class _Room:
     text: int = file_items.MOST_TEXT_AT_ONCE  # characters
 
 
-class AttachedFiles:
+class AttachedFileReader:
     """The reading and storing of files attached to messages; one for all workers."""
 
     def __init__(
@@ -78,7 +78,7 @@ class AttachedFiles:
         store: Store,
         clock: Clock,
         client: WebClient,
-        which: FilesGiven,
+        which: AttachedFilesMode,
         stopping: threading.Event,
     ) -> None:
         """`which` files are given to the model; others are only named to it.
@@ -91,65 +91,80 @@ class AttachedFiles:
         self._which = which
         self._stopping = stopping
 
-    def hear(
-        self, run: Run, posted: Iterable[MessageFiles], known: dict[str, ReadFile]
-    ) -> FileItems:
+    def read_files(
+        self, run: Run, posted: Iterable[MessageFiles], known: dict[str, FileReadResult]
+    ) -> FileTranscriptItems:
         """Read the files of these messages in order, and return their transcript items.
 
         `known`: files read before, by Slack's id; this call adds to it, so that reading again after
         a message has changed downloads nothing twice. Raises PlannerError if the process stops.
         """
-        heard, until = FileItems(), time.monotonic() + SECONDS
+        heard, until = FileTranscriptItems(), time.monotonic() + SECONDS
         with_files = [each for each in posted if each.files]
         if not with_files:
             return heard
         with self._store.read() as tx:
-            room = _Room(file_items.MOST_IN_THREAD - transcripts.size_of_files(tx, run))
+            room = _FileBudget(file_items.MOST_IN_THREAD - transcripts.sum_file_sizes(tx, run))
         for each in with_files:
             parts = []
             for told in each.files:
-                read = self._read(told, room, known, until)
+                read = self._read_within_budget(told, room, known, until)
                 if self._stopping.is_set():  # what it could not read is read at the next start
                     raise PlannerError("Countersign is stopping.")
-                parts += self._given(run, each, read, room, heard.rows)
-            head = file_items.head(each.person, each.name, before=each.before)
-            heard.items[each.key] = file_items.item(head, parts)
+                parts += self._build_item_parts(run, each, read, room, heard.rows)
+            head = file_items.files_heading(each.person, each.name, before=each.is_earlier)
+            heard.items[each.key] = file_items.build_files_item(head, parts)
         return heard
 
-    def keep(self, tx: Transaction, heard: FileItems) -> None:
+    def insert_files(self, tx: Transaction, heard: FileTranscriptItems) -> None:
         """Store the rows of files, in the transaction that stores the items."""
         for each in heard.rows:
-            transcripts.add_file(tx, each, at=self._clock.now())
+            transcripts.insert_file(tx, each, at=self._clock.now())
 
-    def _read(
-        self, told: Mapping[str, Any], room: _Room, known: dict[str, ReadFile], until: float
-    ) -> ReadFile:
-        if self._which is FilesGiven.OFF:
-            return not_read(told, file_items.OFF)
+    def _read_within_budget(
+        self,
+        told: Mapping[str, Any],
+        room: _FileBudget,
+        known: dict[str, FileReadResult],
+        until: float,
+    ) -> FileReadResult:
+        if self._which is AttachedFilesMode.OFF:
+            return build_unread_result(told, file_items.OFF)
         if room.files <= 0:
-            return not_read(told, file_items.TOO_MANY)
+            return build_unread_result(told, file_items.TOO_MANY)
         room.files -= 1
         slack_id = str(told.get("id") or "")
         found = known.get(slack_id)
         if found is None:
-            found = self._reader.read(told, until)
+            found = self._reader.read_file(told, until)
             known[slack_id] = found
         return found
 
-    def _given(
-        self, run: Run, posted: MessageFiles, read: ReadFile, room: _Room, kept: list[AttachedFile]
+    def _build_item_parts(
+        self,
+        run: Run,
+        posted: MessageFiles,
+        read: FileReadResult,
+        room: _FileBudget,
+        kept: list[AttachedFile],
     ) -> list[Item]:
         """Return the item parts for one file; add a row to `kept` if its content is given."""
         content = read.content
         if content is None:
-            return [file_items.text_part(file_items.omission_note(read.name, read.why))]
-        if self._which is FilesGiven.TEXT and not content.is_text:
             return [
-                file_items.text_part(file_items.omission_note(read.name, file_items.TEXTS_ONLY))
+                file_items.build_text_part(
+                    file_items.omission_note(read.name, read.omission_reason)
+                )
+            ]
+        if self._which is AttachedFilesMode.TEXT and not content.is_text:
+            return [
+                file_items.build_text_part(
+                    file_items.omission_note(read.name, file_items.TEXTS_ONLY)
+                )
             ]
         if not (room.text if content.is_text else room.bytes >= len(read.data)):
             why = file_items.TOO_MUCH_TEXT if content.is_text else file_items.NO_ROOM
-            return [file_items.text_part(file_items.omission_note(read.name, why))]
+            return [file_items.build_text_part(file_items.omission_note(read.name, why))]
         if content.is_text:
             room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
         else:
@@ -159,18 +174,20 @@ class AttachedFiles:
             message=posted.key,
             slack_id=read.slack_id,
             person=posted.person,
-            media=content.media,
+            media=content.media_type,
             size=len(read.data),
             sha256=hashlib.sha256(read.data).hexdigest(),
-            data=_kept(content, read.data),
+            data=_encode_file_content(content, read.data),
             created_at=self._clock.now(),
         )
         kept.append(row)
-        label = file_items.text_part(file_items.file_label(read.name, len(read.data), content))
-        return [label, file_items.file_reference(row.id, read.name, content)]
+        label = file_items.build_text_part(
+            file_items.file_label(read.name, len(read.data), content)
+        )
+        return [label, file_items.build_file_reference(row.id, read.name, content)]
 
 
-def _kept(content: FileContent, data: bytes) -> str:
+def _encode_file_content(content: FileContent, data: bytes) -> str:
     """Return a file's content for storage: base64, or a text that is cut if it is too long."""
     return file_items.cut_text(content.text) if content.is_text else base64.b64encode(data).decode()
 
@@ -184,11 +201,11 @@ MOST_PAGES = 100
 LONGEST = 20_000  # characters of one message that the model is given
 
 
-class _ChangedError(Exception):
+class _MessageEditedError(Exception):
     """Raised when a message was edited after it was read."""
 
 
-class SlackThread:
+class SlackThreadReader:
     """The intake of a run's messages from its Slack thread; used by the worker."""
 
     def __init__(
@@ -199,7 +216,7 @@ class SlackThread:
         bot_user: str,
         client: WebClient,
         *,
-        files: FilesGiven = FilesGiven.ON,
+        files: AttachedFilesMode = AttachedFilesMode.ON,
         stopping: threading.Event | None = None,
     ) -> None:
         """`client` only reads; `files`: which of people's attachments the model is given.
@@ -211,63 +228,74 @@ class SlackThread:
         self._directory = directory
         self._bot_user = bot_user
         self._client = client
-        self._files = AttachedFiles(store, clock, client, files, stopping or threading.Event())
+        self._files = AttachedFileReader(store, clock, client, files, stopping or threading.Event())
 
-    def take_in(self, run: Run) -> None:
+    def add_messages_to_transcript(self, run: Run) -> None:
         """Turn the run's held messages into transcript items, in order, and store them.
 
-        Raises moves.FencedError if another worker has taken the run, PlannerError if the process
-        stops.
+        Raises moves.StaleFenceError if another worker has taken the run, PlannerError if the
+        process stops.
         """
-        known: dict[str, ReadFile] = {}
-        while waiting := self._held(run):
-            said, before = self._said(waiting), self._before(run, waiting)
-            heard = self._files.hear(run, [*(each.files for each in said), *before.files], known)
+        known: dict[str, FileReadResult] = {}
+        while waiting := self._list_held_messages(run):
+            said, before = (
+                self._build_message_items(waiting),
+                self._read_earlier_messages(run, waiting),
+            )
+            heard = self._files.read_files(
+                run, [*(each.files for each in said), *before.files], known
+            )
             try:
-                self._append(run, waiting, _in_order(said, before, heard), heard)
+                self._insert_items(run, waiting, _order_items(said, before, heard), heard)
                 return
-            except _ChangedError:  # by its author, while the rest was looked up
+            except _MessageEditedError:  # by its author, while the rest was looked up
                 continue
 
-    def _held(self, run: Run) -> list[Delivery]:
+    def _list_held_messages(self, run: Run) -> list[Delivery]:
         with self._store.read() as tx:
-            return inbox.held_messages(tx, run.id)
+            return inbox.list_held_messages(tx, run.id)
 
-    def _said(self, waiting: list[Delivery]) -> list[_Said]:
+    def _build_message_items(self, waiting: list[Delivery]) -> list[_MessageItem]:
         """Return the transcript item and the files of each of these messages."""
         found = []
         for each in waiting:
             event = json.loads(each.body)["event"]
-            text = message_text(event, self._bot_user)
+            text = extract_message_text(event, self._bot_user)
             if len(text) > LONGEST:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
-            name = self._name(each.user)
-            item = prompt.request_item(each.user, name, text, each.received_at)
-            key = message_key(each.team, each.channel, event["ts"])
-            found.append(_Said(item, MessageFiles(key, each.user, name, event.get("files") or [])))
+            name = self._get_display_name(each.user)
+            item = prompt.build_request_item(each.user, name, text, each.received_at)
+            key = build_message_key(each.team, each.channel, event["ts"])
+            found.append(
+                _MessageItem(item, MessageFiles(key, each.user, name, event.get("files") or []))
+            )
         return found
 
-    def _append(
-        self, run: Run, waiting: list[Delivery], items: list[dict[str, Any]], heard: FileItems
+    def _insert_items(
+        self,
+        run: Run,
+        waiting: list[Delivery],
+        items: list[dict[str, Any]],
+        heard: FileTranscriptItems,
     ) -> None:
         """Store items and files; raise _ChangedError if a message was edited in the meantime."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
-            held = runs.held_by(tx, run.id, run.fence)
+            held = runs.get_run_with_fence(tx, run.id, run.fence)
             for item in items:
-                runs.append(tx, held, item, at=self._clock.now())
-            self._files.keep(tx, heard)
-            if not all(inbox.mark_read(tx, each) for each in waiting):
-                raise _ChangedError
+                runs.append_transcript_item(tx, held, item, at=self._clock.now())
+            self._files.insert_files(tx, heard)
+            if not all(inbox.mark_message_in_transcript(tx, each) for each in waiting):
+                raise _MessageEditedError
 
-    def _name(self, user: str) -> str:
+    def _get_display_name(self, user: str) -> str:
         """Return the person's name on one line, hidden characters shown; else the user id."""
         try:
-            person = self._directory.person(user)
+            person = self._directory.find_person(user)
         except LookupFailedError:
             person = None
-        return visible(" ".join(person.name.split())) if person else user
+        return show_hidden_characters(" ".join(person.name.split())) if person else user
 
-    def _before(self, run: Run, waiting: list[Delivery]) -> _Before:
+    def _read_earlier_messages(self, run: Run, waiting: list[Delivery]) -> _EarlierMessages:
         """Return the earlier messages of the thread that the transcript does not have.
 
         The thread is that of the first of the messages in `waiting`, even if the request goes on
@@ -276,39 +304,41 @@ class SlackThread:
         first, ours = waiting[0], [json.loads(each.body)["event"]["ts"] for each in waiting]
         thread, until = first.thread_ts, ours[0]
         if not thread or thread >= until:
-            return _Before()  # the request is the thread's first message, or was typed before
+            return (
+                _EarlierMessages()
+            )  # the request is the thread's first message, or was typed before
         with self._store.read() as tx:
-            since = inbox.newest_taken(tx, run, first)
+            since = inbox.get_newest_transcript_message_ts(tx, run, first)
         try:
-            said = self._read(first.channel, thread, since, until, ours)
+            said = self._read_thread(first.channel, thread, since, until, ours)
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
             unread = [("", "Countersign", "(earlier messages could not be read)")]
-            return _Before([prompt.overheard_item(unread, left_out=0)])
+            return _EarlierMessages([prompt.build_earlier_messages_item(unread, left_out=0)])
         authors = [each.get("user", "") for each in said.kept]
         lines = [
-            (author, self._name(author), message_text(each, ""))
+            (author, self._get_display_name(author), extract_message_text(each, ""))
             for author, each in zip(authors, said.kept, strict=True)
         ]
         if not lines:
-            return _Before()
+            return _EarlierMessages()
         posted = [
             MessageFiles(
-                message_key(first.team, first.channel, each["ts"]),
+                build_message_key(first.team, first.channel, each["ts"]),
                 author,
                 name,
                 each.get("files") or [],
-                before=True,
+                is_earlier=True,
             )
             for each, (author, name, _) in zip(said.kept, lines, strict=True)
         ]
         # the newest matter most
-        item = _bounded(lines, prompt.overheard_item, said.left_out)
-        return _Before([item], posted[: -MOST_MESSAGES - 1 : -1])
+        item = _build_bounded_item(lines, prompt.build_earlier_messages_item, said.left_out)
+        return _EarlierMessages([item], posted[: -MOST_MESSAGES - 1 : -1])
 
-    def _read(
+    def _read_thread(
         self, channel: str, thread: str, since: str, until: str, ours: Sequence[str]
-    ) -> _Found:
+    ) -> _ThreadExcerpt:
         """Return people's messages between two timestamps: the thread's first and the newest.
 
         `ours`, the messages being taken in, and those of bots are left out.
@@ -334,11 +364,11 @@ class SlackThread:
                 else:
                     newest.append(message)
         kept = [*beginning, *newest]
-        return _Found(kept, count - len(kept))
+        return _ThreadExcerpt(kept, count - len(kept))
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ThreadExcerpt:
     """People's messages in a thread: its first one and the newest, in order."""
 
     kept: Sequence[dict[str, Any]]
@@ -346,7 +376,7 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _MessageItem:
     """A message that is taken in, and its files."""
 
     item: dict[str, Any]
@@ -354,24 +384,26 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _EarlierMessages:
     """The items about earlier messages, and their files, the newest first."""
 
     items: Sequence[dict[str, Any]] = ()
     files: Sequence[MessageFiles] = ()
 
 
-def _in_order(said: list[_Said], before: _Before, heard: FileItems) -> list[dict[str, Any]]:
+def _order_items(
+    said: list[_MessageItem], before: _EarlierMessages, heard: FileTranscriptItems
+) -> list[dict[str, Any]]:
     """Return all items in the model's reading order: files before the message they belong to."""
     items = [*before.items]
     for posted in reversed(before.files):
-        items += heard.of(posted)
+        items += heard.list_items_of_message(posted)
     for each in said:
-        items += [*heard.of(each.files), each.item]
+        items += [*heard.list_items_of_message(each.files), each.item]
     return items
 
 
-def _bounded(
+def _build_bounded_item(
     lines: list[tuple[str, str, str]], make: Callable[..., dict[str, Any]], left_out: int
 ) -> dict[str, Any]:
     """Return an item with the first message and the newest that fit, oldest first.
@@ -380,18 +412,22 @@ def _bounded(
     that are not in `lines` at all.
     """
     (author, name, text), *later = lines
-    beginning = (author, name, _cut(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS))
+    beginning = (
+        author,
+        name,
+        _truncate_text(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS),
+    )
     kept: list[tuple[str, str, str]] = []
     room = MOST_CHARACTERS - len(beginning[2])
     for author, name, text in reversed(later):
         if room <= 0:
             break
-        kept.append((author, name, _cut(text, room)))
+        kept.append((author, name, _truncate_text(text, room)))
         room -= len(text)
     shown = [beginning, *reversed(kept)]
     cut = sum(text.endswith(CUT) for _, _, text in shown)
     return make(shown, left_out=left_out + len(lines) - len(shown) + cut)
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate_text(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + CUT

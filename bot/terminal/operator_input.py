@@ -7,18 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.cards.action_names import Action, Dialog, Entry, Field
-from bot.cards.button_codec import CallTarget, DialogSubject, Target, encode, encode_dialog
-from bot.cards.field_inputs import Input, make_input
+from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
+from bot.cards.button_codec import (
+    CallTarget,
+    DialogSubject,
+    Target,
+    encode_button_value,
+    encode_dialog_metadata,
+)
+from bot.cards.field_inputs import FieldInput, build_field_input
 from bot.cards.field_layout import FieldErrors, lay_out_fields
-from bot.cards.field_slots import SlotKind, slots, value_at
-from bot.cards.slack_text import visible
-from bot.terminal.terminal_messages import FieldShown
+from bot.cards.field_slots import SlotKind, build_slots, get_value_at_keys
+from bot.cards.slack_text import show_hidden_characters
+from bot.terminal.terminal_messages import TerminalField
 from bot.tools import Tool
-from bot.tools.person_question import AskPerson, answer_form, suggested_values
+from bot.tools.person_question import AskPerson, build_answer_form, build_suggested_values
 from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
-from storage.states import DeliveryKind, Surface, Verb
+from storage.states import CallVerb, DeliveryKind, Surface
 
 # The operator's commands as the click or the dialog that would do the same in Slack. Pure.
 
@@ -26,42 +32,52 @@ OWN_WORDS = "other"  # the choice in the Reject dialog that stands for words of 
 State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of its blocks
 
 
-def vote_delivery(verb: Verb, target: CallTarget, words: str, run: Run, person: str) -> Delivery:
+def build_vote_delivery(
+    verb: CallVerb, target: CallTarget, words: str, run: Run, person: str
+) -> Delivery:
     """Return the dialog by which `person` approves (words: a note) or rejects (words: why)."""
-    words_delivery: dict[str, Any] = {Entry.TEXT: {"value": words}}
-    if verb is Verb.APPROVE:
-        return dialog_delivery(Dialog.REVIEW, target, {Field.NOTE: words_delivery}, run, person)
-    chosen: dict[str, Any] = {Entry.PRESET: {"selected_option": {"value": OWN_WORDS}}}
-    return dialog_delivery(
-        Dialog.REJECT, target, {Field.REASON: chosen, Field.WORDS: words_delivery}, run, person
+    words_delivery: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
+    if verb is CallVerb.APPROVE:
+        return build_dialog_delivery(
+            DialogId.REVIEW, target, {InputBlockId.NOTE: words_delivery}, run, person
+        )
+    chosen: dict[str, Any] = {InputElementId.PRESET: {"selected_option": {"value": OWN_WORDS}}}
+    return build_dialog_delivery(
+        DialogId.REJECT,
+        target,
+        {InputBlockId.REASON: chosen, InputBlockId.WORDS: words_delivery},
+        run,
+        person,
     )
 
 
-def send_back_delivery(target: CallTarget, words: str, run: Run, person: str) -> Delivery:
+def build_send_back_delivery(target: CallTarget, words: str, run: Run, person: str) -> Delivery:
     """Return the dialog with which `person` sends a call's plan back; words: what to change."""
-    state: State = {Field.WORDS: {Entry.TEXT: {"value": words}}}
-    return dialog_delivery(Dialog.SEND_BACK, target, state, run, person)
+    state: State = {InputBlockId.WORDS: {InputElementId.TEXT: {"value": words}}}
+    return build_dialog_delivery(DialogId.SEND_BACK, target, state, run, person)
 
 
-def dialog_delivery(
-    dialog: Dialog, target: CallTarget, state: State, run: Run, person: str
+def build_dialog_delivery(
+    dialog: DialogId, target: CallTarget, state: State, run: Run, person: str
 ) -> Delivery:
     """Return the delivery of a dialog that `person` has filled in."""
     view = {
         "callback_id": dialog,
-        "private_metadata": encode_dialog(DialogSubject(dialog, target)),
+        "private_metadata": encode_dialog_metadata(DialogSubject(dialog, target)),
         "state": {"values": state},
     }
-    return _delivery(DeliveryKind.SUBMISSION, {"view": view}, run, person)
+    return _build_delivery(DeliveryKind.SUBMISSION, {"view": view}, run, person)
 
 
-def click_delivery(action: Action, target: Target, run: Run, person: str) -> Delivery:
+def build_click_delivery(action: Action, target: Target, run: Run, person: str) -> Delivery:
     """Return the delivery of a button that `person` has clicked."""
-    clicked = {"action_id": action, "value": encode(target)}
-    return _delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
+    clicked = {"action_id": action, "value": encode_button_value(target)}
+    return _build_delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
 
 
-def words_delivery(words: str, run: Run | None, team: str, person: str, at: datetime) -> Delivery:
+def build_message_delivery(
+    words: str, run: Run | None, team: str, person: str, at: datetime
+) -> Delivery:
     """Return the delivery of a message to the agent, in the thread of `run` or in a new one."""
     event = {"text": words, "ts": f"{at.timestamp():.6f}"}
     return Delivery(
@@ -76,7 +92,7 @@ def words_delivery(words: str, run: Run | None, team: str, person: str, at: date
     )
 
 
-def _delivery(kind: DeliveryKind, body: Mapping[str, Any], run: Run, person: str) -> Delivery:
+def _build_delivery(kind: DeliveryKind, body: Mapping[str, Any], run: Run, person: str) -> Delivery:
     return Delivery(
         key=f"terminal:{new_id()}",
         kind=kind,
@@ -94,93 +110,99 @@ _PICKED = {"datepicker": "selected_date", "timepicker": "selected_time"}
 WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
 
 
-def inputs_of_edit(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[Input]:
+def list_edit_inputs(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[FieldInput]:
     """Return the inputs for a call's arguments, as in its Edit dialog."""
     return [place.input for place in lay_out_fields(tool, arguments)[0] if place.input]
 
 
-def inputs_of_question(question: AskPerson) -> list[Input]:
+def list_question_inputs(question: AskPerson) -> list[FieldInput]:
     """Return the inputs for the answer to a question, as in its dialog."""
-    tool, initial = answer_form(question), suggested_values(question)
-    found = [make_input(slot, value_at(initial, slot.keys)) for slot in slots(tool, initial)]
+    tool, initial = build_answer_form(question), build_suggested_values(question)
+    found = [
+        build_field_input(slot, get_value_at_keys(initial, slot.keys))
+        for slot in build_slots(tool, initial)
+    ]
     return [each for each in found if each]
 
 
-def shown(inputs: Sequence[Input]) -> tuple[FieldShown, ...]:
+def build_terminal_fields(inputs: Sequence[FieldInput]) -> tuple[TerminalField, ...]:
     """Return inputs as the terminal shows them; what looks like a secret is masked."""
-    return tuple(_shown(each) for each in inputs)
+    return tuple(_build_terminal_field(each) for each in inputs)
 
 
-def name_of(made: Input) -> str:
+def get_input_name(made: FieldInput) -> str:
     """Return the name of an input, typed before the "=": "amount", "address.city"."""
     return ".".join(made.slot.names)
 
 
-def filled_in(
-    inputs: Sequence[Input], typed: Mapping[str, str]
+def build_dialog_state(
+    inputs: Sequence[FieldInput], typed: Mapping[str, str]
 ) -> dict[str, dict[str, Any]] | FieldErrors:
     """Return the typed texts as the state of a dialog; inputs that were not typed are left out.
 
     Returns FieldErrors for texts that do not fit their input, and for names that no input has.
     """
-    known = {name_of(each): each for each in inputs}
-    odd = {name: f"There is no such field; {_all(known)}." for name in typed.keys() - known}
+    known = {get_input_name(each): each for each in inputs}
+    odd = {
+        name: f"There is no such field; {_describe_known_fields(known)}."
+        for name in typed.keys() - known
+    }
     found: dict[str, dict[str, Any]] = {}
     for name, text in typed.items():
         made = known.get(name)
         if made is None:
             continue
-        element = _element(made, text)
+        element = _build_input_element(made, text)
         if isinstance(element, str):
             odd[made.slot.block_id] = element
         else:
-            found[made.slot.block_id] = {Entry.VALUE: element}
+            found[made.slot.block_id] = {InputElementId.VALUE: element}
     return FieldErrors(odd) if odd else found
 
 
-def in_sentences(errors: FieldErrors, inputs: Sequence[Input]) -> str:
+def format_field_errors(errors: FieldErrors, inputs: Sequence[FieldInput]) -> str:
     """Return the errors as text, a line for each with the label of its input before it."""
-    labels = {each.slot.block_id: visible(each.slot.label) for each in inputs}
+    labels = {each.slot.block_id: show_hidden_characters(each.slot.label) for each in inputs}
     return "\n".join(f"{labels.get(at, at)}: {why}" for at, why in errors.errors.items())
 
 
-def _all(known: Mapping[str, Input]) -> str:
+def _describe_known_fields(known: Mapping[str, FieldInput]) -> str:
     return f"there are {', '.join(known)}" if known else "nothing can be filled in here"
 
 
-def _shown(made: Input) -> FieldShown:
-    chosen = (label for code, label, _ in made.options if code == made.initial)
-    return FieldShown(
-        name=name_of(made),
-        label=visible(made.slot.label),
-        text=next(chosen, _text(made)),
+def _build_terminal_field(made: FieldInput) -> TerminalField:
+    chosen = (label for code, label, _ in made.options if code == made.initial_entry)
+    return TerminalField(
+        name=get_input_name(made),
+        label=show_hidden_characters(made.slot.label),
+        text=next(chosen, _format_initial_value(made)),
         options=tuple(label for _, label, _ in made.options),
         lines=made.kind is SlotKind.LINES,
-        hint=visible(made.slot.hint),
+        hint=show_hidden_characters(made.slot.hint),
     )
 
 
-def _text(made: Input) -> str:
-    if made.initial is None:
+def _format_initial_value(made: FieldInput) -> str:
+    if made.initial_entry is None:
         return ""
-    if isinstance(made.initial, int):  # a moment, in seconds
-        return f"{datetime.fromtimestamp(made.initial, UTC):%Y-%m-%d %H:%M}"
-    return visible(mask_secrets(made.initial))
+    if isinstance(made.initial_entry, int):  # a moment, in seconds
+        return f"{datetime.fromtimestamp(made.initial_entry, UTC):%Y-%m-%d %H:%M}"
+    return show_hidden_characters(mask_secrets(made.initial_entry))
 
 
-def _element(made: Input, typed: str) -> dict[str, Any] | str:
+def _build_input_element(made: FieldInput, typed: str) -> dict[str, Any] | str:
     """Return what Slack's input would send for the typed text, or a sentence on what is wrong."""
     if made.widget in _CHOSEN:
-        codes = list(_codes(made, typed))
+        codes = list(_list_matching_options(made, typed))
         if len(codes) != 1:
             return f"Please say one of these: {', '.join(label for _, label, _ in made.options)}."
         return {"selected_option": {"value": codes[0]}}
     if made.widget == "datetimepicker":
-        return _moment(typed)
+        return _parse_date_time(typed)
     return {_PICKED.get(made.widget, "value"): typed or None}
 
 
-def _codes(made: Input, typed: str) -> Iterator[str]:
+def _list_matching_options(made: FieldInput, typed: str) -> Iterator[str]:
     """Yield the values of the options that were typed, by their label or their value."""
     wanted = " ".join(typed.split()).casefold()
     for code, label, _ in made.options:
@@ -188,7 +210,7 @@ def _codes(made: Input, typed: str) -> Iterator[str]:
             yield code
 
 
-def _moment(typed: str) -> dict[str, Any] | str:
+def _parse_date_time(typed: str) -> dict[str, Any] | str:
     if not typed.strip():
         return {"selected_date_time": None}
     try:

@@ -12,13 +12,19 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from bot.agent import prompt
-from bot.approvals.call_state import approving, effect_at, effect_of, standing, waited
-from bot.approvals.card_views import call_view
-from bot.approvals.person_questions import is_question, read
-from bot.approvals.request_overview import past_votes
+from bot.approvals.call_state import (
+    describe_call_effect,
+    describe_revision_effect,
+    list_approving_votes,
+    measure_waiting_time,
+    tally_votes,
+)
+from bot.approvals.card_views import build_call_view
+from bot.approvals.person_questions import find_question, is_question
+from bot.approvals.request_overview import list_past_votes
 from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, Click, decode, encode
-from bot.cards.question_message import answer_in_words
+from bot.cards.button_codec import CallTarget, Click, decode_click, encode_button_value
+from bot.cards.question_message import build_readable_answer
 from bot.cards.request_list import PastVote
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
@@ -32,7 +38,7 @@ MOST = 500  # calls that are listed
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingHere:
+class WaitingCallReport:
     """One call that waits for a decision, an answer, or word of how it ended."""
 
     id: str  # with its revision: what `approve` takes
@@ -52,7 +58,7 @@ class WaitingHere:
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionTold:
+class RevisionReport:
     """One revision of a call."""
 
     number: int
@@ -63,7 +69,7 @@ class RevisionTold:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerTold:
+class AnswerReport:
     """One person's answer to a question, or that they could not answer it."""
 
     person: str
@@ -73,7 +79,7 @@ class AnswerTold:
 
 
 @dataclass(frozen=True, slots=True)
-class CallTold:
+class CallReport:
     """One call, from its proposal to its outcome."""
 
     id: str
@@ -89,16 +95,16 @@ class CallTold:
     agent_reason: str
     chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
     preview: str
-    revisions: tuple[RevisionTold, ...]
+    revisions: tuple[RevisionReport, ...]
     votes: tuple[PastVote, ...]
-    answer: AnswerTold | None
+    answer: AnswerReport | None
     decided_at: datetime | None
     finished_at: datetime | None
     note: str
 
 
 @dataclass(frozen=True, slots=True)
-class RunTold:
+class RequestReport:
     """One request and its calls, in order."""
 
     id: str
@@ -109,47 +115,55 @@ class RunTold:
     thread_ts: str
     asked: tuple[str, ...]  # in whose words it began and went on
     created_at: datetime
-    calls: tuple[CallTold, ...]
+    calls: tuple[CallReport, ...]
 
 
-def waiting(tx: Transaction, tools: Registry, team: str, now: datetime) -> list[WaitingHere]:
+def list_waiting_call_reports(
+    tx: Transaction, tools: Registry, team: str, now: datetime
+) -> list[WaitingCallReport]:
     """Return a workspace's pending calls, the first deadline first, then the UNKNOWN ones."""
-    found = request_lists.waiting_calls(tx, team, now, MOST)
-    found += request_lists.waiting_calls(tx, team, now, MOST, CallStatus.UNKNOWN)
-    pairs = [(call, runs.get(tx, call.run_id)) for call in found]
-    return [_waiting(tx, tools, call, run, now) for call, run in pairs if run is not None]
+    found = request_lists.list_waiting_calls(tx, team, now, MOST)
+    found += request_lists.list_waiting_calls(tx, team, now, MOST, CallStatus.UNKNOWN)
+    pairs = [(call, runs.find_run(tx, call.run_id)) for call in found]
+    return [
+        _build_waiting_call_report(tx, tools, call, run, now)
+        for call, run in pairs
+        if run is not None
+    ]
 
 
-def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: datetime) -> WaitingHere:
-    gate, votes = stored_gate(call), calls.votes(tx, call.id, call.revision)
-    return WaitingHere(
-        id=encode(CallTarget(call.id, call.revision)),
+def _build_waiting_call_report(
+    tx: Transaction, tools: Registry, call: Call, run: Run, now: datetime
+) -> WaitingCallReport:
+    gate, votes = find_stored_gate(call), calls.list_votes_on_revision(tx, call.id, call.revision)
+    return WaitingCallReport(
+        id=encode_button_value(CallTarget(call.id, call.revision)),
         status=call.status,
         tool=call.tool,
-        effect=effect_of(tools, tx, call),
+        effect=describe_call_effect(tools, tx, call),
         requester=run.requester,
         client=run.client,
         channel=run.channel,
         asked_at=call.asked_at,
         deadline=call.deadline,
-        deciders=deciders_of(tx, call, now),
-        approved_by=tuple(vote.person for vote in approving(votes)),
-        needed=standing(gate, votes).needed if isinstance(gate, Ask) else 0,
+        deciders=find_deciders(tx, call, now),
+        approved_by=tuple(vote.person for vote in list_approving_votes(votes)),
+        needed=tally_votes(gate, votes).needed if isinstance(gate, Ask) else 0,
         question=is_question(call),
-        plan=plan_of(tx, call),
+        plan=find_waiting_plan_id(tx, call),
     )
 
 
-def plan_of(tx: Transaction, call: Call) -> str:
+def find_waiting_plan_id(tx: Transaction, call: Call) -> str:
     """Return the plan's id with revision if this call and others of it are pending; else ""."""
-    plan, found = calls.plan(tx, call.plan_id), calls.of_plan(tx, call.plan_id)
+    plan, found = calls.find_plan(tx, call.plan_id), calls.list_calls_of_plan(tx, call.plan_id)
     waiting = {each.id for each in found if each.status is CallStatus.PENDING}
     waiting -= {each.id for each in found if is_question(each)}
     several = call.id in waiting and len(waiting) > 1
-    return encode(CallTarget(plan.id, plan.revision)) if plan and several else ""
+    return encode_button_value(CallTarget(plan.id, plan.revision)) if plan and several else ""
 
 
-def stored_gate(call: Call) -> Gate | None:
+def find_stored_gate(call: Call) -> Gate | None:
     """Return the gate of a call; None for a call that was refused before policy was asked."""
     try:
         return load_gate(call.gate)
@@ -157,35 +171,41 @@ def stored_gate(call: Call) -> Gate | None:
         return None
 
 
-def deciders_of(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
+def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
     """Return who may decide in the step that is open, as the policy names them.
 
     Of a question: who is asked. None if nobody is asked to decide.
     """
     if is_question(call):
-        question = read(tx, call.id)
-        return question.people if question else None
-    gate = stored_gate(call)
+        question = find_question(tx, call.id)
+        return question.possible_answerers if question else None
+    gate = find_stored_gate(call)
     if not isinstance(gate, Ask):
         return None
-    votes = calls.votes(tx, call.id, call.revision)
-    return gate.approvers_in(standing(gate, votes).turn, waited(gate, call, now))
+    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+    return gate.get_approvers_of_stages(
+        tally_votes(gate, votes).asked_stages, measure_waiting_time(gate, call, now)
+    )
 
 
-def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> RunTold | None:
+def find_request_report(
+    tx: Transaction, tools: Registry, wanted: str, now: datetime
+) -> RequestReport | None:
     """Return the report on a request, by its own id or by that of one of its calls.
 
     A call's id may have its revision behind it; the report then holds that call alone. The id of a
     sub-agent's run gives the request that it works for. None for an unknown id.
     """
-    call = calls.get(tx, _call_id(wanted))
-    run = runs.get(tx, call.run_id if call else wanted)
+    call = calls.find_call(tx, _strip_revision(wanted))
+    run = runs.find_run(tx, call.run_id if call else wanted)
     if run is None:
         return None
-    run = sub_agents.root_run(tx, run)
-    told = [call] if call else calls.of_request(tx, run.id)
-    said = (prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now))
-    return RunTold(
+    run = sub_agents.get_root_run(tx, run)
+    told = [call] if call else calls.list_calls_of_request(tx, run.id)
+    said = (
+        prompt.extract_request_text(item) for item in runs.list_user_messages_until(tx, run.id, now)
+    )
+    return RequestReport(
         id=run.id,
         status=run.status,
         requester=run.requester,
@@ -194,61 +214,61 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
         thread_ts=run.thread_ts,
         asked=tuple(mask_secrets(" ".join(text.split())) for text in said if text.strip()),
         created_at=run.created_at,
-        calls=tuple(_call(tx, tools, each, now) for each in told),
+        calls=tuple(_build_call_report(tx, tools, each, now) for each in told),
     )
 
 
-def _call_id(wanted: str) -> str:
+def _strip_revision(wanted: str) -> str:
     """Return a call's id without its revision; any other id as it is."""
-    match decode(Action.APPROVE, wanted):
+    match decode_click(Action.APPROVE, wanted):
         case Click(target=CallTarget(call=call)):
             return call
     return wanted
 
 
-def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTold:
-    gate = stored_gate(call)
-    view = call_view(tools, tx, call.id) if gate else None
-    return CallTold(
-        id=encode(CallTarget(call.id, call.revision)),
+def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallReport:
+    gate = find_stored_gate(call)
+    view = build_call_view(tools, tx, call.id) if gate else None
+    return CallReport(
+        id=encode_button_value(CallTarget(call.id, call.revision)),
         status=call.status,
         tool=call.tool,
-        effect=effect_of(tools, tx, call),
-        arguments={each.label: each.text for each in view.values if each.says_something}
+        effect=describe_call_effect(tools, tx, call),
+        arguments={each.label: each.text for each in view.values if each.is_or_was_set}
         if view
         else {},
         digest=call.digest,
         rule=gate.rule if gate else "",
-        deciders=deciders_of(tx, call, now),
+        deciders=find_deciders(tx, call, now),
         asked_at=call.asked_at,
         deadline=call.deadline,
         agent_reason=mask_secrets(call.reason),
-        chain=view.chain if view else (),
+        chain=view.delegation_lines if view else (),
         preview=view.preview if view else "",
         revisions=tuple(
-            RevisionTold(
+            RevisionReport(
                 each.number,
                 each.author,
                 each.created_at,
                 each.digest,
-                effect_at(tools, call, each),
+                describe_revision_effect(tools, call, each),
             )
-            for each in call_history.revisions(tx, call.id)
+            for each in call_history.list_revisions(tx, call.id)
         ),
-        votes=past_votes(tx, call),
-        answer=_answer(tx, call),
+        votes=list_past_votes(tx, call),
+        answer=_find_answer_report(tx, call),
         decided_at=call.decided_at,
         finished_at=call.finished_at,
         note=mask_secrets(call.note),
     )
 
 
-def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
+def _find_answer_report(tx: Transaction, call: Call) -> AnswerReport | None:
     """Return the answer to a question; None if nobody answered, or the call is no question."""
-    found, answer = read(tx, call.id), person_answers.given(tx, call.id)
+    found, answer = find_question(tx, call.id), person_answers.find_person_answer(tx, call.id)
     if answer is None:
         return None
     given = json.loads(answer.given)
-    lines = answer_in_words(found.asked, given) if found and given else ()
+    lines = build_readable_answer(found.asked, given) if found and given else ()
     values = {label: mask_secrets(text) for label, text, _ in lines}
-    return AnswerTold(answer.person, answer.created_at, values, answer.declined)
+    return AnswerReport(answer.person, answer.created_at, values, answer.declined)

@@ -15,7 +15,7 @@ from storage.states import CallStatus
 # A call as the terminal shows it: plain data, all of it text for people. Pure.
 
 
-class May(StrEnum):
+class AllowedAction(StrEnum):
     """What the operator may do to a call now."""
 
     APPROVE = "approve"
@@ -26,7 +26,7 @@ class May(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldShown:
+class TerminalField:
     """One input that the operator can fill in."""
 
     name: str  # what is typed before the "="
@@ -38,7 +38,7 @@ class FieldShown:
 
 
 @dataclass(frozen=True, slots=True)
-class CallShown:
+class TerminalCall:
     """One call, with what everybody may read who sees its card."""
 
     id: str  # with its revision: what a decision is about
@@ -60,15 +60,15 @@ class CallShown:
     question: bool = False
     declined: bool = False  # who was asked could not say
     covered: tuple[str, ...] = ()  # what of it is shown in Slack only
-    may: tuple[May, ...] = ()
-    fields: tuple[FieldShown, ...] = ()
+    may: tuple[AllowedAction, ...] = ()
+    fields: tuple[TerminalField, ...] = ()
 
 
-class GarbledError(ValueError):
+class MalformedMessageError(ValueError):
     """Raised for a message from the bot that cannot be understood."""
 
 
-class Wish(StrEnum):
+class CommandKind(StrEnum):
     """What a command is to do; its target is a call with its revision, unless noted otherwise."""
 
     APPROVE = "approve"
@@ -89,26 +89,26 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class OperatorCommand:
     """One command of the operator's."""
 
-    wish: Wish
+    wish: CommandKind
     target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
     words: str = ""  # a note, why not, an answer, a request
     values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class CommandResult:
     """The result of a command: whether it took effect, with a sentence or the calls asked for."""
 
     counted: bool
     sentence: str
     run: str = ""  # the request that words went to
-    calls: tuple[CallShown, ...] = ()
+    calls: tuple[TerminalCall, ...] = ()
 
 
-class Happens(StrEnum):
+class ChatEventKind(StrEnum):
     """The kinds of events in a chat."""
 
     STEP = "step"  # a tool begins; text: what it does
@@ -121,35 +121,35 @@ class Happens(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class ChatEvent:
     """One event in a chat."""
 
-    kind: Happens
+    kind: ChatEventKind
     run: str
     text: str = ""
-    call: CallShown | None = None
+    call: TerminalCall | None = None
     id: str = ""  # of an answer, a notice or a state: the same each time it is told
 
 
-_ANSWERING, _HAPPENING = TypeAdapter(Answering), TypeAdapter(Happening)
+_ANSWERING, _HAPPENING = TypeAdapter(CommandResult), TypeAdapter(ChatEvent)
 
 
-def write_line(said: Answering | Happening) -> bytes:
+def encode_message_line(said: CommandResult | ChatEvent) -> bytes:
     """Return a message as a line of JSON, in UTF-8."""
     return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def read_answering(said: Any) -> Answering:
+def parse_command_result(said: Any) -> CommandResult:
     """Return the result of a command from parsed JSON; raises GarbledError."""
     try:
         return _ANSWERING.validate_python(said)
     except ValidationError:
-        raise GarbledError("no answer") from None
+        raise MalformedMessageError("no answer") from None
 
 
-def read_happening(line: bytes) -> Happening:
+def parse_chat_event(line: bytes) -> ChatEvent:
     """Return the event that a line of JSON describes; raises GarbledError."""
     try:
         return _HAPPENING.validate_json(line)
     except ValidationError:
-        raise GarbledError("nothing that happens") from None
+        raise MalformedMessageError("nothing that happens") from None

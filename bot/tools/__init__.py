@@ -25,18 +25,23 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from bot.policy.condition_values import Id
-from bot.tools.declared_secrets import dumped_name, mask_at_paths, may_hold_secrets, secret_paths
+from bot.policy.condition_values import SlackId
+from bot.tools.declared_secrets import (
+    get_dump_key,
+    list_secret_paths,
+    mask_at_paths,
+    may_hold_secrets,
+)
 from bot.tools.effect_source import EffectSource
 from bot.tools.elicitation import NOBODY, ElicitationPort
 from bot.tools.registration import (
     REASON_FIELD,
-    argument_model,
+    build_tool_schema,
     check_fields,
     check_functions,
-    schema_text,
+    get_argument_model,
 )
-from storage.masking import MASK, ValuePath, replace_at_paths
+from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
     from bot.tools.agents import Agent
@@ -123,16 +128,16 @@ RISK_OF: Mapping[Effect, Risk] = {
 A = TypeVar("A", bound=BaseModel)
 Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel | Table
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
-Foreseen = str | Preview
-PreviewFunction = Callable[[A, ToolContext], Foreseen | Awaitable[Foreseen]]
+PreviewResult = str | Preview
+PreviewFunction = Callable[[A, ToolContext], PreviewResult | Awaitable[PreviewResult]]
 OutcomeFunction = Callable[[A, Any], str]
 StepFunction = Callable[[A], str]
 
 
 @lru_cache(1024)
-def _schema(model: type[BaseModel]) -> str:
+def _dump_tool_schema(model: type[BaseModel]) -> str:
     """Return a model's JSON Schema as text; cached, since each turn needs those of all tools."""
-    return json.dumps(schema_text(model))
+    return json.dumps(build_tool_schema(model))
 
 
 @lru_cache(1024)
@@ -157,7 +162,7 @@ class Tool(Generic[A]):
     # that their schema or type calls secret (`declared_secrets`)
     editable: frozenset[str] | None = None  # None: all fields may be edited
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
-    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
+    effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     # (arguments, result) -> what people are told once it ran: "Refunded 30.00 EUR, 59.90 left"
     outcome: OutcomeFunction[A] | None = None
     # (arguments) -> what people read while it runs, after "is": "looking up order 1042"
@@ -168,26 +173,26 @@ class Tool(Generic[A]):
     asks: bool = False
     risk: Risk = "medium"  # for the rules of the policy
     agent: Agent | None = None  # whoever works on it; its function then says what that is asked
-    offered: Callable[[], bool] = lambda: True  # whether it is on now
+    is_available: Callable[[], bool] = lambda: True  # whether it is on now
     action: str = ""  # as a program describes what it executes itself, see bot.tools.handed_over
 
     @property
-    def takes_reason(self) -> bool:
+    def needs_reason(self) -> bool:
         """Whether the model is asked to give a reason for the approver."""
         return self.asks or self.does is not Effect.READ
 
     @property
-    def stated_effect(self) -> str:
+    def declared_effect(self) -> str:
         """The effect class that the tool's author declared; "" if the author declared none."""
-        return self.does.value if self.stated is EffectSource.BY_AUTHOR else ""
+        return self.does.value if self.effect_source is EffectSource.BY_AUTHOR else ""
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments as the model gets it, with the reason field.
 
         The reason is listed as required where one is due, but calls without a reason are accepted.
         """
-        schema: dict[str, Any] = json.loads(_schema(self.arguments))
-        if self.takes_reason:
+        schema: dict[str, Any] = json.loads(_dump_tool_schema(self.arguments))
+        if self.needs_reason:
             schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
             schema.setdefault("required", []).append(REASON_FIELD)
         return schema
@@ -205,18 +210,20 @@ class Tool(Generic[A]):
         body = json.dumps([digest, *agent])
         return hashlib.sha256(body.encode()).hexdigest()
 
-    def secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[ValuePath]:
+    def list_secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[ValuePath]:
         """Return the paths of all secret values in these arguments, at any depth."""
-        return secret_paths(self.arguments, self.secret, values)
+        return list_secret_paths(self.arguments, self.secret, values)
 
     @property
     def has_secrets(self) -> bool:
         """Whether any of the tool's arguments may be secret."""
         return bool(self.secret) or may_hold_secrets(self.arguments, ())
 
-    def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def mask_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with secret values, at any depth, replaced by a fixed mask."""
-        found: dict[str, Any] = replace_at_paths(values, self.secret_paths(values), lambda *_: MASK)
+        found: dict[str, Any] = replace_values_at_paths(
+            values, self.list_secret_paths(values), lambda *_: MASK
+        )
         return dict(found)
 
     def effect_sentence(self, args: A, names: Mapping[str, str] | None = None) -> str:
@@ -224,23 +231,25 @@ class Tool(Generic[A]):
 
         Returns the title when the template does not fit the values.
         """
-        paths = self.secret_paths(args)
+        paths = self.list_secret_paths(args)
         values: dict[str, Any] = {}
         for name in type(args).model_fields:
-            key = dumped_name(type(args), name)
+            key = get_dump_key(type(args), name)
             below = frozenset(path[1:] for path in paths if path[0] == key)
             value = mask_at_paths(getattr(args, name), below)
-            values[name] = MASK if name in self.secret else _named(value, names or {})
+            values[name] = (
+                MASK if name in self.secret else _replace_ids_by_names(value, names or {})
+            )
         try:
             return " ".join(self.effect.format(**values).split())
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
 
 
-def _named(value: Any, names: Mapping[str, str]) -> Any:
+def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
-        return ", ".join(map(str, (_named(each, names) for each in value)))
-    return names.get(value, value) if isinstance(value, Id) else value
+        return ", ".join(map(str, (_replace_ids_by_names(each, names) for each in value)))
+    return names.get(value, value) if isinstance(value, SlackId) else value
 
 
 def tool(
@@ -269,7 +278,7 @@ def tool(
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
-        model = argument_model(function, tool_name)
+        model = get_argument_model(function, tool_name)
         check_fields(tool_name, model, effect, secret=secret or set(), editable=editable or set())
         check_functions(tool_name, model, preview, outcome, step)
         return Tool(
@@ -300,8 +309,10 @@ class Registry:
     """All tools of this process, by name."""
 
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
-    left_out: dict[str, Tool[Any]] = field(default_factory=dict)  # policies may still name them
-    described: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
+    excluded_tools: dict[str, Tool[Any]] = field(
+        default_factory=dict
+    )  # policies may still name them
+    find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
 
     def add(self, *tools: Tool[Any]) -> None:
         """Register tools; ValueError when a name is taken or not [a-z0-9_]{1,64}."""
@@ -315,15 +326,15 @@ class Registry:
     def get(self, name: str) -> Tool[Any] | None:
         """Return the tool with this name; None if there is none or it is switched off."""
         found = self.tools.get(name)
-        return found if found is not None and found.offered() else None
+        return found if found is not None and found.is_available() else None
 
-    def of(self, call: Call) -> Tool[Any] | None:
+    def find_tool_of_call(self, call: Call) -> Tool[Any] | None:
         """Return the tool of a stored call, or of its handed-over action; None if there is none."""
-        return self.described(call.action) if call.action else self.get(call.tool)
+        return self.find_action_tool(call.action) if call.action else self.get(call.tool)
 
-    def known(self, call: Call) -> Tool[Any]:
+    def get_tool_of_call(self, call: Call) -> Tool[Any]:
         """Return a stored call's tool even if it was just switched off; KeyError if unknown."""
-        return self.of(call) or self.tools[call.tool]
+        return self.find_tool_of_call(call) or self.tools[call.tool]
 
     def __iter__(self) -> Any:
-        return (each for each in self.tools.values() if each.offered())
+        return (each for each in self.tools.values() if each.is_available())

@@ -76,7 +76,7 @@ def agent_tool(
     return wrap
 
 
-def check_agents(registry: Registry) -> None:
+def check_sub_agent_tools(registry: Registry) -> None:
     """Raise ValueError if a sub-agent lists tools that are not registered."""
     for each in registry:
         missing = [] if each.agent is None else sorted(set(each.agent.tools) - set(registry.tools))
@@ -85,7 +85,7 @@ def check_agents(registry: Registry) -> None:
             raise ValueError(f"the sub-agent {each.name} has tools that are not there: {names}")
 
 
-def tools_of(agent: Agent, registry: Registry, *, sub_agents: bool) -> Registry:
+def select_sub_agent_tools(agent: Agent, registry: Registry, *, sub_agents: bool) -> Registry:
     """Return the registered tools that an agent may use, with or without further `sub_agents`."""
     found = (registry.tools[name] for name in agent.tools if name in registry.tools)
     return Registry({each.name: each for each in found if sub_agents or each.agent is None})

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 
-from bot.tools.invisible_characters import is_hidden
+from bot.tools.invisible_characters import is_hidden_character
 
 # A text in plain letters, as a reader would read it, without decoration. Pure.
 
@@ -30,7 +30,7 @@ _SEPARATORS = re.compile(r"[\s._*·•|/\\-]+")
 _DECORATION = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
 
 
-def plain_letters(text: str) -> str:
+def normalise_letters(text: str) -> str:
     """Return the text in lower-case plain letters, to see through disguised spellings.
 
     Symbols, emoji, accents and hidden characters are dropped, full-width and look-alike letters
@@ -40,14 +40,15 @@ def plain_letters(text: str) -> str:
     kept = (
         each
         for each in wide
-        if each in "\n\t" or not (is_hidden(each) or unicodedata.category(each) in _DECORATION)
+        if each in "\n\t"
+        or not (is_hidden_character(each) or unicodedata.category(each) in _DECORATION)
     )
     found = "".join(kept).casefold().replace("_", " ")
-    found = " ".join(map(_as_read, found.split()))
+    found = " ".join(map(_replace_lookalike_letters, found.split()))
     return _SPACED.sub(lambda match: _SEPARATORS.sub("", match[0]), found)
 
 
-def _as_read(word: str) -> str:
+def _replace_lookalike_letters(word: str) -> str:
     """Return one word with the letters that look Latin replaced by Latin ones."""
     return word.translate(_LOOKS) if not word.isascii() else word
 
@@ -213,7 +214,7 @@ _SENTENCE = re.compile(r"(?<=[.?!;])\s+")
 
 
 @cache
-def _patterns() -> list[re.Pattern[str]]:
+def _compile_approval_patterns() -> list[re.Pattern[str]]:
     """Return the patterns that match a request for approval; each match has its words in one group.
 
     Compiled on first use, because compiling them takes a hundredth of the bot's start.
@@ -227,22 +228,22 @@ def _patterns() -> list[re.Pattern[str]]:
     return [re.compile(each) for each in (seeks, *lets)]
 
 
-def approval_words_in(texts: Iterable[str]) -> str:
+def find_approval_words(texts: Iterable[str]) -> str:
     """Return the first words in these texts that ask for an approval; "" if there are none."""
     for text in texts:
         letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)
-        plain = (_MARKS.sub("", each) for each in (text, plain_letters(text), letters))
+        plain = (_MARKS.sub("", each) for each in (text, normalise_letters(text), letters))
         for written in dict.fromkeys((text, *plain)):
-            if found := _seeks(written):
+            if found := _find_approval_words_in_text(written):
                 return found
     return ""
 
 
-def _seeks(text: str) -> str:
+def _find_approval_words_in_text(text: str) -> str:
     """Return the words in one text, as it is written, that ask for an approval; "" if none."""
     for sentence in _SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
         plain = sentence.strip(" .?!;)\"'”“»")
-        for pattern in _patterns():
+        for pattern in _compile_approval_patterns():
             if found := pattern.search(plain):
                 return str(found[found.lastindex or 0])
     return ""

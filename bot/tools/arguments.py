@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from bot.policy.condition_values import Id
+from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
-from bot.tools.decimals import write_all_decimals
-from bot.tools.described.time_budget import checked_before
+from bot.tools.decimals import pad_decimal_places
+from bot.tools.described.time_budget import allow_more_check_time
 from bot.tools.names import NameResolver
 from storage.digest import canonical_json
 
@@ -28,7 +28,7 @@ def dump_arguments(args: BaseModel) -> str:
     """
     return canonical_json(
         to_jsonable_python(
-            open_secrets(args.model_dump(mode="python", exclude_computed_fields=True))
+            reveal_secrets(args.model_dump(mode="python", exclude_computed_fields=True))
         )
     )
 
@@ -40,14 +40,14 @@ def load_arguments(tool: Tool[Any], text: str, names: NameResolver | None = None
     into ids. Raises pydantic.ValidationError when the arguments do not fit the model, and what the
     look-up raises.
     """
-    with checked_before() if names is None else nullcontext():
+    with allow_more_check_time() if names is None else nullcontext():
         args: BaseModel = tool.arguments.model_validate_json(
             text, extra="forbid", by_alias=True, by_name=True, context=names
         )
-    return write_all_decimals(args)
+    return pad_decimal_places(args)
 
 
-def readable_arguments(
+def build_readable_arguments(
     tool: Tool[Any], text: str, names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return stored arguments as JSON values, formatted as their types declare (40.00, not 40).
@@ -56,42 +56,42 @@ def readable_arguments(
     """
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
     values: dict[str, Any] = to_jsonable_python(
-        open_secrets(_with_names(args, names or {}), exact=False)
+        reveal_secrets(_add_names_to_ids(args, names or {}), exact=False)
     )
     return values
 
 
-def _with_names(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, Id) and value in names:
+def _add_names_to_ids(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, SlackId) and value in names:
         return f"{names[value]} ({value})"
     if isinstance(value, dict):
-        return {key: _with_names(each, names) for key, each in value.items()}
+        return {key: _add_names_to_ids(each, names) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_names(each, names) for each in value]
+        return [_add_names_to_ids(each, names) for each in value]
     return value
 
 
-def open_secrets(value: Any, *, exact: bool = True) -> Any:
+def reveal_secrets(value: Any, *, exact: bool = True) -> Any:
     """Return a dumped value with the content of Pydantic's secret types, and with sets sorted.
 
     `exact`: equal decimals in one form.
     """
     if isinstance(value, SecretStr | SecretBytes | Secret):
-        return open_secrets(value.get_secret_value(), exact=exact)
+        return reveal_secrets(value.get_secret_value(), exact=exact)
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
         return json.loads(canonical_json(value))
     if isinstance(value, dict):
-        return {key: open_secrets(each, exact=exact) for key, each in value.items()}
+        return {key: reveal_secrets(each, exact=exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [open_secrets(each, exact=exact) for each in value]
+        return [reveal_secrets(each, exact=exact) for each in value]
     # a set has no order of its own, and the digest needs one
     if isinstance(value, set | frozenset):
-        members = (open_secrets(each, exact=exact) for each in value)
+        members = (reveal_secrets(each, exact=exact) for each in value)
         return sorted(members, key=lambda each: canonical_json(to_jsonable_python(each)))
     return value
 
 
-def as_editable(tool: Tool[Any], gate: Gate) -> Tool[Any]:
+def restrict_editable_fields(tool: Tool[Any], gate: Gate) -> Tool[Any]:
     """Return the tool with only those fields editable that the gate allows to be edited.
 
     Where the gate sets no such limit, the tool is returned as it is.

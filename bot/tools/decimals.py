@@ -18,65 +18,73 @@ Node = Mapping[str, Any]  # of Pydantic's core schema
 _SAME = ("schema", "lax_schema", "strict_schema", "json_schema", "python_schema")  # same value
 
 
-def write_all_decimals(args: BaseModel) -> BaseModel:
+def pad_decimal_places(args: BaseModel) -> BaseModel:
     """Change these arguments so that each amount has all of its declared decimals; return them."""
-    if _has_places(type(args)):
-        _of_model(args)
+    if _has_decimal_places(type(args)):
+        _pad_model_decimals(args)
     return args
 
 
 @lru_cache(1024)
-def _has_places(model: type[BaseModel]) -> bool:
+def _has_decimal_places(model: type[BaseModel]) -> bool:
     return "decimal_places" in repr(model.__pydantic_core_schema__)
 
 
 @lru_cache(1024)
-def _definitions(model: type[BaseModel]) -> Mapping[str, Node]:
+def _get_schema_definitions(model: type[BaseModel]) -> Mapping[str, Node]:
     whole: Any = model.__pydantic_core_schema__
     return {each["ref"]: each for each in whole.get("definitions", ())}
 
 
-def _of_model(value: BaseModel) -> None:
+def _pad_model_decimals(value: BaseModel) -> None:
     model = type(value)
     whole = [model.__pydantic_core_schema__]
     if model.__pydantic_root_model__:
-        value.__dict__["root"] = _of(value.__dict__["root"], [*whole], model)
+        value.__dict__["root"] = _pad_value_decimals(value.__dict__["root"], [*whole], model)
         return
-    parts = list(_alike(whole, model))
+    parts = list(_list_equivalent_nodes(whole, model))
     for name in model.model_fields:
         if name in value.__dict__:
-            below = list(_below(parts, name))
-            value.__dict__[name] = _of(value.__dict__[name], below, model)
+            below = list(_list_child_nodes(parts, name))
+            value.__dict__[name] = _pad_value_decimals(value.__dict__[name], below, model)
 
 
-def _of(value: Any, nodes: list[Any], model: type[BaseModel]) -> Any:
+def _pad_value_decimals(value: Any, nodes: list[Any], model: type[BaseModel]) -> Any:
     """Return the value with all declared decimals; `nodes` are the schema parts for the value."""
     if isinstance(value, BaseModel):
-        _of_model(value)
+        _pad_model_decimals(value)
         return value
-    parts = list(_alike(nodes, model))
+    parts = list(_list_equivalent_nodes(nodes, model))
     if isinstance(value, Decimal):
-        return _written(value, max(map(_places, parts), default=0))
+        return _pad_decimal(value, max(map(_get_declared_places, parts), default=0))
     if isinstance(value, dict):
-        made = {key: _of(each, list(_below(parts, key)), model) for key, each in value.items()}
+        made = {
+            key: _pad_value_decimals(each, list(_list_child_nodes(parts, key)), model)
+            for key, each in value.items()
+        }
         value.update(made)
     elif isinstance(value, list | tuple | set | frozenset):
-        found = [_of(each, list(_below(parts, n)), model) for n, each in enumerate(value)]
+        found = [
+            _pad_value_decimals(each, list(_list_child_nodes(parts, n)), model)
+            for n, each in enumerate(value)
+        ]
         return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
     elif hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         for name in value.__dataclass_fields__:
             each = getattr(value, name, None)
-            object.__setattr__(value, name, _of(each, list(_below(parts, name)), model))
+            object.__setattr__(
+                value, name, _pad_value_decimals(each, list(_list_child_nodes(parts, name)), model)
+            )
     return value
 
 
-def _places(node: Node) -> int:
+def _get_declared_places(node: Node) -> int:
     """Return how many decimals a schema node declares, directly or in its metadata; 0 if none."""
     said = (node.get("metadata") or {}).get("pydantic_js_updates") or {}
     return int(node.get("decimal_places") or said.get("decimal_places") or 0)
 
 
-def _written(value: Decimal, places: int) -> Decimal:
+def _pad_decimal(value: Decimal, places: int) -> Decimal:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or -exponent >= places or abs(value.adjusted()) > MOST_DIGITS:
         return value
@@ -85,9 +93,9 @@ def _written(value: Decimal, places: int) -> Decimal:
         return value.quantize(Decimal(1).scaleb(-places))
 
 
-def _alike(nodes: list[Any], model: type[BaseModel]) -> Iterator[Node]:
+def _list_equivalent_nodes(nodes: list[Any], model: type[BaseModel]) -> Iterator[Node]:
     """Yield these schema nodes and all others that describe the same value."""
-    definitions, left, seen = _definitions(model), list(nodes), set()
+    definitions, left, seen = _get_schema_definitions(model), list(nodes), set()
     while left:
         node = left.pop()
         if not isinstance(node, Mapping) or id(node) in seen:
@@ -103,7 +111,7 @@ def _alike(nodes: list[Any], model: type[BaseModel]) -> Iterator[Node]:
         left += node.get("steps", ())
 
 
-def _below(parts: list[Node], step: Any) -> Iterator[Any]:
+def _list_child_nodes(parts: list[Node], step: Any) -> Iterator[Any]:
     """Yield the schema nodes for the value at this name, key or position within a value."""
     for node in parts:
         fields = node.get("fields")

@@ -36,12 +36,12 @@ _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does n
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class _SecretSchema:
     """A JSON Schema of a model that declares at least one value secret."""
 
     root: Node
 
-    def of_this(self, nodes: Iterable[Any]) -> dict[int, Node]:
+    def list_equivalent_nodes(self, nodes: Iterable[Any]) -> dict[int, Node]:
         """Return these schema nodes, and all others that describe the same value, by object id."""
         found: dict[int, Node] = {}
         left = list(nodes)
@@ -51,7 +51,7 @@ class _Described:
                 continue
             found[id(node)] = node
             if isinstance(node.get("$ref"), str):
-                left.append(self._at(node["$ref"]))
+                left.append(self._resolve_reference(node["$ref"]))
             for key in _EVERY:
                 left += node[key] if isinstance(node.get(key), list) else ()
             left += (node[key] for key in _EITHER if key in node)
@@ -59,7 +59,7 @@ class _Described:
             left += dependent.values() if isinstance(dependent, Mapping) else ()
         return found
 
-    def _at(self, reference: str) -> Any:
+    def _resolve_reference(self, reference: str) -> Any:
         found: Any = self.root
         for step in reference[1:].split("/")[1:]:
             key = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -69,29 +69,33 @@ class _Described:
                 return None
         return found
 
-    def below(self, nodes: Iterable[Node], step: str | int) -> list[Any]:
+    def list_child_nodes(self, nodes: Iterable[Node], step: str | int) -> list[Any]:
         """Return the schema nodes for the value at this key or list position."""
         return [
             part
             for node in nodes
-            for part in (_named(node, step) if isinstance(step, str) else _placed(node, step))
+            for part in (
+                _list_property_nodes(node, step)
+                if isinstance(step, str)
+                else _list_item_nodes(node, step)
+            )
         ]
 
 
-def _named(node: Node, key: str) -> Iterator[Any]:
+def _list_property_nodes(node: Node, key: str) -> Iterator[Any]:
     properties, patterns = node.get("properties"), node.get("patternProperties")
     named = isinstance(properties, Mapping) and key in properties
     if isinstance(properties, Mapping) and key in properties:
         yield properties[key]
     for pattern, part in patterns.items() if isinstance(patterns, Mapping) else ():
-        if _matches(pattern, key):
+        if _may_match_pattern(pattern, key):
             named = True
             yield part
     if not named:
         yield node.get("additionalProperties")
 
 
-def _matches(pattern: str, key: str) -> bool:
+def _may_match_pattern(pattern: str, key: str) -> bool:
     """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
     options = re2.Options()
     options.log_errors = False
@@ -101,43 +105,43 @@ def _matches(pattern: str, key: str) -> bool:
         return True
 
 
-def _placed(node: Node, place: int) -> Iterator[Any]:
+def _list_item_nodes(node: Node, place: int) -> Iterator[Any]:
     first = node.get("prefixItems")
     first = first if isinstance(first, list) else []
     yield first[place] if place < len(first) else node.get("items")
     yield node.get("contains")
 
 
-def _is_marked(node: Node) -> bool:
+def _is_marked_secret(node: Node) -> bool:
     """Whether a schema node declares its value secret, or text that contains a secret."""
     return (
         node.get("writeOnly") is True
         or str(node.get("format", "")).lower() == "password"
-        or _has_mark(node.get("contentSchema"))
+        or _has_secret_mark(node.get("contentSchema"))
     )
 
 
-def _has_mark(node: Any) -> bool:
+def _has_secret_mark(node: Any) -> bool:
     """Whether a schema node, or any node within it, declares a value secret."""
     if not isinstance(node, Mapping):
         return False
     return (
-        _is_marked(node)
-        or any(_has_mark(part) for key in _MAPS for part in _values(node.get(key)))
-        or any(_has_mark(part) for key in _LISTS for part in _items(node.get(key)))
-        or any(_has_mark(node.get(key)) for key in _SINGLE)
+        _is_marked_secret(node)
+        or any(_has_secret_mark(part) for key in _MAPS for part in _values_or_empty(node.get(key)))
+        or any(_has_secret_mark(part) for key in _LISTS for part in _items_or_empty(node.get(key)))
+        or any(_has_secret_mark(node.get(key)) for key in _SINGLE)
     )
 
 
-def _values(found: Any) -> Iterable[Any]:
+def _values_or_empty(found: Any) -> Iterable[Any]:
     return found.values() if isinstance(found, Mapping) else ()
 
 
-def _items(found: Any) -> Iterable[Any]:
+def _items_or_empty(found: Any) -> Iterable[Any]:
     return found if isinstance(found, list) else ()
 
 
-class _Marking(GenerateJsonSchema):
+class _SecretMarkingGenerator(GenerateJsonSchema):
     """A JSON Schema generator that never fails and marks each of Pydantic's secret types."""
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
@@ -158,7 +162,7 @@ class _Marking(GenerateJsonSchema):
 
 
 @lru_cache(1024)
-def _descriptions(model: type[BaseModel]) -> tuple[_Described, ...]:
+def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
     """Return the schemas of a model that declare a secret; none for most models.
 
     A value may be stored under its field's name or an alias, so all forms are looked at.
@@ -169,108 +173,116 @@ def _descriptions(model: type[BaseModel]) -> tuple[_Described, ...]:
         for by_alias in (True, False):
             try:
                 root = model.model_json_schema(
-                    by_alias=by_alias, mode=mode, schema_generator=_Marking
+                    by_alias=by_alias, mode=mode, schema_generator=_SecretMarkingGenerator
                 )
             except PydanticUserError:
                 continue
-            if _has_mark(root):
-                found.append(_Described(root))
+            if _has_secret_mark(root):
+                found.append(_SecretSchema(root))
     return tuple(found)
 
 
-def secret_paths(
+def list_secret_paths(
     model: type[BaseModel], names: Iterable[str], values: Mapping[str, Any] | BaseModel
 ) -> frozenset[Path]:
     """Return the paths of all secret values in these arguments; none below such a value.
 
     `values`: as JSON, or as the model itself. `names`: fields that the tool itself declares secret.
     """
-    whole = {key for name in names for key in _keys(model, name)}
-    found: set[Path] = {(key,) for key, _ in _parts(values) if key in whole}
-    descriptions = _descriptions(model)
+    whole = {key for name in names for key in _list_field_keys(model, name)}
+    found: set[Path] = {(key,) for key, _ in _list_parts(values) if key in whole}
+    descriptions = _list_secret_schemas(model)
     if not descriptions and isinstance(values, Mapping):
         return frozenset(found)
-    walk = _Walk(descriptions)
-    top = walk.top()
-    is_whole = any(_is_marked(node) for each in top for node in each.values())
-    for key, value in _parts(values):
+    walk = _SecretWalker(descriptions)
+    top = walk.get_top_nodes()
+    is_whole = any(_is_marked_secret(node) for each in top for node in each.values())
+    for key, value in _list_parts(values):
         if is_whole:
             found.add((key,))
         elif key not in whole:
-            walk.through(value, (key,), walk.below(top, key), found)
+            walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), found)
     return frozenset(found)
 
 
 @lru_cache(4096)
 def may_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool:
     """Return whether the value at this path of `keys` may be secret or contain a secret."""
-    for described in _descriptions(model):
-        nodes = described.of_this([described.root])
-        is_within = any(map(_is_marked, nodes.values()))
+    for described in _list_secret_schemas(model):
+        nodes = described.list_equivalent_nodes([described.root])
+        is_within = any(map(_is_marked_secret, nodes.values()))
         for key in keys:
-            nodes = described.of_this(described.below(nodes.values(), key))
-            is_within |= any(map(_is_marked, nodes.values()))
-        if is_within or _reaches_mark(described, nodes):
+            nodes = described.list_equivalent_nodes(described.list_child_nodes(nodes.values(), key))
+            is_within |= any(map(_is_marked_secret, nodes.values()))
+        if is_within or _can_reach_secret_mark(described, nodes):
             return True
     return False
 
 
-def _reaches_mark(described: _Described, nodes: dict[int, Node]) -> bool:
+def _can_reach_secret_mark(described: _SecretSchema, nodes: dict[int, Node]) -> bool:
     seen = dict(nodes)
     left = list(nodes.values())
     while left:
         node = left.pop()
-        if _is_marked(node):
+        if _is_marked_secret(node):
             return True
-        parts = [part for key in _MAPS[:2] for part in _values(node.get(key))]
-        parts += _items(node.get("prefixItems"))
+        parts = [part for key in _MAPS[:2] for part in _values_or_empty(node.get(key))]
+        parts += _items_or_empty(node.get("prefixItems"))
         parts += [node.get(key) for key in ("items", "contains", "additionalProperties")]
-        fresh = {n: each for n, each in described.of_this(parts).items() if n not in seen}
+        fresh = {
+            n: each for n, each in described.list_equivalent_nodes(parts).items() if n not in seen
+        }
         seen |= fresh
         left += fresh.values()
     return False
 
 
-class _Walk:
+class _SecretWalker:
     """A walk through the values of one call and, in parallel, the schemas that describe them."""
 
-    def __init__(self, descriptions: tuple[_Described, ...]) -> None:
+    def __init__(self, descriptions: tuple[_SecretSchema, ...]) -> None:
         self._descriptions = descriptions
         self._left = MOST_LOOKS
 
-    def top(self) -> list[dict[int, Node]]:
-        return [each.of_this([each.root]) for each in self._descriptions]
+    def get_top_nodes(self) -> list[dict[int, Node]]:
+        return [each.list_equivalent_nodes([each.root]) for each in self._descriptions]
 
-    def below(self, nodes: list[dict[int, Node]], step: str | int) -> list[dict[int, Node]]:
+    def list_child_nodes(
+        self, nodes: list[dict[int, Node]], step: str | int
+    ) -> list[dict[int, Node]]:
         found = []
         for described, each in zip(self._descriptions, nodes, strict=True):
-            made = described.of_this(described.below(each.values(), step)) if each else {}
+            made = (
+                described.list_equivalent_nodes(described.list_child_nodes(each.values(), step))
+                if each
+                else {}
+            )
             self._left -= len(each) + len(made)
             found.append(made)
         return found
 
-    def through(
+    def collect_secret_paths(
         self, value: Any, path: Path, nodes: list[dict[int, Node]], found: set[Path]
     ) -> None:
         """Add the paths of a value's secrets to `found`; past the work limit, all are secret."""
-        marked = any(_is_marked(node) for each in nodes for node in each.values())
+        marked = any(_is_marked_secret(node) for each in nodes for node in each.values())
         if marked or isinstance(value, _TYPES) or self._left < 0:
             found.add(path)
             return
         # the members of a set have no place of their own
         within = isinstance(value, set | frozenset)
         inner: set[Path] = set()
-        for step, part in _parts(value):
-            below = self.below(nodes, step) if any(nodes) else nodes
-            self.through(part, (*path, step), below, inner)
+        for step, part in _list_parts(value):
+            below = self.list_child_nodes(nodes, step) if any(nodes) else nodes
+            self.collect_secret_paths(part, (*path, step), below, inner)
         found |= {path} if within and inner else inner
 
 
-def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
+def _list_parts(value: Any) -> Iterator[tuple[str | int, Any]]:
     """Yield the parts of a value with their keys or positions; nothing for a plain value."""
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield dumped_name(type(value), name), getattr(value, name, None)
+            yield get_dump_key(type(value), name), getattr(value, name, None)
         yield from (value.__pydantic_extra__ or {}).items()
     elif isinstance(value, Mapping):
         yield from ((str(key), each) for key, each in value.items())
@@ -280,7 +292,7 @@ def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from ((name, getattr(value, name, None)) for name in value.__dataclass_fields__)
 
 
-def dumped_name(model: type[BaseModel], name: str) -> str:
+def get_dump_key(model: type[BaseModel], name: str) -> str:
     """Return the key that model_dump() uses for a field."""
     field = model.model_fields[name]
     if not model.model_config.get("serialize_by_alias"):
@@ -288,7 +300,7 @@ def dumped_name(model: type[BaseModel], name: str) -> str:
     return field.serialization_alias or field.alias or name
 
 
-def _keys(model: type[BaseModel], name: str) -> set[str]:
+def _list_field_keys(model: type[BaseModel], name: str) -> set[str]:
     """Return all keys under which a field's value may be stored: its name and aliases."""
     field = model.model_fields.get(name)
     aliases = [field.alias, field.serialization_alias, field.validation_alias] if field else []
@@ -303,11 +315,11 @@ def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
         return value
     below = {
         step: mask_at_paths(part, frozenset(path[1:] for path in paths if path[0] == step))
-        for step, part in _parts(value)
+        for step, part in _list_parts(value)
     }
     if isinstance(value, BaseModel):
         made = value.model_copy()
-        steps = {dumped_name(type(value), name): name for name in type(value).model_fields}
+        steps = {get_dump_key(type(value), name): name for name in type(value).model_fields}
         for step, part in below.items():
             if step in steps:
                 made.__dict__[steps[str(step)]] = part
@@ -317,10 +329,10 @@ def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
     return list(below.values()) if isinstance(value, list | tuple) else below
 
 
-def secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
+def list_secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
     """Return the text of each secret within a value, the longest first."""
     found: set[str] = set()
-    _collect(value, paths, found, within=False)
+    _collect_secret_texts(value, paths, found, within=False)
     return sorted(found, key=len, reverse=True)
 
 
@@ -329,30 +341,32 @@ def mask_secret_texts(text: str, value: Any, paths: frozenset[Path]) -> str:
 
     A secret is also found with other white space, quoted as in Python or JSON, or URL-encoded.
     """
-    for secret in secret_texts(value, paths):
+    for secret in list_secret_texts(value, paths):
         as_python, dump_with_secrets = repr(secret)[1:-1], json.dumps(secret)[1:-1]
         forms = (secret, as_python, dump_with_secrets, json.dumps(secret, ensure_ascii=False)[1:-1])
         in_address = (way(secret, safe="", errors="replace") for way in (quote, quote_plus))
         for form in dict.fromkeys((*forms, *in_address)):
-            text = re.sub(_written(form), MASK, text)
+            text = re.sub(_build_search_pattern(form), MASK, text)
     return text
 
 
-def _written(form: str) -> str:
+def _build_search_pattern(form: str) -> str:
     """Return a pattern for this text with any white space and any number of extra backslashes."""
     words = [_MANY.sub(r"\\\\+", re.escape(each)) for each in form.split() or [form]]
     return r"\s+".join(_QUOTES.sub(r"\\\\*\g<0>", each) for each in words)
 
 
-def _collect(value: Any, paths: frozenset[Path], found: set[str], *, within: bool) -> None:
+def _collect_secret_texts(
+    value: Any, paths: frozenset[Path], found: set[str], *, within: bool
+) -> None:
     within = within or () in paths
     if isinstance(value, _TYPES):
         value = value.get_secret_value()
-    if within and value not in (None, "", True, False) and not list(_parts(value)):
+    if within and value not in (None, "", True, False) and not list(_list_parts(value)):
         found.add(value.decode(errors="replace") if isinstance(value, bytes) else str(value))
-    for step, part in _parts(value) if within or paths else ():
+    for step, part in _list_parts(value) if within or paths else ():
         below = frozenset(path[1:] for path in paths if path and path[0] == step)
-        _collect(part, below, found, within=within)
+        _collect_secret_texts(part, below, found, within=within)
 
 
 def dump_with_secrets(args: BaseModel, *, computed: bool = False) -> dict[str, Any]:
@@ -361,18 +375,18 @@ def dump_with_secrets(args: BaseModel, *, computed: bool = False) -> dict[str, A
     `computed`: include the model's computed fields.
     """
     given = args.model_dump(mode="python", exclude_computed_fields=not computed)
-    values: dict[str, Any] = to_jsonable_python(_opened(given))
+    values: dict[str, Any] = to_jsonable_python(_reveal_secrets(given))
     return values
 
 
-def _opened(value: Any) -> Any:
+def _reveal_secrets(value: Any) -> Any:
     if isinstance(value, _TYPES):
-        return _opened(value.get_secret_value())
+        return _reveal_secrets(value.get_secret_value())
     if isinstance(value, dict):
-        return {key: _opened(each) for key, each in value.items()}
+        return {key: _reveal_secrets(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_opened(each) for each in value]
+        return [_reveal_secrets(each) for each in value]
     if isinstance(value, set | frozenset):  # in the order in which they are on record, mostly
-        members = (to_jsonable_python(_opened(each)) for each in value)
+        members = (to_jsonable_python(_reveal_secrets(each)) for each in value)
         return sorted(members, key=lambda each: json.dumps(each, sort_keys=True))
     return value

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # what is asked is a tool of its own
     from bot.tools.person_question import AskPerson
 
 
-class AnswerEnd(StrEnum):
+class ElicitationOutcome(StrEnum):
     """How a question from a running tool ended."""
 
     ANSWERED = "answered"
@@ -27,7 +27,7 @@ class AnswerEnd(StrEnum):
 class ElicitationAnswer:
     """The outcome of a question that a tool asked while it ran, with the values that were given."""
 
-    end: AnswerEnd
+    outcome: ElicitationOutcome
     values: dict[str, Any] = field(default_factory=dict)  # in JSON, by field: a0, a1, …
     why: str = ""  # it was refused
 
@@ -36,7 +36,7 @@ class ElicitationAnswer:
 class ElicitationRequest:
     """A question that an MCP server asks in the middle of a call."""
 
-    asked: AskPerson
+    question: AskPerson
     server: str  # which asks, by its name
     seconds: float  # within which somebody has to answer
 
@@ -55,7 +55,7 @@ class ElicitationPort:
 
         This base class refuses every question.
         """
-        return ElicitationAnswer(AnswerEnd.REFUSED, why="there is nobody to ask")
+        return ElicitationAnswer(ElicitationOutcome.REFUSED, why="there is nobody to ask")
 
 
 NOBODY = ElicitationPort()

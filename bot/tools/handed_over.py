@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 from pydantic import BaseModel
 
 from bot.tools import RISK_OF, Effect, Registry, Tool, ToolContext, ToolError
-from bot.tools.described import SchemaError, arguments_of
+from bot.tools.described import SchemaError, build_argument_model
 from bot.tools.effect_source import EffectSource
 from bot.tools.person_question import ASK_PERSON
-from storage.digest import OddValueError, canonical_json
+from storage.digest import NonCanonicalValueError, canonical_json
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _MOST_TITLE, _MOST_EFFECT = 80, 300  # characters
@@ -42,7 +42,7 @@ class HandedOverAction:
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
-def stored(action: HandedOverAction, tools: Registry, client: str = "") -> str:
+def dump_checked_action(action: HandedOverAction, tools: Registry, client: str = "") -> str:
     """Check a client's action and return the JSON stored with its call; raise ActionError."""
     if not _NAME.fullmatch(action.name):
         raise ActionError("its name is 1 to 64 letters, digits and underscores")
@@ -60,14 +60,14 @@ def stored(action: HandedOverAction, tools: Registry, client: str = "") -> str:
             kept
         )  # raises for what is no JSON; the fields stay in the program's own order
         text = json.dumps(kept, ensure_ascii=False)
-        made = _made(text)
-    except (OddValueError, SchemaError) as error:
+        made = _build_action_tool(text)
+    except (NonCanonicalValueError, SchemaError) as error:
         raise ActionError(str(error)) from None
     _check_template(action.effect, frozenset(made.arguments.model_fields))
     return text
 
 
-def insist_on_length(tool: Tool[Any], args: BaseModel) -> None:
+def check_effect_length(tool: Tool[Any], args: BaseModel) -> None:
     """Raise ActionError if an action's effect repeats more than 10,000 characters of arguments."""
     if not tool.action:
         return
@@ -85,13 +85,13 @@ def load_action_tool(action: str) -> Tool[Any] | None:
     Such a tool is shown, edited and handed out, but never called.
     """
     try:
-        return _made(action)
+        return _build_action_tool(action)
     except (SchemaError, ValueError, TypeError, KeyError):
         return None
 
 
 @lru_cache(maxsize=512)
-def _made(action: str) -> Tool[Any]:
+def _build_action_tool(action: str) -> Tool[Any]:
     given = json.loads(action)
     said, schema = given["does"], given["schema"]
     does = Effect(said) if said else Effect.DESTRUCTIVE
@@ -100,12 +100,12 @@ def _made(action: str) -> Tool[Any]:
         title=given["title"],
         effect=given["effect"],
         does=does,
-        arguments=arguments_of(schema, given["name"]),
-        function=_called,
+        arguments=build_argument_model(schema, given["name"]),
+        function=_refuse_to_run,
         description=given["title"],
         risk=RISK_OF[does],
         action=action,
-        stated=EffectSource.BY_AUTHOR if said else EffectSource.BY_NOBODY,
+        effect_source=EffectSource.BY_AUTHOR if said else EffectSource.BY_NOBODY,
     )
 
 
@@ -120,5 +120,5 @@ def _check_template(effect: str, fields: frozenset[str]) -> None:
             raise ActionError(f"its effect names {name!r}, which is no field of its arguments")
 
 
-def _called(_args: BaseModel, _context: ToolContext) -> NoReturn:
+def _refuse_to_run(_args: BaseModel, _context: ToolContext) -> NoReturn:
     raise ToolError("a program executes it itself")

@@ -83,7 +83,7 @@ _PAIRS = (
 )
 
 
-def _joined(pair: str) -> str:
+def _build_joined_emoji_pattern(pair: str) -> str:
     """Return a pattern for two emoji with a joiner between them."""
     second = 2 if pair[1] == _AS_EMOJI else 1
     return re.escape(f"{pair[:second]}{_JOIN}{pair[second:]}")
@@ -103,7 +103,7 @@ EMOJI = re.compile(
             f"\U0001faf1{_TONE}{_JOIN}\U0001faf2{_TONE}",
             f"[{_GENDERED}](?:{_TONE}|{_AS_EMOJI})?{_JOIN}[\u2640\u2642]{_AS_EMOJI}(?:{_RIGHT})?",
             f"[\U0001f3c3\U0001f6b6\U0001f9ce]{_TONE}?{_RIGHT}",
-            *map(_joined, _PAIRS),
+            *map(_build_joined_emoji_pattern, _PAIRS),
             f"[0-9#*]{_AS_EMOJI}\u20e3",
             _FLAGS,
             f"[{_PICTURES}]{_AS_EMOJI}",
@@ -112,20 +112,24 @@ EMOJI = re.compile(
 )
 
 
-def is_plain(text: str) -> bool:
+def has_no_hidden_characters(text: str) -> bool:
     """Whether the text certainly has no hidden characters; a quick test that may say no wrongly."""
     words = text.replace("\n", " ").replace("\t", " ")
     return words.isprintable() and _UNSEEN.isdisjoint(words)  # printable: of no category that hides
 
 
-def is_hidden(char: str) -> bool:
+def is_hidden_character(char: str) -> bool:
     """Whether a reader cannot see this character; newline, tab and spaces count as visible."""
     return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)
 
 
-def hidden_characters(text: str) -> list[str]:
+def list_hidden_characters(text: str) -> list[str]:
     """Return the characters of a text that a reader cannot see, in order.
 
     Characters that form an emoji with others count as visible.
     """
-    return [] if is_plain(text) else list(filter(is_hidden, EMOJI.sub("", text)))
+    return (
+        []
+        if has_no_hidden_characters(text)
+        else list(filter(is_hidden_character, EMOJI.sub("", text)))
+    )

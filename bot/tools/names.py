@@ -19,7 +19,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Validati
 from pydantic_core import CoreSchema, core_schema
 
 from bot.policy.authority import Directory
-from bot.policy.condition_values import Id
+from bot.policy.condition_values import SlackId
 
 MARK = "x-id-of"  # in a field's JSON schema
 _ID = {
@@ -65,9 +65,9 @@ class NameResolver:
 
     directory: Directory
     asker: str | None  # who asked: sees no private channel but their own; None: the operator
-    found: dict[str, str] = field(default_factory=dict)  # by id, as people read them
+    names_by_id: dict[str, str] = field(default_factory=dict)  # by id, as people read them
 
-    def id_of(self, kind: NamedKind, wanted: str) -> str:
+    def resolve_id(self, kind: NamedKind, wanted: str) -> str:
         """Return the id of the channel, person or group with this name, mention or id."""
         text = wanted.strip()
         mention = _MENTION.fullmatch(text)
@@ -75,55 +75,57 @@ class NameResolver:
         known = bool(_ID[kind].fullmatch(text))
         match kind:
             case NamedKind.CHANNEL:
-                return self._channel(wanted, text, known)
+                return self._resolve_channel(wanted, text, known)
             case NamedKind.PERSON:
-                return self._person(wanted, text, known)
+                return self._resolve_person(wanted, text, known)
             case NamedKind.GROUP:
-                return self._group(wanted, text, known)
+                return self._resolve_group(wanted, text, known)
 
-    def _channel(self, wanted: str, text: str, known: bool) -> str:
+    def _resolve_channel(self, wanted: str, text: str, known: bool) -> str:
         if _DIRECT.fullmatch(text):
             raise ValueError(f"{wanted} is not a channel; direct messages are not possible here.")
         name = text if known else "#" + text.removeprefix("#").lower()
-        found = self.directory.channel(name)
-        if found is None or not (self.asker is None or self.directory.sees(self.asker, name)):
+        found = self.directory.find_channel_id(name)
+        if found is None or not (
+            self.asker is None or self.directory.can_see_channel(self.asker, name)
+        ):
             raise ValueError(no_channel_sentence(name))
         if not known:  # an id is shown as it is: its name may be known to its members only
-            self.found[found] = name
+            self.names_by_id[found] = name
         return found
 
-    def _person(self, wanted: str, text: str, known: bool) -> str:
+    def _resolve_person(self, wanted: str, text: str, known: bool) -> str:
         if not known:
-            named = self.directory.named(text.removeprefix("@"))
+            named = self.directory.find_people_by_name(text.removeprefix("@"))
             if not named:
                 raise ValueError(f"There is nobody called {wanted}.")
             if len(named) > 1:
                 several = " or ".join(f"@{handle} ({user})" for user, handle in named.items())
                 raise ValueError(f"{wanted} may be {several}: say which by id.")
             text = next(iter(named))
-        person = self.directory.person(text)
+        person = self.directory.find_person(text)
         if person is None:
             raise ValueError(f"There is nobody with the id {text}.")
         if person.deleted or person.is_bot:
             raise ValueError(
                 f"{person.name} ({text}) is {'deactivated' if person.deleted else 'a bot'}."
             )
-        self.found[text] = clean_name(person.name)
+        self.names_by_id[text] = clean_name(person.name)
         return text
 
-    def _group(self, wanted: str, text: str, known: bool) -> str:
+    def _resolve_group(self, wanted: str, text: str, known: bool) -> str:
         if known:
             return text
         handle = text.removeprefix("@")
-        found = self.directory.group(handle)
+        found = self.directory.find_group(handle)
         if found is None:
             raise ValueError(f"There is no user group {wanted}.")
-        self.found[found.id] = f"@{handle}"
+        self.names_by_id[found.id] = f"@{handle}"
         return found.id
 
 
 @dataclass(frozen=True, slots=True)
-class _IdOf:
+class _IdAnnotation:
     """An annotation for a text that holds an id; a NameResolver in the context resolves names."""
 
     kind: NamedKind
@@ -131,25 +133,27 @@ class _IdOf:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(self._made, handler(source))
+        return core_schema.with_info_after_validator_function(self._resolve_value, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {**handler(schema), MARK: self.kind.value}
 
-    def _made(self, value: str, info: ValidationInfo) -> Id:
+    def _resolve_value(self, value: str, info: ValidationInfo) -> SlackId:
         names = info.context
-        return Id(names.id_of(self.kind, value) if isinstance(names, NameResolver) else value)
+        return SlackId(
+            names.resolve_id(self.kind, value) if isinstance(names, NameResolver) else value
+        )
 
 
 _TEXT = {"min_length": 1, "max_length": 100}
 ChannelId = Annotated[
-    str, Field(**_TEXT, description="#name or the channel's id."), _IdOf(NamedKind.CHANNEL)
+    str, Field(**_TEXT, description="#name or the channel's id."), _IdAnnotation(NamedKind.CHANNEL)
 ]
 PersonId = Annotated[
-    str, Field(**_TEXT, description="@handle, full name or id."), _IdOf(NamedKind.PERSON)
+    str, Field(**_TEXT, description="@handle, full name or id."), _IdAnnotation(NamedKind.PERSON)
 ]
 GroupId = Annotated[
-    str, Field(**_TEXT, description="@handle or the group's id."), _IdOf(NamedKind.GROUP)
+    str, Field(**_TEXT, description="@handle or the group's id."), _IdAnnotation(NamedKind.GROUP)
 ]

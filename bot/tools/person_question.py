@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonable_python
 
-from bot.policy.condition_values import Id
+from bot.policy.condition_values import SlackId
 from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.names import NamedKind, NameResolver
@@ -34,31 +34,31 @@ from bot.tools.names import NamedKind, NameResolver
 # Who a question is for: a written name becomes a person's id or a user group's handle.
 
 
-class _PersonOrGroup:
+class _AddresseeAnnotation:
     """An annotation for a text field that names a person or a user group."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(self._made, handler(source))
+        return core_schema.with_info_after_validator_function(self._resolve_value, handler(source))
 
-    def _made(self, value: str, info: ValidationInfo) -> str:
+    def _resolve_value(self, value: str, info: ValidationInfo) -> str:
         names = info.context
         if isinstance(names, NameResolver):
-            return _found(names, value.strip())
-        return value if value.startswith("@") else Id(value)
+            return _resolve_person_or_group(names, value.strip())
+        return value if value.startswith("@") else SlackId(value)
 
 
-def _found(names: NameResolver, wanted: str) -> str:
+def _resolve_person_or_group(names: NameResolver, wanted: str) -> str:
     """Return the id of a person, or a group's handle with its @.
 
     Raises ValueError where the name is unknown, or means a person and a group; and what
     `NameResolver` raises.
     """
     handle = wanted.removeprefix("@")
-    if names.directory.group(handle) is None:
-        return Id(names.id_of(NamedKind.PERSON, wanted))
-    if names.directory.named(handle):
+    if names.directory.find_group(handle) is None:
+        return SlackId(names.resolve_id(NamedKind.PERSON, wanted))
+    if names.directory.find_people_by_name(handle):
         raise ValueError(f"{wanted} is a person and a user group: give the person's id.")
     return f"@{handle}"
 
@@ -71,11 +71,11 @@ Addressee = Annotated[
         description="@handle, full name or id of a person, or the @handle of a user group; "
         "left out: the requester.",
     ),
-    _PersonOrGroup(),
+    _AddresseeAnnotation(),
 ]
 
 
-def people_asked(to: str | None, requester: str) -> Approvers:
+def build_answerers(to: str | None, requester: str) -> Approvers:
     """Return who may answer a question to `to` (user id or "@group"); None means the requester."""
     if to is None:
         return Approvers(users=(requester,))
@@ -114,7 +114,7 @@ class AnswerField(BaseModel):
     optional: bool = False
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_field(self) -> Self:
         if self.kind is AnswerKind.FORM:
             raise ValueError("a field is text, number, choice, yes_no or date")
         check_options(self.kind, self.options)
@@ -137,7 +137,7 @@ class AskPerson(BaseModel):
     suggestion: str = Field("", title="Suggestion", max_length=500, description=SUGGESTION)
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_question(self) -> Self:
         if (self.kind is AnswerKind.FORM) != bool(self.fields):
             raise ValueError("fields are for the kind form, which needs one to five of them")
         labels = [each.label.casefold() for each in self.fields]
@@ -146,14 +146,14 @@ class AskPerson(BaseModel):
         check_options(self.kind, self.options)
         return self
 
-    def asked_fields(self) -> list[AnswerField]:
+    def list_fields(self) -> list[AnswerField]:
         """Return the fields to be filled in: those of a form, else one field for the answer."""
         if self.kind is AnswerKind.FORM:
             return self.fields
         one = AnswerField(label="Your answer", kind=self.kind, options=self.options)
         return [one.model_copy(update={"suggestion": self.suggestion})]
 
-    def texts(self) -> list[str]:
+    def list_texts(self) -> list[str]:
         """Return all texts of the question that a reader sees."""
         parts = [(each.label, each.suggestion, *each.options) for each in self.fields]
         return [self.question, self.suggestion, *self.options, *(t for part in parts for t in part)]
@@ -180,53 +180,59 @@ def ask_person(_args: AskPerson, _context: ToolContext) -> str:
 ASK_PERSON: Tool[Any] = ask_person
 
 
-Given = dict[str, Any]  # JSON values by field
+AnswerValues = dict[str, Any]  # JSON values by field
 MOST_TEXT = 2_000  # characters of an answer in words
 MOST_PLACES = 6  # decimals of an answer in numbers
 
 
-def answer_form(question: AskPerson) -> Tool[Any]:
+def build_answer_form(question: AskPerson) -> Tool[Any]:
     """Return a tool whose arguments are the answer to this question; the tool is never called."""
-    return _form(question.model_dump_json())
+    return _build_cached_form(question.model_dump_json())
 
 
-def suggested_values(question: AskPerson) -> Given:
+def build_suggested_values(question: AskPerson) -> AnswerValues:
     """Return the answers that the agent suggests, by field; ValueError for one of a wrong kind."""
-    found: Given = {}
-    for number, asked in enumerate(question.asked_fields()):
+    found: AnswerValues = {}
+    for number, asked in enumerate(question.list_fields()):
         if not asked.suggestion:
             continue
-        kind: TypeAdapter[Any] = TypeAdapter(_kind_of(asked))
+        kind: TypeAdapter[Any] = TypeAdapter(_get_answer_type(asked))
         try:
-            found[_name(number)] = to_jsonable_python(kind.validate_python(asked.suggestion))
+            found[_answer_field_name(number)] = to_jsonable_python(
+                kind.validate_python(asked.suggestion)
+            )
         except ValidationError as error:
             raise ValueError(f"the suggestion for {asked.label!r} is no {asked.kind}") from error
     return found
 
 
-def check_values(question: AskPerson, given: Given) -> Given | None:
+def validate_answer(question: AskPerson, given: AnswerValues) -> AnswerValues | None:
     """Return the given answers in the form of the question's fields; None if they do not fit."""
     try:
-        found: BaseModel = answer_form(question).arguments.model_validate_json(json.dumps(given))
+        found: BaseModel = build_answer_form(question).arguments.model_validate_json(
+            json.dumps(given)
+        )
     except ValidationError:
         return None
     return found.model_dump(mode="json")
 
 
-def single_answer(value: Any) -> Given:
+def build_single_answer(value: Any) -> AnswerValues:
     """Return one value as the values of a form with one field."""
-    return {_name(0): value}
+    return {_answer_field_name(0): value}
 
 
-def _name(number: int) -> str:
+def _answer_field_name(number: int) -> str:
     return f"a{number}"
 
 
 @lru_cache(maxsize=64)
-def _form(question: str) -> Tool[Any]:
+def _build_cached_form(question: str) -> Tool[Any]:
     """Return a tool whose arguments are the answer, so that answers are read as edits are."""
-    asked = AskPerson.model_validate_json(question).asked_fields()
-    fields: dict[str, Any] = {_name(number): _field(each) for number, each in enumerate(asked)}
+    asked = AskPerson.model_validate_json(question).list_fields()
+    fields: dict[str, Any] = {
+        _answer_field_name(number): _build_field(each) for number, each in enumerate(asked)
+    }
     model: type[BaseModel] = create_model("AnswerForm", **fields)
     return Tool(
         name="answer",
@@ -238,14 +244,14 @@ def _form(question: str) -> Tool[Any]:
     )
 
 
-def _field(asked: AnswerField) -> tuple[Any, Any]:
-    kind = _kind_of(asked)
+def _build_field(asked: AnswerField) -> tuple[Any, Any]:
+    kind = _get_answer_type(asked)
     if asked.optional:
         return kind | None, Field(None, title=asked.label)
     return kind, Field(title=asked.label)
 
 
-def _of_few_places(value: Decimal) -> Decimal:
+def _check_decimal_places(value: Decimal) -> Decimal:
     """Return the number; raise an error if it has more than six decimals."""
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and -exponent > MOST_PLACES:
@@ -253,10 +259,10 @@ def _of_few_places(value: Decimal) -> Decimal:
     return value
 
 
-def _kind_of(asked: AnswerField) -> Any:
+def _get_answer_type(asked: AnswerField) -> Any:
     match asked.kind:
         case AnswerKind.NUMBER:
-            return Annotated[Decimal, Field(max_digits=18), AfterValidator(_of_few_places)]
+            return Annotated[Decimal, Field(max_digits=18), AfterValidator(_check_decimal_places)]
         case AnswerKind.CHOICE:
             return Literal[tuple(asked.options)]
         case AnswerKind.YES_NO:

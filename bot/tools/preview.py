@@ -16,9 +16,9 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
-from bot.policy.authority import NotYetKnownError
+from bot.policy.authority import LookupPendingError
 from bot.tools import Preview, Tool, ToolContext, ToolError
-from bot.tools.runner import await_result, conceal_secrets, error_line
+from bot.tools.runner import await_result, error_line, mask_call_secrets
 
 # Where async tools and async previews run: one event loop on one thread, started when needed.
 
@@ -61,10 +61,10 @@ class EarlyPreview:
     """A preview that was started before its result is needed."""
 
     future: Future[Preview]
-    begun: float  # of the monotonic clock
+    started_at: float  # of the monotonic clock
 
 
-class Previews:
+class PreviewRunner:
     """Asks tools for the previews of calls; one instance serves all threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
@@ -75,16 +75,18 @@ class Previews:
         self._lock = threading.Lock()
         self._ahead: dict[tuple[str, int, str], EarlyPreview] = {}
 
-    def of(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
+    def run_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         """Return the tool's preview, or a line that says why there is none.
 
         Raises ToolError where the tool says that the call would fail.
         """
         if tool.preview is None:
             return Preview("")
-        return self._ended(tool, args, self._begin(tool, args, context), self._seconds)
+        return self._await_preview(
+            tool, args, self._start_preview(tool, args, context), self._seconds
+        )
 
-    def preview_of_edit(
+    def get_edit_preview(
         self,
         tool: Tool[Any],
         args: BaseModel,
@@ -104,21 +106,23 @@ class Previews:
         now = time.monotonic()
         with self._lock:
             found = self._ahead.get(key)
-            if found is None or now - found.begun > max(FRESH, self._seconds):
-                found = EarlyPreview(self._begin(tool, args, context), now)
+            if found is None or now - found.started_at > max(FRESH, self._seconds):
+                found = EarlyPreview(self._start_preview(tool, args, context), now)
                 self._ahead[key] = found
                 while len(self._ahead) > MOST_AHEAD:
                     del self._ahead[next(iter(self._ahead))]
-        left = max(found.begun + self._seconds - now, 0)
-        if patience < left and not _is_done(found.future, patience):
-            raise NotYetKnownError(_answer(found.future, left, then))
+        left = max(found.started_at + self._seconds - now, 0)
+        if patience < left and not _is_done_within(found.future, patience):
+            raise LookupPendingError(_build_completion_future(found.future, left, then))
         try:
-            return self._ended(tool, args, found.future, left)
+            return self._await_preview(tool, args, found.future, left)
         except ToolError:
-            self.forget(key)  # what made it fail may be put right before it is submitted again
+            self.discard_edit_preview(
+                key
+            )  # what made it fail may be put right before it is submitted again
             raise
 
-    def forget(self, key: tuple[str, int, str]) -> None:
+    def discard_edit_preview(self, key: tuple[str, int, str]) -> None:
         """Drop the preview of an edit that needs it no longer."""
         with self._lock:
             self._ahead.pop(key, None)
@@ -127,20 +131,22 @@ class Previews:
         """Accept no further previews and cancel those not yet begun."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Future[Preview]:
+    def _start_preview(
+        self, tool: Tool[Any], args: BaseModel, context: ToolContext
+    ) -> Future[Preview]:
         try:
-            return self._pool.submit(self._make, tool, args, context)
+            return self._pool.submit(self._make_preview, tool, args, context)
         except RuntimeError:  # the pool was shut down
             stopped: Future[Preview] = Future()
             stopped.cancel()
             stopped.set_running_or_notify_cancel()
             return stopped
 
-    def _make(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
+    def _make_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         assert tool.preview is not None
         made = tool.preview(args, context)
         if inspect.isawaitable(made):
-            made = self.portal().call(_within, made, self._seconds)
+            made = self.portal().call(_await_within, made, self._seconds)
         if isinstance(made, str):
             made = Preview(made)
         if not isinstance(made, Preview):
@@ -148,12 +154,12 @@ class Previews:
         in_thread = made.in_thread
         return replace(
             made,
-            text=conceal_secrets(tool, args, str(made.text)),
+            text=mask_call_secrets(tool, args, str(made.text)),
             expects=str(made.expects),
-            in_thread=None if in_thread is None else conceal_secrets(tool, args, str(in_thread)),
+            in_thread=None if in_thread is None else mask_call_secrets(tool, args, str(in_thread)),
         )
 
-    def _ended(
+    def _await_preview(
         self, tool: Tool[Any], args: BaseModel, future: Future[Preview], seconds: float
     ) -> Preview:
         """Return the finished preview, or a line that says why there is none.
@@ -164,30 +170,32 @@ class Previews:
             error = future.exception(seconds)
         except TimeoutError:
             future.cancel()
-            return _none(tool, f"it took longer than {self._seconds:g} seconds")
+            return _build_missing_preview(tool, f"it took longer than {self._seconds:g} seconds")
         except CancelledError:
-            return _none(tool, "the bot is stopping")
+            return _build_missing_preview(tool, "the bot is stopping")
         if error is None:
             return future.result()
         message = error_line(tool, args, error)
         if isinstance(error, ToolError):
             raise ToolError(message) from error
-        return _none(tool, message)
+        return _build_missing_preview(tool, message)
 
 
-def _none(tool: Tool[Any], why: str) -> Preview:
+def _build_missing_preview(tool: Tool[Any], why: str) -> Preview:
     log.warning("no preview of %s: %s", tool.name, why)
     return Preview(f"(no preview: {why[:200]})")
 
 
-def _is_done(future: Future[Preview], seconds: float) -> bool:
+def _is_done_within(future: Future[Preview], seconds: float) -> bool:
     if seconds > 0:
         with suppress(TimeoutError, CancelledError):
             future.exception(seconds)
     return future.done()
 
 
-def _answer(future: Future[Preview], seconds: float, then: Callable[[], None]) -> Future[None]:
+def _build_completion_future(
+    future: Future[Preview], seconds: float, then: Callable[[], None]
+) -> Future[None]:
     """Return a future that is done when the preview is, or after `seconds`; then call `then`."""
     answer: Future[None] = Future()
 
@@ -204,6 +212,6 @@ def _answer(future: Future[Preview], seconds: float, then: Callable[[], None]) -
     return answer
 
 
-async def _within(made: Awaitable[Any], seconds: float) -> Any:
+async def _await_within(made: Awaitable[Any], seconds: float) -> Any:
     with anyio.fail_after(seconds):
         return await await_result(made)

@@ -35,18 +35,20 @@ _NOT_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "t
 Schema = dict[str, Any]
 
 
-def schema_text(model: type[BaseModel]) -> Schema:
+def build_tool_schema(model: type[BaseModel]) -> Schema:
     """Return the JSON Schema of an argument model as the language model gets it, shortened."""
-    schema: Schema = _plain(model.model_json_schema(schema_generator=_Bounded))
+    schema: Schema = _shorten_schema(
+        model.model_json_schema(schema_generator=_DecimalSchemaGenerator)
+    )
     for key in _NOT_AT_TOP:  # and the tool has a description of its own
         schema.pop(key, None)
-    takes_more = getattr(model, "takes_more", None)  # of a model that a schema describes
+    takes_more = getattr(model, "may_have_extra_keys", None)  # of a model that a schema describes
     if takes_more is not None and takes_more():
         return schema
     return schema | {"additionalProperties": False}
 
 
-class _Bounded(GenerateJsonSchema):
+class _DecimalSchemaGenerator(GenerateJsonSchema):
     """A JSON Schema generator that adds a decimal's digit limits, which Pydantic leaves out."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
@@ -56,21 +58,23 @@ class _Bounded(GenerateJsonSchema):
             return made
         for option in made["anyOf"]:
             if option.get("type") == "string":
-                option["pattern"] = _digits(schema, digits, places)
+                option["pattern"] = _build_digits_pattern(schema, digits, places)
             elif digits is not None and places <= digits <= _MOST_DIGITS:
                 largest = float(f"{10 ** (digits - places) - 1}.{'9' * places}")
                 option["maximum"] = min(option.get("maximum", largest), largest)
         return made
 
 
-def _digits(schema: core_schema.DecimalSchema, digits: int | None, places: int) -> str:
+def _build_digits_pattern(
+    schema: core_schema.DecimalSchema, digits: int | None, places: int
+) -> str:
     least = schema.get("ge", schema.get("gt"))
     sign = "" if least is not None and least >= 0 else "-?"
     whole = "+" if digits is None else f"{{1,{max(digits - places, 1)}}}"
     return f"^{sign}[0-9]{whole}" + (rf"([.][0-9]{{1,{places}}})?$" if places else "$")
 
 
-def _plain(schema: Any) -> Any:
+def _shorten_schema(schema: Any) -> Any:
     if not isinstance(schema, dict):  # true or false
         return schema
     kept = {key: each for key, each in schema.items() if key not in ("title", "x-id-of")}
@@ -78,24 +82,26 @@ def _plain(schema: Any) -> Any:
         if kept.get(key, 0) > MOST_REPEATED:
             del kept[key]
     if isinstance(kept.get("pattern"), str):
-        kept["pattern"] = _spelt_out(kept["pattern"])
+        kept["pattern"] = _expand_pattern_shorthands(kept["pattern"])
     for key in _MAPS:
         if key in kept:
-            kept[key] = {name: _plain(each) for name, each in kept[key].items()}
+            kept[key] = {name: _shorten_schema(each) for name, each in kept[key].items()}
     for key in _LISTS:
         if key in kept:
-            kept[key] = [_plain(each) for each in kept[key]]
+            kept[key] = [_shorten_schema(each) for each in kept[key]]
     for key in _SINGLE:
         if key in kept:
-            kept[key] = _plain(kept[key])
+            kept[key] = _shorten_schema(kept[key])
     if "properties" in kept:
         titles = {name: each.get("title", "") for name, each in schema["properties"].items()}
         for name, each in kept["properties"].items():
-            kept["properties"][name] = _said(_left_out(each), name, titles[name])
+            kept["properties"][name] = _add_title_as_description(
+                _remove_null_default(each), name, titles[name]
+            )
     return kept
 
 
-def _spelt_out(pattern: str) -> str:
+def _expand_pattern_shorthands(pattern: str) -> str:
     """Return the pattern without shorthands and escapes, which some servers cannot read."""
     within = False
 
@@ -115,7 +121,7 @@ def _spelt_out(pattern: str) -> str:
     return _ESCAPE_OR_BRACKET.sub(spelt, pattern)
 
 
-def _left_out(field: Schema) -> Schema:
+def _remove_null_default(field: Schema) -> Schema:
     """Return a field that defaults to null with its plain type, without null and default."""
     options = field.get("anyOf", [])
     given = [each for each in options if each != {"type": "null"}]
@@ -125,7 +131,7 @@ def _left_out(field: Schema) -> Schema:
     return given[0] | rest if len(given) == 1 else {"anyOf": given} | rest
 
 
-def _said(field: Schema, name: str, title: str) -> Schema:
+def _add_title_as_description(field: Schema, name: str, title: str) -> Schema:
     """Return the field with its title as description, if the title says more than its name."""
     words = set(re.findall(r"\w+", title.lower()))
     if "description" in field or words <= set(name.lower().split("_")):
@@ -137,12 +143,12 @@ REASON_FIELD = "reason_for_approver"
 _STEP = re.compile(r"\.(\w+)")
 
 
-def argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
+def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
     """Return the Pydantic model with which a tool's function annotates its first parameter."""
     parameters = list(inspect.signature(function).parameters)
     if len(parameters) != 2:
         raise TypeError(f"tool {name}: the function takes (args, context)")
-    model = _hints(function).get(parameters[0])
+    model = _get_type_hints(function).get(parameters[0])
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise TypeError(f"tool {name}: the first parameter must be annotated with a Pydantic model")
     return model
@@ -164,10 +170,10 @@ def check_fields(tool_name: str, model: type[BaseModel], effect: str, **named: s
 def _check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
     """Raise ValueError for an effect that is no template, or names fields that the model lacks."""
     try:
-        named = list(_named(effect))
+        named = list(_list_template_fields(effect))
     except ValueError as error:
         raise ValueError(f"tool {tool_name}: effect is no template: {error}") from error
-    unknown = [each for each in named if not _is_there(model, each)]
+    unknown = [each for each in named if not _has_field(model, each)]
     if unknown:
         names = ", ".join(each or "{}" for each in unknown)
         raise ValueError(f"tool {tool_name}: effect names unknown fields: {names}")
@@ -197,7 +203,7 @@ def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[...
         raise TypeError(f"tool {tool_name}: the preview takes (args, context)") from error
     first = next(iter(inspect.signature(preview).parameters), "")
     try:
-        wanted = _hints(preview).get(first)
+        wanted = _get_type_hints(preview).get(first)
     except (NameError, TypeError):  # a name that only a type checker sees, or no plain function
         return
     if isinstance(wanted, type) and issubclass(wanted, BaseModel) and not issubclass(model, wanted):
@@ -222,20 +228,20 @@ def _check_step(tool_name: str, step: Callable[..., Any]) -> None:
         raise TypeError(f"tool {tool_name}: the step takes (args)") from error
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _get_type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     known = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
     return get_type_hints(function, localns=dict(known))
 
 
-def _named(template: str) -> Iterator[str]:
+def _list_template_fields(template: str) -> Iterator[str]:
     """Yield the field names in a template, including those inside a format specification."""
     for _, name, spec, _ in Formatter().parse(template):
         if name is not None:
             yield name
-            yield from _named(spec or "")
+            yield from _list_template_fields(spec or "")
 
 
-def _is_there(model: type[BaseModel], name: str) -> bool:
+def _has_field(model: type[BaseModel], name: str) -> bool:
     first = re.split(r"[.\[]", name, maxsplit=1)[0]
     field = model.model_fields.get(first)
     if field is None:
@@ -243,4 +249,4 @@ def _is_there(model: type[BaseModel], name: str) -> bool:
     step, inner = _STEP.match(name, len(first)), field.annotation
     if step is None or not (isinstance(inner, type) and issubclass(inner, BaseModel)):
         return True
-    return hasattr(inner, step[1]) or _is_there(inner, name[step.start(1) :])
+    return hasattr(inner, step[1]) or _has_field(inner, name[step.start(1) :])

@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from bot.monitoring.live_events import EventKind, Live, StepEnd, StepEvent, ToolStep
+from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, StepEnd, StepEvent, ToolStep
 from bot.tools import (
     BrokeOffError,
     ChangedError,
@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 # The sentence for people about a finished call: the tool's own, else the text it returned.
 
 
-def tool_outcome(tool: Tool[Any], args: BaseModel, result: Any) -> str:
+def outcome_sentence(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return one sentence on what a finished call did, unmasked; "" if there is none.
 
     The tool's outcome function gives the sentence, else the result does. Raises nothing: the effect
     has happened already, even if its sentence fails.
     """
     if tool.outcome is None:
-        return _in_words(result)
+        return _describe_result(result)
     try:
         error_line = tool.outcome(args, result)
     except Exception:
@@ -57,10 +57,10 @@ def tool_outcome(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     return error_line if isinstance(error_line, str) else ""
 
 
-def _in_words(result: Any) -> str:
+def _describe_result(result: Any) -> str:
     """Return the first non-blank line of a text, or a table's row count; "" for anything else."""
     if isinstance(result, Table):
-        return tables.table_summary(result)
+        return tables.row_count_text(result)
     if not isinstance(result, str):
         return ""
     return next((line for line in result.splitlines() if line.strip()), "")
@@ -93,7 +93,7 @@ class ToolRefusal:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStateChange:
+class StaleToolCall:
     """The tool did nothing because what people were shown no longer holds."""
 
     message: str
@@ -122,8 +122,8 @@ class ToolTimeout:
     message: str
 
 
-Ended = ToolSuccess | ToolRefusal | ToolStateChange | ToolFailure | LostToolAnswer
-ToolOutcome = Ended | ToolTimeout
+FinishedToolOutcome = ToolSuccess | ToolRefusal | StaleToolCall | ToolFailure | LostToolAnswer
+ToolOutcome = FinishedToolOutcome | ToolTimeout
 
 
 def run_tool(
@@ -144,58 +144,62 @@ def run_tool(
     """
     try:
         # what it logs on its thread is about this call, too
-        future = executor.submit(copy_context().run, _call, tool, args, context, portal)
+        future = executor.submit(copy_context().run, _call_function, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
     deadline, patience = time.monotonic() + tool.timeout, min(beat, FIRST_BEAT)
     while not future.done():
         left = deadline - time.monotonic()
         if left <= 0:
-            return _out_of_time(tool, future)
+            return _handle_timeout(tool, future)
         done, _ = wait([future], timeout=min(left, patience))
         patience = min(beat, 2 * patience)
         if not done and heartbeat is not None:
-            _beat(heartbeat, context)
-    return tool_end(tool, args, future)
+            _send_heartbeat(heartbeat, context)
+    return build_tool_outcome(tool, args, future)
 
 
-def tool_end(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
+def build_tool_outcome(
+    tool: Tool[Any], args: BaseModel, future: Future[Any]
+) -> FinishedToolOutcome:
     """Return how a finished call ended; also used for the late result of a ToolTimeout."""
     if future.cancelled():  # an executor cancels only what it has not begun
         return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
     error = future.exception()
     if error is None:
-        return _ran(tool, args, future.result())
+        return _build_success(tool, args, future.result())
     message = error_line(tool, args, error)
     if isinstance(error, ToolError):
         certain = tool.does is Effect.READ or not isinstance(error, BrokeOffError)
         return (
-            ToolStateChange(message)
+            StaleToolCall(message)
             if isinstance(error, ChangedError)
             else ToolRefusal(message, certain)
         )
     if tool.does is Effect.READ:
         return ToolFailure(message, certain=True)
-    return LostToolAnswer(message) if _answer_lost(error) else ToolFailure(message, certain=False)
+    return (
+        LostToolAnswer(message) if _was_answer_lost(error) else ToolFailure(message, certain=False)
+    )
 
 
 def error_line(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
     """Return a tool's error as one line of at most 1,000 characters, the call's secrets masked."""
-    return one_line(tool, args, _message(error), MESSAGE_LENGTH)
+    return format_masked_line(tool, args, _describe_error(error), MESSAGE_LENGTH)
 
 
-def one_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
+def format_masked_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters, the call's secrets masked."""
-    return _clip(conceal_secrets(tool, args, _clean(text)), limit)
+    return _clip_line(mask_call_secrets(tool, args, _replace_unstorable_characters(text)), limit)
 
 
-def output(result: Any, limit: int) -> str:
+def format_output(result: Any, limit: int) -> str:
     """Return a result as the model gets it: text as it is, anything else as compact JSON.
 
     A text of more than `limit` characters is cut, with a note on how much is missing.
     """
-    text = _clean(
-        result if isinstance(result, str) else "Done." if result is None else _json(result)
+    text = _replace_unstorable_characters(
+        result if isinstance(result, str) else "Done." if result is None else _dump_json(result)
     )
     if len(text) <= limit:
         return text
@@ -203,7 +207,7 @@ def output(result: Any, limit: int) -> str:
     return f"{text[:kept]}\n[… {len(text) - kept} more characters not shown]"
 
 
-def _call(
+def _call_function(
     tool: Tool[Any], args: BaseModel, context: ToolContext, portal: Callable[[], BlockingPortal]
 ) -> Any:
     # Async tools wait on this thread too, so that a stalled event loop cannot hold up the caller's
@@ -225,7 +229,7 @@ async def await_result(result: Awaitable[Any]) -> Any:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
-def _out_of_time(tool: Tool[Any], future: Future[Any]) -> ToolOutcome:
+def _handle_timeout(tool: Tool[Any], future: Future[Any]) -> ToolOutcome:
     if future.cancel():
         return ToolFailure(
             f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.",
@@ -234,20 +238,24 @@ def _out_of_time(tool: Tool[Any], future: Future[Any]) -> ToolOutcome:
     return ToolTimeout(future, f"The tool did not end within {tool.timeout:g} seconds.")
 
 
-def _beat(heartbeat: Callable[[], None], context: ToolContext) -> None:
+def _send_heartbeat(heartbeat: Callable[[], None], context: ToolContext) -> None:
     try:
         heartbeat()
     except Exception:
         log.exception("run %s call %s: the lease was not renewed", context.run_id, context.call_id)
 
 
-def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
+def _build_success(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
     try:
         if isinstance(result, Table):
-            table = tables.json_table(result)
-            text = _clean(tables.table_for_model(table, tool.max_output))
-            return ToolSuccess(text, _summary(tool, args, table), table)
-        return ToolSuccess(output(result, tool.max_output), _summary(tool, args, result))
+            table = tables.build_json_table(result)
+            text = _replace_unstorable_characters(
+                tables.render_table_for_model(table, tool.max_output)
+            )
+            return ToolSuccess(text, _summary_line(tool, args, table), table)
+        return ToolSuccess(
+            format_output(result, tool.max_output), _summary_line(tool, args, result)
+        )
     except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
         # It did run: a result nobody can write down must not turn into a failure.
         why = error_line(tool, args, error)
@@ -256,12 +264,12 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
         return ToolSuccess(text, text)
 
 
-def _summary(tool: Tool[Any], args: BaseModel, result: Any) -> str:
+def _summary_line(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return the sentence people read about a finished call: one line, at most 200 characters."""
-    return one_line(tool, args, tool_outcome(tool, args, result), SUMMARY_LENGTH)
+    return format_masked_line(tool, args, outcome_sentence(tool, args, result), SUMMARY_LENGTH)
 
 
-def _answer_lost(error: BaseException) -> bool:
+def _was_answer_lost(error: BaseException) -> bool:
     """Whether this error, or a cause of it, means that the tool's own request got no answer."""
     cause: BaseException | None = error
     seen: set[int] = set()
@@ -278,8 +286,8 @@ def _answer_lost(error: BaseException) -> bool:
     return False
 
 
-def _message(error: BaseException) -> str:
-    text = " ".join(_clean(str(error)).split())
+def _describe_error(error: BaseException) -> str:
+    text = " ".join(_replace_unstorable_characters(str(error)).split())
     if isinstance(error, ToolError):
         return text or "The tool refused."
     if isinstance(error, ValidationError):  # its text is for programmers, and quotes the data
@@ -289,21 +297,21 @@ def _message(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def conceal_secrets(tool: Tool[Any], args: BaseModel, text: str) -> str:
+def mask_call_secrets(tool: Tool[Any], args: BaseModel, text: str) -> str:
     """Return a text with the call's secrets masked wherever they appear."""
-    return mask_secret_texts(text, args, tool.secret_paths(args))
+    return mask_secret_texts(text, args, tool.list_secret_paths(args))
 
 
-def _json(result: Any) -> str:
+def _dump_json(result: Any) -> str:
     return to_json(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
 
 
-def _clean(text: str) -> str:
+def _replace_unstorable_characters(text: str) -> str:
     """Return the text with lone surrogates and NUL replaced, which databases and sockets refuse."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
-def _clip(text: str, limit: int) -> str:
+def _clip_line(text: str, limit: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -313,7 +321,7 @@ SO_FAR = 60  # characters of how far it is
 BETWEEN = 1.0  # seconds between two words of a tool on how far it is
 
 
-def step_sentence(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
+def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
     """Return the live step of a call; its sentence has at most 100 characters on one line.
 
     Raises nothing: if the sentence fails, the step has none.
@@ -323,7 +331,9 @@ def step_sentence(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
         try:
             said = tool.step(args)
             doing = (
-                mask_secrets(one_line(tool, args, said, LENGTH)) if isinstance(said, str) else ""
+                mask_secrets(format_masked_line(tool, args, said, LENGTH))
+                if isinstance(said, str)
+                else ""
             )
         except Exception as error:  # noqa: BLE001 # its traceback may quote secrets
             why = error_line(tool, args, error)
@@ -331,16 +341,18 @@ def step_sentence(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
     return ToolStep(
         call_id=call.id,
         tool=tool.name,
-        title=one_line(tool, args, tool.title, LENGTH),
+        title=format_masked_line(tool, args, tool.title, LENGTH),
         doing=doing.rstrip(" .…"),
         asked=call.asked_at is not None,
     )
 
 
-class StepTeller:
+class StepReporter:
     """Reports one call's progress to live listeners; used by the waiting thread and by the tool."""
 
-    def __init__(self, live: Live, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> None:
+    def __init__(
+        self, live: LiveEventBroadcaster, run: Run, call: Call, tool: Tool[Any], args: BaseModel
+    ) -> None:
         """Build nothing yet: the step's texts are made once, when somebody listens."""
         self._live, self._run = live, run
         self._of = tool, args, call
@@ -349,49 +361,49 @@ class StepTeller:
         self._so_far, self._is_over, self._said_at = "", False, float("-inf")
         self.is_long = False  # somebody was told that it takes long
 
-    def began(self) -> None:
+    def report_start(self) -> None:
         """Report that the tool is about to be called."""
-        self._tell(EventKind.STEP_BEGAN)
+        self._report(EventKind.STEP_BEGAN)
 
-    def goes_on(self) -> None:
+    def report_long_running(self) -> None:
         """Report that the call takes long."""
         self.is_long = True
-        self._tell(EventKind.STEP_GOES_ON)
+        self._report(EventKind.STEP_GOES_ON)
 
-    def says(self, words: str) -> None:
+    def report_progress(self, words: str) -> None:
         """Report the progress that the tool states; from any thread, at most once a second."""
         now = time.monotonic()
         with self._lock:
             if self._is_over:
                 return
             tool, args, _ = self._of
-            self._so_far = mask_secrets(one_line(tool, args, words, SO_FAR))
+            self._so_far = mask_secrets(format_masked_line(tool, args, words, SO_FAR))
             if now - self._said_at < BETWEEN:
                 return  # the next beat tells it
             self._said_at = now
-            self._tell(EventKind.STEP_TOLD)
+            self._report(EventKind.STEP_TOLD)
 
-    def ended(self, outcome: ToolOutcome) -> None:
+    def report_end(self, outcome: ToolOutcome) -> None:
         """Report the call's outcome, after it was stored."""
         with self._lock:
             self._is_over = True
-        self._tell(EventKind.STEP_ENDED, step_end(self._of[0], outcome))
+        self._report(EventKind.STEP_ENDED, get_step_end(self._of[0], outcome))
 
-    def _tell(self, kind: EventKind, end: StepEnd | None = None) -> None:
-        self._live.tell(lambda: StepEvent(kind, self._run, self._words(), end))
+    def _report(self, kind: EventKind, end: StepEnd | None = None) -> None:
+        self._live.broadcast(lambda: StepEvent(kind, self._run, self._build_step(), end))
 
-    def _words(self) -> ToolStep:
+    def _build_step(self) -> ToolStep:
         if self._step is None:
-            self._step = step_sentence(*self._of)
+            self._step = build_tool_step(*self._of)
         return replace(self._step, so_far=self._so_far) if self._so_far else self._step
 
 
-def step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
+def get_step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
     """Return which kind of end an outcome is, for live listeners."""
     match outcome:
         case ToolSuccess():
             return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED
-        case ToolStateChange():
+        case StaleToolCall():
             return StepEnd.NOT_DONE
         case LostToolAnswer() | ToolTimeout() if tool.does is not Effect.READ:
             return StepEnd.UNKNOWN

@@ -61,7 +61,7 @@ class Refund(OrderArguments):
 
     @field_validator("amount", mode="after")
     @classmethod
-    def _two_places(cls, amount: Decimal) -> Decimal:
+    def _round_to_cents(cls, amount: Decimal) -> Decimal:
         # So that 40, 40.0 and 40.00 are one value wherever it is shown or compared.
         return amount.quantize(Decimal("0.01"))
 
@@ -93,12 +93,18 @@ class Cancel(OrderArguments):
     restock: bool = Field(True, title="Put the items back in stock")
 
 
-def order_tools(shop: Shop) -> list[Tool[Any]]:
+def build_order_tools(shop: Shop) -> list[Tool[Any]]:
     """Return the five tools that work on `shop`, whose database must have been created."""
-    return [_look_up(shop), _search(shop), _refund(shop), _change_address(shop), _cancel(shop)]
+    return [
+        _build_look_up_tool(shop),
+        _build_search_tool(shop),
+        _build_refund_tool(shop),
+        _build_change_address_tool(shop),
+        _build_cancel_tool(shop),
+    ]
 
 
-def _look_up(shop: Shop) -> Tool[Any]:
+def _build_look_up_tool(shop: Shop) -> Tool[Any]:
     @tool(
         title="Look up an order",
         effect="Look up order {order_id}",
@@ -108,21 +114,21 @@ def _look_up(shop: Shop) -> Tool[Any]:
     )
     def look_up_order(args: LookUp, _context: ToolContext) -> dict[str, Any]:
         """Look up one order: customer, status, items, address, what was paid and refunded."""
-        order = shop.order(args.order_id)
+        order = shop.get_order(args.order_id)
         return {
-            **_brief(order),
+            **_summarise_order(order),
             "email": order.email,
             "items": [f"{quantity} × {name}" for quantity, name, _ in order.lines],
             "ships_to": address_line(order.address),
             "paid": f"{order.paid} EUR",
             "refunded": f"{order.refunded} EUR",
-            "left_to_refund": f"{order.left} EUR",
+            "left_to_refund": f"{order.refundable_amount} EUR",
         }
 
     return look_up_order
 
 
-def _search(shop: Shop) -> Tool[Any]:
+def _build_search_tool(shop: Shop) -> Tool[Any]:
     def searching(args: Search) -> str:
         return f"searching the orders of {args.customer}" if args.customer else "searching orders"
 
@@ -142,13 +148,13 @@ def _search(shop: Shop) -> Tool[Any]:
         return {
             "matching": count,
             "shown": len(found),
-            "orders": [_brief(order) for order in found],
+            "orders": [_summarise_order(order) for order in found],
         }
 
     return search_orders
 
 
-def _refund(shop: Shop) -> Tool[Any]:
+def _build_refund_tool(shop: Shop) -> Tool[Any]:
     def money(args: Refund, order: Order) -> str:
         order.check_refund(args.amount)
         return (
@@ -165,7 +171,7 @@ def _refund(shop: Shop) -> Tool[Any]:
         effect="Refund {amount} EUR of order {order_id}",
         does=Effect.WRITE,
         idempotent=True,
-        preview=_previewed(shop, money),
+        preview=_build_order_preview(shop, money),
         outcome=refunded,
         step=lambda args: f"refunding {args.amount} EUR of order {args.order_id}",
         timeout=TIMEOUT,
@@ -181,10 +187,10 @@ def _refund(shop: Shop) -> Tool[Any]:
     return refund_order
 
 
-def _change_address(shop: Shop) -> Tool[Any]:
+def _build_change_address_tool(shop: Shop) -> Tool[Any]:
     def where(args: ChangeAddress, order: Order) -> str:
         address = args.address.model_dump()
-        order.check_address(address)
+        order.check_address_change(address)
         return f"Now: {address_line(order.address)}\nNew: {address_line(address)}"
 
     @tool(
@@ -192,7 +198,7 @@ def _change_address(shop: Shop) -> Tool[Any]:
         effect="Send order {order_id} to {address.street}, {address.postal_code} {address.city}",
         does=Effect.WRITE,
         idempotent=True,
-        preview=_previewed(shop, where),
+        preview=_build_order_preview(shop, where),
         outcome=lambda args, receipt: f"Order {args.order_id} now goes to {receipt['ships_to']}",
         step=lambda args: f"changing where order {args.order_id} goes",
         timeout=TIMEOUT,
@@ -207,12 +213,12 @@ def _change_address(shop: Shop) -> Tool[Any]:
     return change_address
 
 
-def _cancel(shop: Shop) -> Tool[Any]:
+def _build_cancel_tool(shop: Shop) -> Tool[Any]:
     def consequences(args: Cancel, order: Order) -> str:
         order.check_cancel()
         items = ", ".join(f"{quantity} × {name}" for quantity, name, _ in order.lines)
         stock = "go back into stock" if args.restock else "do not go back into stock"
-        return f"{order.left} EUR will be paid back\n{items}: {stock}"
+        return f"{order.refundable_amount} EUR will be paid back\n{items}: {stock}"
 
     def cancelled(args: Cancel, receipt: dict[str, Any]) -> str:
         stocked = ", items back in stock" if receipt["items_back_in_stock"] else ""
@@ -223,7 +229,7 @@ def _cancel(shop: Shop) -> Tool[Any]:
         effect="Cancel order {order_id}",
         does=Effect.DESTRUCTIVE,
         idempotent=True,
-        preview=_previewed(shop, consequences),
+        preview=_build_order_preview(shop, consequences),
         outcome=cancelled,
         step=lambda args: f"cancelling order {args.order_id}",
         timeout=TIMEOUT,
@@ -238,7 +244,7 @@ def _cancel(shop: Shop) -> Tool[Any]:
     return cancel_order
 
 
-def _brief(order: Order) -> dict[str, Any]:
+def _summarise_order(order: Order) -> dict[str, Any]:
     return {
         "order_id": order.id,
         "customer": order.customer,
@@ -248,14 +254,16 @@ def _brief(order: Order) -> dict[str, Any]:
     }
 
 
-def _previewed(shop: Shop, lines: Callable[[Any, Order], str]) -> Callable[[Any, ToolContext], str]:
+def _build_order_preview(
+    shop: Shop, lines: Callable[[Any, Order], str]
+) -> Callable[[Any, ToolContext], str]:
     """Return a preview function that names the order, followed by `lines` about it.
 
     The preview raises ToolError for a missing order, and what `lines` raises.
     """
 
     def preview(args: Any, _context: ToolContext) -> str:
-        order = shop.order(args.order_id)
+        order = shop.get_order(args.order_id)
         return f"Order {order.id} · {order.customer} · {order.status}\n{lines(args, order)}"
 
     return preview

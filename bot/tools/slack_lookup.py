@@ -15,7 +15,15 @@ from pydantic import BaseModel, ConfigDict
 from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 
 from bot.policy.authority import Directory, LookupFailedError
-from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, code_of, meaning_of
+from bot.slack_codes import (
+    CODE,
+    LIMITED,
+    TOKEN,
+    TOO_MANY,
+    ErrorMeaning,
+    classify_error_code,
+    extract_error_code,
+)
 from bot.tools import ToolContext, ToolError
 from bot.tools.names import no_channel_sentence
 
@@ -68,15 +76,15 @@ class Member:
 class CachedDirectory(Directory, Protocol):
     """The directory with Slack's lists of channels and people, by id; at most ten minutes old."""
 
-    def channels(self) -> Mapping[str, dict[str, Any]]:
+    def list_channels(self) -> Mapping[str, dict[str, Any]]:
         """Return all channels that are not archived and that the bot can see, by id."""
         ...
 
-    def everybody(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
+    def list_people(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
         """Return everybody in the workspace by id; `anew` asks again, where a name was missing."""
         ...
 
-    def private_channels(self, user: str) -> frozenset[str]:
+    def list_shared_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
         ...
 
@@ -89,12 +97,12 @@ class SlackLookup:
         self._client = client
         self._directory = directory
 
-    def channels(self) -> list[Channel]:
+    def list_channels(self) -> list[Channel]:
         """Return all channels that are not archived and that the bot can see, sorted by name."""
-        listed = _asked("its channels", self._directory.channels)
-        return sorted(map(_channel, listed.values()), key=lambda channel: channel.name)
+        listed = _ask_slack("its channels", self._directory.list_channels)
+        return sorted(map(_build_channel, listed.values()), key=lambda channel: channel.name)
 
-    def channel(self, channel_id: str) -> Channel:
+    def get_channel(self, channel_id: str) -> Channel:
         """Return the channel with this id as it is now.
 
         Raises ToolError where there is none, or where it is a direct conversation.
@@ -105,35 +113,41 @@ class SlackLookup:
                 "channel"
             ]
 
-        info = _asked(f"the channel {channel_id}", read, no_channel_sentence(channel_id))
+        info = _ask_slack(f"the channel {channel_id}", read, no_channel_sentence(channel_id))
         if info.get("is_im") or info.get("is_mpim"):
             raise ToolError(f"{channel_id} is a direct conversation, not a channel.")
-        return _channel(info)
+        return _build_channel(info)
 
-    def people(self, *, anew: bool = False) -> list[Member]:
+    def list_people(self, *, anew: bool = False) -> list[Member]:
         """Return everybody with an active account, without bots, sorted by name."""
-        listed = _asked("its people", lambda: self._directory.everybody(anew=anew))
-        active = [each for each in map(_member, listed.values()) if not (each.bot or each.deleted)]
+        listed = _ask_slack("its people", lambda: self._directory.list_people(anew=anew))
+        active = [
+            each for each in map(_build_member, listed.values()) if not (each.bot or each.deleted)
+        ]
         return sorted(active, key=lambda each: each.name.casefold())
 
-    def private_of(self, user: str) -> frozenset[str]:
+    def list_shared_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
-        return _asked(f"where {user} is", lambda: self._directory.private_channels(user))
+        return _ask_slack(
+            f"where {user} is", lambda: self._directory.list_shared_private_channels(user)
+        )
 
-    def persons(self, users: Sequence[str]) -> list[Member]:
+    def get_people(self, users: Sequence[str]) -> list[Member]:
         """Return the people with these ids, each once.
 
         Raises ToolError for an id that is unknown, deactivated or a bot's.
         """
-        return [self._by_id(user) for user in dict.fromkeys(users)]
+        return [self._get_person(user) for user in dict.fromkeys(users)]
 
-    def members(self, channel: Channel) -> frozenset[str]:
+    def list_channel_members(self, channel: Channel) -> frozenset[str]:
         """Return the ids of the users in a channel, at most a minute old."""
-        return _asked(f"who is in #{channel.name}", lambda: self._directory.members(channel.id))
+        return _ask_slack(
+            f"who is in #{channel.name}", lambda: self._directory.list_channel_members(channel.id)
+        )
 
-    def _by_id(self, user: str) -> Member:
-        person = _member(
-            _asked(
+    def _get_person(self, user: str) -> Member:
+        person = _build_member(
+            _ask_slack(
                 user,
                 lambda: self._client.users_info(user=user)["user"],
                 f"There is nobody with the id {user}.",
@@ -146,7 +160,7 @@ class SlackLookup:
         return person
 
 
-def _asked(what: str, read: Callable[[], T], missing: str | None = None) -> T:
+def _ask_slack(what: str, read: Callable[[], T], missing: str | None = None) -> T:
     """Return what `read` gives, turning any failure into a ToolError.
 
     Its message is `missing` where Slack says that the thing does not exist.
@@ -162,7 +176,7 @@ def _asked(what: str, read: Callable[[], T], missing: str | None = None) -> T:
         raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
 
 
-def _channel(info: dict[str, Any]) -> Channel:
+def _build_channel(info: dict[str, Any]) -> Channel:
     return Channel(
         id=info["id"],
         name=info.get("name", ""),
@@ -175,7 +189,7 @@ def _channel(info: dict[str, Any]) -> Channel:
     )
 
 
-def _member(user: dict[str, Any]) -> Member:
+def _build_member(user: dict[str, Any]) -> Member:
     profile = user.get("profile") or {}
     names = [
         profile.get("display_name"),
@@ -232,7 +246,7 @@ STEMS = {
 }
 
 
-def change_slack(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
+def run_slack_change(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
     """Run a call that changes something in Slack, and return Slack's answer.
 
     `doing` and `channel` are words for the error messages. Raises ToolError when Slack refused, so
@@ -242,18 +256,18 @@ def change_slack(doing: str, channel: str, call: Callable[[], SlackResponse]) ->
     try:
         return call()
     except SlackApiError as error:
-        status, code = int(error.response.status_code), code_of(error)
-        if meaning_of(code, status=status) is Meaning.UNKNOWN:
+        status, code = int(error.response.status_code), extract_error_code(error)
+        if classify_error_code(code, status=status) is ErrorMeaning.UNKNOWN:
             told = code if CODE.fullmatch(code) else f"HTTP {status}"
             raise ConnectionError(
                 f"Slack answered {told} while {doing}; whether it happened is not known."
             ) from error
-        raise ToolError(_sentence(error, code, status, channel)) from error
+        raise ToolError(_refusal_sentence(error, code, status, channel)) from error
     except UNREADABLE as error:
         raise ConnectionError(f"Slack's answer while {doing} cannot be read.") from error
 
 
-def _sentence(error: SlackApiError, code: str, status: int, channel: str) -> str:
+def _refusal_sentence(error: SlackApiError, code: str, status: int, channel: str) -> str:
     if status == TOO_MANY or code in LIMITED:
         seconds = error.response.headers.get("Retry-After")
         return f"Slack asks to slow down; try again in {seconds or 'some'} seconds."
@@ -271,7 +285,7 @@ class SlackArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def target_channel(
+def get_target_channel(
     lookup: SlackLookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
 ) -> Channel:
     """Return the channel to act on.
@@ -279,8 +293,8 @@ def target_channel(
     Raises ToolError where it is private and the requester is not in it, or where it is shared with
     another company and that is not `external_ok`.
     """
-    channel = lookup.channel(channel_id)
-    if channel.private and context.requester not in lookup.members(channel):
+    channel = lookup.get_channel(channel_id)
+    if channel.private and context.requester not in lookup.list_channel_members(channel):
         # Else the bot would be a way into private channels.
         raise ToolError(no_channel_sentence(channel_id))
     if channel.external and not external_ok:
@@ -290,12 +304,12 @@ def target_channel(
     return channel
 
 
-def escape_text(text: str) -> str:
+def escape_slack_text(text: str) -> str:
     """Return the text with &, < and > escaped for Slack: no mention, broadcast or link remains."""
     return html.escape(text, quote=False)
 
 
-def channel_preview(
+def build_channel_preview(
     lookup: SlackLookup, details: Callable[[Any, Channel, ToolContext], list[str]]
 ) -> Callable[[Any, ToolContext], str]:
     """Return a preview function that names the channel, followed by the lines of `details`.
@@ -305,7 +319,7 @@ def channel_preview(
 
     def preview(args: Any, context: ToolContext) -> str:
         external_ok = getattr(args, "external_ok", True)
-        channel = target_channel(lookup, args.channel, context, external_ok=external_ok)
+        channel = get_target_channel(lookup, args.channel, context, external_ok=external_ok)
         if channel.archived:
             raise ToolError(f"#{channel.name} is archived.")
         if not channel.joined:

@@ -23,10 +23,10 @@ from bot.tools.slack_lookup import (
     Channel,
     SlackArguments,
     SlackLookup,
-    change_slack,
-    channel_preview,
-    escape_text,
-    target_channel,
+    build_channel_preview,
+    escape_slack_text,
+    get_target_channel,
+    run_slack_change,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Post(SlackArguments):
 
     @field_validator("text")
     @classmethod
-    def _says_something(cls, text: str) -> str:
+    def _check_not_blank(cls, text: str) -> str:
         if not text.strip():
             raise ValueError("the message is blank")
         return text
@@ -82,14 +82,14 @@ class Schedule(Post):
     at: AwareDatetime = Field(title="When", description="With a time zone, at most 120 days ahead.")
 
 
-def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+def build_post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     """Return the post_message tool; `client` should have no retry handlers, to never post twice."""
 
     @tool(
         title="Post a message",
         effect="Post a message in {channel}",
         does=Effect.WRITE,
-        preview=channel_preview(lookup, _sharing),
+        preview=build_channel_preview(lookup, _external_channel_note),
         outcome=lambda _args, done: f"Posted in {done['channel']}",
         step=lambda _args: "posting a message",
     )
@@ -98,13 +98,13 @@ def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
 
         It is signed with the name of the person who asked.
         """
-        channel = target_channel(lookup, args.channel, context, external_ok=args.external_ok)
-        answer = change_slack(
+        channel = get_target_channel(lookup, args.channel, context, external_ok=args.external_ok)
+        answer = run_slack_change(
             "posting the message",
             f"#{channel.name}",
             lambda: client.chat_postMessage(
                 channel=channel.id,
-                text=_signed(args.text, context),
+                text=_add_signature(args.text, context),
                 unfurl_links=False,
                 unfurl_media=False,
                 link_names=False,
@@ -117,19 +117,19 @@ def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     return post_message
 
 
-def schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+def build_schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     """Return the schedule_message tool; `client` should have no retry handlers."""
 
     def details(args: Schedule, channel: Channel, context: ToolContext) -> list[str]:
-        _check_time(args.at, context.now)
+        _check_schedule_time(args.at, context.now)
         when = f"On {args.at.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
-        return [*_sharing(args, channel, context), when]
+        return [*_external_channel_note(args, channel, context), when]
 
     @tool(
         title="Schedule a message",
         effect="Post a message in {channel} on {at:%d %b %Y, %H:%M %Z}",
         does=Effect.WRITE,
-        preview=channel_preview(lookup, details),
+        preview=build_channel_preview(lookup, details),
         outcome=lambda _args, done: (
             f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
         ),
@@ -140,15 +140,15 @@ def schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
 
         Signed like post_message.
         """
-        _check_time(args.at, context.now)
-        channel = target_channel(lookup, args.channel, context, external_ok=args.external_ok)
-        answer = change_slack(
+        _check_schedule_time(args.at, context.now)
+        channel = get_target_channel(lookup, args.channel, context, external_ok=args.external_ok)
+        answer = run_slack_change(
             "scheduling the message",
             f"#{channel.name}",
             # Without metadata: Slack accepts it here, and then never posts the message.
             lambda: client.chat_scheduleMessage(
                 channel=channel.id,
-                text=_signed(args.text, context),
+                text=_add_signature(args.text, context),
                 post_at=int(args.at.timestamp()),
                 unfurl_links=False,
                 unfurl_media=False,
@@ -165,19 +165,19 @@ def schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     return schedule_message
 
 
-def _check_time(at: datetime, now: datetime) -> None:
+def _check_schedule_time(at: datetime, now: datetime) -> None:
     if at <= now:
         raise ToolError("That time is over; nothing was scheduled.")
     if at > now + FARTHEST:
         raise ToolError("Slack schedules at most 120 days ahead; nothing was scheduled.")
 
 
-def _signed(text: str, context: ToolContext) -> str:
+def _add_signature(text: str, context: ToolContext) -> str:
     who = f"<@{context.requester}>" if USER.fullmatch(context.requester) else "a colleague"
-    return f"{escape_text(text)}\n_Sent for {who} by Countersign_"
+    return f"{escape_slack_text(text)}\n_Sent for {who} by Countersign_"
 
 
-def _sharing(_args: Post, channel: Channel, _context: ToolContext) -> list[str]:
+def _external_channel_note(_args: Post, channel: Channel, _context: ToolContext) -> list[str]:
     return ["⚠ People of another company will read it."] if channel.external else []
 
 
@@ -223,21 +223,21 @@ class SetTopic(SlackArguments):
     topic: str = Field(title="Topic", max_length=250)
 
 
-def slack_tools(client: WebClient, directory: CachedDirectory) -> list[Tool[Any]]:
+def build_slack_tools(client: WebClient, directory: CachedDirectory) -> list[Tool[Any]]:
     """Return the seven Slack tools; `client` should have no retry handlers."""
     lookup = SlackLookup(client, directory)
     return [
-        _list_channels(lookup),
-        _list_people(lookup),
-        post_message_tool(client, lookup),
-        schedule_message_tool(client, lookup),
-        _create_channel(client),
-        _invite(client, lookup),
-        _set_topic(client, lookup),
+        _build_list_channels_tool(lookup),
+        _build_list_people_tool(lookup),
+        build_post_message_tool(client, lookup),
+        build_schedule_message_tool(client, lookup),
+        _build_create_channel_tool(client),
+        _build_invite_tool(client, lookup),
+        _build_set_topic_tool(client, lookup),
     ]
 
 
-def _list_channels(lookup: SlackLookup) -> Tool[Any]:
+def _build_list_channels_tool(lookup: SlackLookup) -> Tool[Any]:
     @tool(
         title="List channels",
         effect="List the channels in Slack",
@@ -248,16 +248,20 @@ def _list_channels(lookup: SlackLookup) -> Tool[Any]:
         """List Slack channels, optionally those whose name contains the query."""
         found = [
             each
-            for each in lookup.channels()
+            for each in lookup.list_channels()
             if (args.query or "").lower().lstrip("#") in each.name
         ]
         # The bot may be in private channels the requester has no business to know of.
-        theirs = lookup.private_of(context.requester) if any(e.private for e in found) else ()
+        theirs = (
+            lookup.list_shared_private_channels(context.requester)
+            if any(e.private for e in found)
+            else ()
+        )
         seen = [each for each in found if not each.private or each.id in theirs]
         return {
             "matching": len(seen),
             "channels": [
-                _without_empty(
+                _drop_empty_values(
                     channel=f"#{each.name}",
                     id=each.id,
                     members=each.members,
@@ -272,7 +276,7 @@ def _list_channels(lookup: SlackLookup) -> Tool[Any]:
     return list_channels
 
 
-def _list_people(lookup: SlackLookup) -> Tool[Any]:
+def _build_list_people_tool(lookup: SlackLookup) -> Tool[Any]:
     @tool(
         title="List people",
         effect="List the people in Slack",
@@ -282,11 +286,11 @@ def _list_people(lookup: SlackLookup) -> Tool[Any]:
     def list_people(args: ListPeople, context: ToolContext) -> dict[str, Any]:
         """List people in Slack, optionally those whose name contains the query."""
         query = (args.query or "").casefold().lstrip("@")
-        found = [each for each in lookup.people() if any(query in name for name in each.names)]
+        found = [each for each in lookup.list_people() if any(query in name for name in each.names)]
         return {
             "matching": len(found),
             "people": [
-                _without_empty(
+                _drop_empty_values(
                     name=each.name,
                     handle=f"@{each.handle}",
                     id=each.id,
@@ -302,7 +306,7 @@ def _list_people(lookup: SlackLookup) -> Tool[Any]:
     return list_people
 
 
-def _create_channel(client: WebClient) -> Tool[Any]:
+def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
     def who(args: CreateChannel, _context: ToolContext) -> str:
         return (
             f"A {'private' if args.private else 'public'} channel, with the bot and the "
@@ -319,7 +323,7 @@ def _create_channel(client: WebClient) -> Tool[Any]:
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
-        answer = change_slack(
+        answer = run_slack_change(
             "creating the channel",
             f"#{args.name}",
             lambda: client.conversations_create(name=args.name, is_private=args.private),
@@ -336,12 +340,12 @@ def _create_channel(client: WebClient) -> Tool[Any]:
     return create_channel
 
 
-def _invite(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+def _build_invite_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     def details(args: Invite, channel: Channel, _context: ToolContext) -> list[str]:
-        inside = lookup.members(channel)
+        inside = lookup.list_channel_members(channel)
         return [
             f"{each}{' · is in it already' if each.id in inside else ''}"
-            for each in lookup.persons(args.people)
+            for each in lookup.get_people(args.people)
         ]
 
     @tool(
@@ -349,24 +353,24 @@ def _invite(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
         effect="Invite people to {channel}",
         does=Effect.WRITE,
         idempotent=True,  # who is in the channel already is left out
-        preview=channel_preview(lookup, details),
-        outcome=_invited,
+        preview=build_channel_preview(lookup, details),
+        outcome=_invitation_sentence,
         step=lambda _args: "inviting people",
     )
     def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
         """Invite people to a Slack channel that the bot is in."""
-        channel = target_channel(lookup, args.channel, context)
-        inside = lookup.members(channel)
-        people = lookup.persons(args.people)
+        channel = get_target_channel(lookup, args.channel, context)
+        inside = lookup.list_channel_members(channel)
+        people = lookup.get_people(args.people)
         new = [each for each in people if each.id not in inside]
         if new:
             ids = [each.id for each in new]
-            change_slack(
+            run_slack_change(
                 "inviting",
                 f"#{channel.name}",
                 lambda: client.conversations_invite(channel=channel.id, users=ids),
             )
-        return _without_empty(
+        return _drop_empty_values(
             channel=f"#{channel.name}",
             invited=[each.name for each in new],
             already_there=[each.name for each in people if each.id in inside],
@@ -375,7 +379,7 @@ def _invite(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     return invite
 
 
-def _set_topic(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+def _build_set_topic_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     def details(_args: SetTopic, channel: Channel, _context: ToolContext) -> list[str]:
         return [f"Topic now: {html.unescape(channel.topic) or '(none)'}"]
 
@@ -384,15 +388,15 @@ def _set_topic(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
         effect="Set the topic of {channel}",
         does=Effect.WRITE,
         idempotent=True,
-        preview=channel_preview(lookup, details),
+        preview=build_channel_preview(lookup, details),
         outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
         step=lambda _args: "setting a channel's topic",
     )
     def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
         """Set the topic of a Slack channel; an empty topic removes it."""
-        channel = target_channel(lookup, args.channel, context)
-        topic = escape_text(args.topic)
-        change_slack(
+        channel = get_target_channel(lookup, args.channel, context)
+        topic = escape_slack_text(args.topic)
+        run_slack_change(
             "setting the topic",
             f"#{channel.name}",
             lambda: client.conversations_setTopic(channel=channel.id, topic=topic),
@@ -402,7 +406,7 @@ def _set_topic(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     return set_topic
 
 
-def _invited(_args: Invite, done: dict[str, Any]) -> str:
+def _invitation_sentence(_args: Invite, done: dict[str, Any]) -> str:
     new = ", ".join(done.get("invited", ()))
     there = ", ".join(done.get("already_there", ()))
     if not new:
@@ -410,5 +414,5 @@ def _invited(_args: Invite, done: dict[str, Any]) -> str:
     return f"Invited {new} to {done['channel']}" + (f"; already there: {there}" if there else "")
 
 
-def _without_empty(**values: Any) -> dict[str, Any]:
+def _drop_empty_values(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, "", False, [])}

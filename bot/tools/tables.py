@@ -17,7 +17,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the be
 NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
 
 
-def json_table(table: Table) -> Table:
+def build_json_table(table: Table) -> Table:
     """Return the table with JSON values.
 
     Decimals become exact text, times ISO text, bytes base64.
@@ -30,15 +30,15 @@ def json_table(table: Table) -> Table:
     )
 
 
-def table_for_model(table: Table, limit: int) -> str:
+def render_table_for_model(table: Table, limit: int) -> str:
     """Return the columns and then the rows, one JSON list per line, in at most `limit` characters.
 
     The last line is a note on the rows that are missing, if any.
     """
-    lines = [_json(list(table.columns))]
+    lines = [_dump_json(list(table.columns))]
     left = limit - len(lines[0]) - NOTE_LENGTH
     for row in table.rows:
-        line = _json(list(row))
+        line = _dump_json(list(row))
         left -= len(line) + 1
         if left < 0:
             break
@@ -49,13 +49,13 @@ def table_for_model(table: Table, limit: int) -> str:
     return "\n".join([*lines, *([f"[… {'; '.join(notes)}]"] if notes else [])])
 
 
-def table_summary(table: Table) -> str:
+def row_count_text(table: Table) -> str:
     """Return the number of rows as a phrase for the card, for example "12 rows"."""
     count = f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}"
     return f"{count}, and there are more" if table.more else count
 
 
-def table_cell(value: Any) -> str:
+def format_table_cell(value: Any) -> str:
     """Return a cell's value as text for people; "—" for None, "(empty)" for an empty text."""
     if value is None:
         return "—"
@@ -63,7 +63,7 @@ def table_cell(value: Any) -> str:
         return "yes" if value else "no"
     if value == "":
         return "(empty)"
-    return value if isinstance(value, str) else _json(value)
+    return value if isinstance(value, str) else _dump_json(value)
 
 
 def csv_text(table: Table) -> str:
@@ -73,17 +73,17 @@ def csv_text(table: Table) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([_harmless(name) for name in table.columns])
+    writer.writerow([_escape_formula(name) for name in table.columns])
     for row in table.rows:
-        writer.writerow([_harmless(value) for value in row])
+        writer.writerow([_escape_formula(value) for value in row])
     return out.getvalue()
 
 
-def _harmless(value: Any) -> str:
+def _escape_formula(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        return _json(value)
+        return _dump_json(value)
     return f"'{value}" if value.startswith(_FORMULA) and not _is_number(value) else value
 
 
@@ -91,5 +91,5 @@ def _is_number(text: str) -> bool:
     return text.lstrip("+-").replace(".", "", 1).isdecimal()
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()

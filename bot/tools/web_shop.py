@@ -157,7 +157,7 @@ FIRST_ORDER_AT = datetime(2026, 10, 5, 9, 30, tzinfo=UTC)
 BETWEEN_ORDERS = timedelta(hours=37)
 
 
-def shop_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
+def list_initial_rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield every row of a new shop as (table, values), in an order that foreign keys accept."""
     for number, customer in enumerate(CUSTOMERS, start=1):
         yield "customer", (number, *customer)
@@ -207,7 +207,7 @@ class Order:
     refunded: Decimal
 
     @property
-    def left(self) -> Decimal:
+    def refundable_amount(self) -> Decimal:
         """The amount that can still be refunded, in EUR."""
         return self.paid - self.refunded
 
@@ -215,12 +215,12 @@ class Order:
         """Raise ToolError if this amount (EUR) cannot be refunded."""
         if not self.paid:
             raise ToolError(f"Order {self.id} has not been paid, so there is nothing to refund.")
-        if not self.left:
+        if not self.refundable_amount:
             raise ToolError(f"Order {self.id} has been refunded in full already.")
-        if amount > self.left:
-            raise ToolError(f"Order {self.id} has {self.left} EUR left to refund.")
+        if amount > self.refundable_amount:
+            raise ToolError(f"Order {self.id} has {self.refundable_amount} EUR left to refund.")
 
-    def check_address(self, address: Mapping[str, str]) -> None:
+    def check_address_change(self, address: Mapping[str, str]) -> None:
         """Raise ToolError if the address can no longer change, or is this one already."""
         if self.status not in BEFORE_SHIPPING:
             raise ToolError(f"Order {self.id} is {self.status}; its address can no longer change.")
@@ -238,12 +238,12 @@ class Order:
             )
 
 
-def euros(cents: int) -> Decimal:
+def convert_cents_to_euros(cents: int) -> Decimal:
     """Return cents as EUR with two places: 8990 -> Decimal("89.90")."""
     return Decimal(cents).scaleb(-2)
 
 
-def cents(amount: Decimal) -> int:
+def convert_euros_to_cents(amount: Decimal) -> int:
     """Return EUR as whole cents; ValueError where a fraction of a cent would be lost."""
     whole = int(amount.scaleb(2))
     if whole != amount.scaleb(2):
@@ -256,7 +256,7 @@ def address_line(address: Mapping[str, str]) -> str:
     return f"{address['street']}, {address['postal_code']} {address['city']}, {address['country']}"
 
 
-def read_order(db: sqlite3.Connection, order_id: int) -> Order:
+def load_order(db: sqlite3.Connection, order_id: int) -> Order:
     """Return the order with this number; ToolError if there is none."""
     row = db.execute(
         "SELECT c.name, c.email, o.status, o.placed_at, o.street, o.postal_code, o.city, o.country,"
@@ -282,15 +282,15 @@ def read_order(db: sqlite3.Connection, order_id: int) -> Order:
         placed_at=placed_at,
         address=dict(zip(("street", "postal_code", "city", "country"), address, strict=True)),
         lines=tuple(lines),
-        total=euros(total),
-        paid=euros(paid),
-        refunded=euros(refunded),
+        total=convert_cents_to_euros(total),
+        paid=convert_cents_to_euros(paid),
+        refunded=convert_cents_to_euros(refunded),
     )
 
 
 BUSY_SECONDS = 10.0  # how long a connection waits for another one's write
 Receipt = dict[str, Any]
-Write = Callable[[sqlite3.Connection, Order], Receipt]
+OrderChange = Callable[[sqlite3.Connection, Order], Receipt]
 
 
 class Shop:
@@ -299,26 +299,26 @@ class Shop:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def create(self) -> None:
+    def create_database(self) -> None:
         """Create the tables and the demo's data.
 
         A shop that already has customers is left as it is.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._write() as db:
+        with self._write_transaction() as db:
             for statement in SCHEMA.split(";"):
                 db.execute(statement)
             if db.execute("SELECT 1 FROM customer").fetchone():
                 return
-            for table, values in shop_rows():
+            for table, values in list_initial_rows():
                 marks = ", ".join("?" * len(values))
                 statement = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608 # tables of our own
                 db.execute(statement, values)
 
-    def order(self, order_id: int) -> Order:
+    def get_order(self, order_id: int) -> Order:
         """Return the order with this number; ToolError if there is none."""
-        with self._read() as db:
-            return read_order(db, order_id)
+        with self._read_transaction() as db:
+            return load_order(db, order_id)
 
     def search(
         self, customer: str | None, status: OrderStatus | None, limit: int
@@ -333,10 +333,10 @@ class Shop:
             " OR instr(fold(c.name), fold(:customer)) OR instr(fold(c.email), fold(:customer)))"
         )
         values = {"status": status, "customer": customer, "limit": limit}
-        with self._read() as db:
+        with self._read_transaction() as db:
             (count,) = db.execute(f"SELECT count(*) {query}", values).fetchone()
             found = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
-            return [read_order(db, order_id) for (order_id,) in found.fetchall()], count
+            return [load_order(db, order_id) for (order_id,) in found.fetchall()], count
 
     def refund(
         self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime
@@ -345,16 +345,18 @@ class Shop:
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_refund(amount)
-            _pay(db, order_id, "refund", cents(amount), at, reason, note)
+            _insert_payment(
+                db, order_id, "refund", convert_euros_to_cents(amount), at, reason, note
+            )
             return {
                 "order_id": order_id,
                 "refunded": f"{amount} EUR",
                 "refunded_in_all": f"{order.refunded + amount} EUR",
-                "left_to_refund": f"{order.left - amount} EUR",
+                "left_to_refund": f"{order.refundable_amount - amount} EUR",
             }
 
         request = {"amount": str(amount), "reason": reason, "note": note}
-        return self._once(key, "refund", order_id, request, at, effect)
+        return self._run_once(key, "refund", order_id, request, at, effect)
 
     def change_address(
         self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime
@@ -362,7 +364,7 @@ class Shop:
         """Change the delivery address and return a receipt; ToolError once it has shipped."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
-            order.check_address(address)
+            order.check_address_change(address)
             db.execute(
                 "UPDATE orders SET street = :street, postal_code = :postal_code, city = :city,"
                 " country = :country WHERE id = :id",
@@ -372,7 +374,7 @@ class Shop:
             return {**result, "notified": order.email} if notify else result
 
         request = {"address": dict(address), "notify": notify}
-        return self._once(key, "address", order_id, request, at, effect)
+        return self._run_once(key, "address", order_id, request, at, effect)
 
     def cancel(self, key: str, order_id: int, reason: str, restock: bool, at: datetime) -> Receipt:
         """Cancel an order and pay back what is left; ToolError once the order has shipped."""
@@ -380,48 +382,56 @@ class Shop:
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             order.check_cancel()
             db.execute("UPDATE orders SET status = 'cancelled' WHERE id = ?", (order_id,))
-            if order.left:
-                _pay(db, order_id, "refund", cents(order.left), at, "cancelled", reason)
+            if order.refundable_amount:
+                _insert_payment(
+                    db,
+                    order_id,
+                    "refund",
+                    convert_euros_to_cents(order.refundable_amount),
+                    at,
+                    "cancelled",
+                    reason,
+                )
             back = sum(quantity for quantity, _, _ in order.lines) if restock else 0
             for quantity, _, sku in order.lines if restock else ():
                 db.execute("UPDATE product SET stock = stock + ? WHERE sku = ?", (quantity, sku))
             return {
                 "order_id": order_id,
                 "status": "cancelled",
-                "refunded": f"{order.left} EUR",
+                "refunded": f"{order.refundable_amount} EUR",
                 "items_back_in_stock": back,
             }
 
-        return self._once(
+        return self._run_once(
             key, "cancel", order_id, {"reason": reason, "restock": restock}, at, effect
         )
 
-    def stock(self, sku: str) -> int:
+    def get_stock(self, sku: str) -> int:
         """Return how many pieces of a product are in stock; ToolError for an unknown product."""
-        with self._read() as db:
+        with self._read_transaction() as db:
             row = db.execute("SELECT stock FROM product WHERE sku = ?", (sku,)).fetchone()
         if row is None:
             raise ToolError(f"There is no product {sku}.")
         return int(row[0])
 
-    def events(self, order_id: int) -> list[tuple[str, str | None]]:
+    def list_events(self, order_id: int) -> list[tuple[str, str | None]]:
         """Return the order's history, oldest first, as (kind, idempotency key).
 
         The key is None for events of the shop's own.
         """
-        with self._read() as db:
+        with self._read_transaction() as db:
             return db.execute(
                 "SELECT kind, key FROM event WHERE order_id = ? ORDER BY seq", (order_id,)
             ).fetchall()
 
-    def _once(
+    def _run_once(
         self,
         key: str,
         kind: str,
         order_id: int,
         request: Mapping[str, Any],
         at: datetime,
-        effect: Write,
+        effect: OrderChange,
     ) -> Receipt:
         """Run `effect` and store its result under `key`, or return the result already stored there.
 
@@ -430,13 +440,13 @@ class Shop:
         if not key:
             raise ValueError("a write needs an idempotency key")
         asked = json.dumps([kind, order_id, request], sort_keys=True)
-        with self._write() as db:
+        with self._write_transaction() as db:
             row = db.execute("SELECT request, result FROM event WHERE key = ?", (key,)).fetchone()
             if row is not None:
                 if row[0] != asked:
                     raise ToolError("This call already did something else; nothing was done now.")
                 return dict(json.loads(row[1]))
-            result = effect(db, read_order(db, order_id))
+            result = effect(db, load_order(db, order_id))
             db.execute(
                 "INSERT INTO event (key, order_id, kind, at, request, result)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -453,12 +463,12 @@ class Shop:
         return db
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
+    def _read_transaction(self) -> Iterator[sqlite3.Connection]:
         with self._transaction("BEGIN DEFERRED") as db:
             yield db
 
     @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
+    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
         with self._transaction("BEGIN IMMEDIATE") as db:
             yield db
 
@@ -474,7 +484,7 @@ class Shop:
             db.execute("COMMIT")
 
 
-def _pay(
+def _insert_payment(
     db: sqlite3.Connection,
     order_id: int,
     kind: str,

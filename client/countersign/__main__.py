@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from countersign.cli.commands import main as run_command
-from countersign.cli.process import leave
+from countersign.cli.process import exit_if_stopping
 
 
 def main() -> int:
     """Run the command that was typed; returns the exit code."""
-    return leave(run_command())
+    return exit_if_stopping(run_command())
 
 
 if __name__ == "__main__":

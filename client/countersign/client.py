@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from countersign.context import Circumstances, current, key_of
+from countersign.context import Circumstances, build_idempotency_key, get_current_circumstances
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -26,13 +26,13 @@ from countersign.request import (
     OwnAction,
     Request,
     RequestStatus,
-    TooManyAtOnce,
+    TooManyRequests,
     Unreachable,
-    handout_of,
-    request_of,
-    trouble_of,
+    find_request_error,
+    parse_handout,
+    parse_request,
 )
-from countersign.wire import PATIENCE, SCHEME, Wire, address_beside
+from countersign.wire import PATIENCE, SCHEME, ApiTransport, build_socket_address
 
 LONGEST_LOOK = 60.0  # seconds that one look may wait
 LOOK = 20.0  # seconds that one of many looks waits: a line that died silently is noticed after it
@@ -43,7 +43,7 @@ Seconds = float
 IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
 
 
-class GivenUp(CountersignError):
+class WaitAbandonedError(CountersignError):
     """Raised by a wait that its caller has given up; the wait itself does not end the request."""
 
 
@@ -59,7 +59,7 @@ class Countersign:
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
-        self._wire = Wire(url, key or known)
+        self._wire = ApiTransport(url, key or known)
 
     @classmethod
     def beside(cls, record: str | os.PathLike[str] = "") -> Countersign:
@@ -69,7 +69,7 @@ class Countersign:
         the working directory. This process has to run under the bot's account; it needs no key, and
         each request has to name its requester.
         """
-        return cls(address_beside(record))
+        return cls(build_socket_address(record))
 
     def request(
         self,
@@ -88,16 +88,18 @@ class Countersign:
 
         Raises NotAllowed, Unreachable, and ValueError or TypeError for arguments that are not JSON.
         """
-        return self._put(what, arguments, replace(current(), **circumstances), deadline)
+        return self._post_request(
+            what, arguments, replace(get_current_circumstances(), **circumstances), deadline
+        )
 
     def open_request(
         self, what: str | OwnAction, arguments: Mapping[str, Any], **circumstances: str
     ) -> Request:
         """Ask as `request` does, but make a new request if the earlier one of the run has ended."""
-        around = replace(current(), **circumstances)
-        return self._put(what, arguments, around, None, while_open=True)
+        around = replace(get_current_circumstances(), **circumstances)
+        return self._post_request(what, arguments, around, None, while_open=True)
 
-    def _put(
+    def _post_request(
         self,
         what: str | OwnAction,
         arguments: Mapping[str, Any],
@@ -108,9 +110,9 @@ class Countersign:
     ) -> Request:
         own = isinstance(what, OwnAction)
         body: dict[str, Any] = {
-            **({"action": what.written()} if isinstance(what, OwnAction) else {"tool": what}),
+            **({"action": what.to_json()} if isinstance(what, OwnAction) else {"tool": what}),
             "arguments": dict(arguments),
-            **_said(around),
+            **_build_origin_fields(around),
             **({"reason": around.reason} if around.reason else {}),
             **({"while_open": True} if while_open else {}),
         }
@@ -118,16 +120,16 @@ class Countersign:
             body["deadline_seconds"] = max(1, round(deadline))
         name = what.name if isinstance(what, OwnAction) else what
         named = f"{'own ' if own else ''}{name}{around.call and ' '}{around.call}"
-        key = key_of(around.run, named, arguments)
-        return _request(self._wire.post(REQUESTS, body, key=key))
+        key = build_idempotency_key(around.run, named, arguments)
+        return _parse_request_answer(self._wire.post(REQUESTS, body, key=key))
 
-    def look(self, request_id: str, wait: Seconds = 0.0) -> Request:
+    def get_request(self, request_id: str, wait: Seconds = 0.0) -> Request:
         """Return a request's current state, after waiting up to `wait` seconds (60 at most).
 
         It waits for a decision, and then for the end of a call that has begun or that Countersign
         runs.
         """
-        return self._look(REQUESTS, request_id, wait)
+        return self._get_request_at(REQUESTS, request_id, wait)
 
     def wait(
         self,
@@ -141,15 +143,15 @@ class Countersign:
         `seconds` None: wait as long as it takes. Once `given_up` is set, raises GivenUp within a
         minute.
         """
-        return self._until(REQUESTS, request_id, seconds, given_up, IS_DECIDED)
+        return self._wait_until(REQUESTS, request_id, seconds, given_up, IS_DECIDED)
 
     def ended(self, request_id: str, seconds: Seconds | None = None) -> Request:
         """Return the request once it has ended, or in its current state after `seconds`."""
-        return self._until(REQUESTS, request_id, seconds, None, HAS_ENDED)
+        return self._wait_until(REQUESTS, request_id, seconds, None, HAS_ENDED)
 
-    def left(self, request_id: str) -> Request:
+    def wait_while_running(self, request_id: str) -> Request:
         """Return the request as soon as its status is not RUNNING; wait without a time limit."""
-        return self._until(
+        return self._wait_until(
             REQUESTS,
             request_id,
             None,
@@ -166,20 +168,22 @@ class Countersign:
         with the same text returns the same handout and renews the lease. Raises AlreadyTaken, the
         error that says why the call is not approved (any more), NotAllowed and Unreachable.
         """
-        said = {"claimant": claimant or new_claimant()}
+        said = {"claimant": claimant or generate_claimant_id()}
         try:
-            answer = self._wire.post(_path(request_id, "claim"), said, patience=patience)
+            answer = self._wire.post(
+                _build_action_path(request_id, "claim"), said, patience=patience
+            )
         except NotAllowed as refusal:
-            request = self.look(request_id)
-            trouble = trouble_of(request) or AlreadyTaken(
+            request = self.get_request(request_id)
+            trouble = find_request_error(request) or AlreadyTaken(
                 f"It is not handed out: {refusal} What was handed out once is not done again.",
                 request,
             )
             raise trouble from refusal
         try:
-            return handout_of(answer)
+            return parse_handout(answer)
         except (KeyError, TypeError, ValueError):
-            raise _garbled() from None
+            raise _build_unknown_answer_error() from None
 
     def report(
         self, request_id: str, claimant: str, *, succeeded: bool | None, result: Any
@@ -191,27 +195,33 @@ class Countersign:
         different outcome was reported before, and Unreachable.
         """
         said = {"claimant": claimant, "succeeded": succeeded, "result": result}
-        return _request(self._wire.post(_path(request_id, "outcome"), said))
+        return _parse_request_answer(
+            self._wire.post(_build_action_path(request_id, "outcome"), said)
+        )
 
     def cancel(self, request_id: str, *, patience: Seconds = PATIENCE) -> Request:
         """Cancel a request; raises NotAllowed if it has ended or was handed out."""
-        return _request(self._wire.post(_path(request_id, "cancel"), {}, patience=patience))
+        return _parse_request_answer(
+            self._wire.post(_build_action_path(request_id, "cancel"), {}, patience=patience)
+        )
 
-    def withdraw(self, request_id: str) -> Request:
+    def cancel_if_possible(self, request_id: str) -> Request:
         """Cancel a request if that is still possible, and return its state."""
         try:
             return self.cancel(request_id)
         except NotAllowed:
-            return self.look(request_id)
+            return self.get_request(request_id)
 
     def open_question(self, question: str | Mapping[str, Any], **circumstances: str) -> Request:
         """Ask a person a question, and return once it is stored.
 
         If the same question of the same run has ended, a new one is asked.
         """
-        return self._put_question(question, replace(current(), **circumstances), while_open=True)
+        return self._post_question(
+            question, replace(get_current_circumstances(), **circumstances), while_open=True
+        )
 
-    def _put_question(
+    def _post_question(
         self,
         question: str | Mapping[str, Any],
         around: Circumstances,
@@ -219,13 +229,13 @@ class Countersign:
         while_open: bool = False,
     ) -> Request:
         asked = {"question": question} if isinstance(question, str) else dict(question)
-        body: dict[str, Any] = {"question": asked, **_said(around)}
+        body: dict[str, Any] = {"question": asked, **_build_origin_fields(around)}
         if while_open:
             body["while_open"] = True
-        key = key_of(around.run, "a question", asked)
-        return _request(self._wire.post(QUESTIONS, body, key=key))
+        key = build_idempotency_key(around.run, "a question", asked)
+        return _parse_request_answer(self._wire.post(QUESTIONS, body, key=key))
 
-    def hook(
+    def send_hook_input(
         self, said: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
     ) -> dict[str, Any]:
         """Send Countersign the input of a Claude Code hook, and return the answer for Claude Code.
@@ -237,7 +247,7 @@ class Countersign:
         path = f"{HOOK}?{urlencode(terms)}" if terms else HOOK
         answer = self._wire.post(path, said, later=look)
         if not isinstance(answer, dict):
-            raise _garbled()
+            raise _build_unknown_answer_error()
         return answer
 
     def ask_person(
@@ -252,15 +262,17 @@ class Countersign:
         as it takes. Raises Expired if nobody answers in time, Rejected if the person cannot answer,
         NotAllowed and Unreachable.
         """
-        request = self._put_question(question, replace(current(), **circumstances))
-        request = self._until(QUESTIONS, request.id, seconds, None, HAS_ENDED)
+        request = self._post_question(
+            question, replace(get_current_circumstances(), **circumstances)
+        )
+        request = self._wait_until(QUESTIONS, request.id, seconds, None, HAS_ENDED)
         if not request.is_decided:
             raise Expired("Nobody has answered yet.", request)
-        if trouble := trouble_of(request):
+        if trouble := find_request_error(request):
             raise trouble
         return request.result
 
-    def _look(
+    def _get_request_at(
         self,
         where: str,
         request_id: str,
@@ -269,9 +281,11 @@ class Countersign:
     ) -> Request:
         wait = min(max(wait, 0.0), LONGEST_LOOK)
         path = f"{where}/{quote(request_id, safe='')}"
-        return _request(self._wire.get(f"{path}?wait={int(wait)}", waits=wait, patience=patience))
+        return _parse_request_answer(
+            self._wire.get(f"{path}?wait={int(wait)}", waits=wait, patience=patience)
+        )
 
-    def _until(
+    def _wait_until(
         self,
         where: str,
         request_id: str,
@@ -288,11 +302,11 @@ class Countersign:
             is_first = found is None  # what somebody else runs is only looked at, not waited for
             wait = 0.0 if is_first else min(longest, until - asked_at)
             try:
-                found = self._look(where, request_id, wait, None)
+                found = self._get_request_at(where, request_id, wait, None)
                 heard_at = time.monotonic()
                 if is_first and not enough(found):
                     continue
-            except TooManyAtOnce:  # wait already: then it is looked at now and again
+            except TooManyRequests:  # wait already: then it is looked at now and again
                 longest = 0.0
             except Unreachable:  # the request stands, and somebody may answer while there is time
                 if time.monotonic() >= (heard_at + GONE if seconds is None else until):
@@ -303,32 +317,32 @@ class Countersign:
             if pause > 0:
                 stop.wait(max(min(pause, until - time.monotonic()), 0.0))
             if stop.is_set():
-                raise GivenUp("Nobody waits for it any more.")
+                raise WaitAbandonedError("Nobody waits for it any more.")
             if found is not None and time.monotonic() >= until:
                 return found
 
 
-def new_claimant() -> str:
+def generate_claimant_id() -> str:
     """Return a random identifier for one attempt to run an approved call."""
     return uuid.uuid4().hex
 
 
-def _path(request_id: str, act: str) -> str:
+def _build_action_path(request_id: str, act: str) -> str:
     return f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
 
 
-def _said(around: Circumstances) -> dict[str, str]:
+def _build_origin_fields(around: Circumstances) -> dict[str, str]:
     """Return requester and channel for the API; an empty one is left out, so the key decides."""
     found = {"requester": around.requester, "channel": around.channel}
     return {name: text for name, text in found.items() if text}
 
 
-def _request(said: Any) -> Request:
+def _parse_request_answer(said: Any) -> Request:
     try:
-        return request_of(said)
+        return parse_request(said)
     except (KeyError, TypeError, ValueError):
-        raise _garbled() from None
+        raise _build_unknown_answer_error() from None
 
 
-def _garbled() -> Unreachable:
+def _build_unknown_answer_error() -> Unreachable:
     return Unreachable("Countersign says something that this client does not know; is it newer?")

@@ -21,7 +21,7 @@ from countersign.request import (
     DidNotWork,
     Request,
     Undecided,
-    trouble_of,
+    find_request_error,
 )
 
 
@@ -44,7 +44,7 @@ class Circumstances:
 _NOW: ContextVar[Circumstances] = ContextVar("circumstances", default=Circumstances())  # noqa: B039 # frozen
 
 
-def current() -> Circumstances:
+def get_current_circumstances() -> Circumstances:
     """Return the circumstances of the surrounding `asking` block; empty ones outside of any."""
     return _NOW.get()
 
@@ -63,7 +63,10 @@ def asking(
     threads.
     """
     given = {"run": run, "requester": requester, "channel": channel, "reason": reason}
-    made = replace(current(), **{name: text for name, text in given.items() if text is not None})
+    made = replace(
+        get_current_circumstances(),
+        **{name: text for name, text in given.items() if text is not None},
+    )
     token = _NOW.set(made)
     try:
         yield made
@@ -71,7 +74,7 @@ def asking(
         _NOW.reset(token)
 
 
-def key_of(run: str, what: str, arguments: Mapping[str, Any]) -> str:
+def build_idempotency_key(run: str, what: str, arguments: Mapping[str, Any]) -> str:
     """Return an idempotency key: the same for the same call in one run, random without a run."""
     if not run:
         return uuid.uuid4().hex
@@ -82,7 +85,7 @@ def key_of(run: str, what: str, arguments: Mapping[str, Any]) -> str:
 # For frameworks that save their work while people decide, so that no process waits.
 
 
-def undecided(request: Request) -> None:
+def raise_undecided(request: Request) -> None:
     """Raise Undecided for a request: the default way in which a call is suspended."""
     raise Undecided("Nobody has decided yet. It was not done.", request)
 
@@ -98,19 +101,19 @@ class Suspension:
 
     run: str
     call: str = ""
-    suspend: Callable[[Request], object] = undecided
+    suspend: Callable[[Request], object] = raise_undecided
 
 
 _SUSPENSION: ContextVar[Suspension | None] = ContextVar("suspension", default=None)
 
 
-def suspension_now() -> Suspension | None:
+def find_current_suspension() -> Suspension | None:
     """Return the suspension for calls that are made here; None if such calls wait for people."""
     return _SUSPENSION.get()
 
 
 @contextmanager
-def suspending(suspension: Suspension) -> Iterator[None]:
+def suspend_undecided_calls(suspension: Suspension) -> Iterator[None]:
     """Have decorated functions that are called in this block suspend instead of waiting.
 
     A call that does not run raises its error then, even if the function `tells_why`.
@@ -122,13 +125,13 @@ def suspending(suspension: Suspension) -> Iterator[None]:
         _SUSPENSION.reset(token)
 
 
-def as_told(error: CountersignError) -> str:
+def describe_call_error(error: CountersignError) -> str:
     """Return a sentence that says why a call did not run, for the person or agent that asked."""
     known = isinstance(error, AlreadyTaken | DidNotWork | Undecided)  # it may have been done
     return str(error) if known else f"It was not done. {error}"
 
 
-def refusal_of(request: Request) -> str | None:
+def describe_refusal(request: Request) -> str | None:
     """Return a sentence that says why a decided request must not run; None if it may run."""
-    trouble = trouble_of(request)
-    return None if trouble is None else as_told(trouble)
+    trouble = find_request_error(request)
+    return None if trouble is None else describe_call_error(trouble)

@@ -21,10 +21,10 @@ from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
 
 from countersign.client import Countersign, Seconds
-from countersign.context import Circumstances, as_told, suspension_now
-from countersign.gated_call import GatedCall, TakenCall, Terms
-from countersign.request import CountersignError, Does, OwnAction, Request, as_effect
-from countersign.schema import FunctionShape, named_parameters, shape_of
+from countersign.context import Circumstances, describe_call_error, find_current_suspension
+from countersign.gated_call import ApprovalTerms, ClaimedCall, GatedCall
+from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
+from countersign.schema import FunctionJsonCodec, build_function_codec, list_shown_parameters
 
 # Blocking work for asyncio, each on its own thread: it may wait for days without holding up other
 # work or the end of the process.
@@ -32,7 +32,7 @@ from countersign.schema import FunctionShape, named_parameters, shape_of
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Run `work` on its own thread, in the caller's context; return its result or raise its error.
 
     If the awaiting task is cancelled, the thread goes on by itself.
@@ -95,34 +95,36 @@ def countersigned(
     for a function that cannot be shown to people.
     """
 
-    terms = Terms(client, wait, Circumstances(**circumstances), tells_why)
+    terms = ApprovalTerms(client, wait, Circumstances(**circumstances), tells_why)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        gated = _Gated(function, _described(function, title, effect, does, without), terms)
+        gated = _GatedFunction(
+            function, _describe_function(function, title, effect, does, without), terms
+        )
         if inspect.iscoroutinefunction(function):
-            return cast("Callable[P, R]", gated.asynchronous())
+            return cast("Callable[P, R]", gated.build_async_wrapper())
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{function.__name__} is a generator; decorate what returns a value")
-        return gated.synchronous()
+        return gated.build_sync_wrapper()
 
     return decorate
 
 
-def ask(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Request:
+def request_approval(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Request:
     """Ask people to approve a call of a decorated function, and return the request without waiting.
 
     Within a run, a call that was asked before is found and not asked again. Raises TypeError for a
     function that is not decorated, NotAllowed, Unreachable, and pydantic.ValidationError.
     """
     gated = getattr(function, _MINE, None)
-    if not isinstance(gated, _Gated):
+    if not isinstance(gated, _GatedFunction):
         name = getattr(function, "__name__", str(function))
         raise TypeError(f"{name} is not decorated with @countersigned")
-    return gated.attempt((), dict(arguments)).ask()
+    return gated.build_gated_call((), dict(arguments)).send_request()
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class _FunctionDescription:
     """Title, effect and parameters of a function as people see them; its types are not read yet."""
 
     title: str
@@ -131,107 +133,113 @@ class _Described:
     parameters: Mapping[str, inspect.Parameter]
 
 
-def _described(
+def _describe_function(
     function: Callable[..., Any], title: str, effect: str, does: str, without: Collection[str]
-) -> _Described:
-    parameters = named_parameters(function, without)
-    title = title or in_words(function.__name__)
+) -> _FunctionDescription:
+    parameters = list_shown_parameters(function, without)
+    title = title or humanize_identifier(function.__name__)
     for _, name, form, conversion in Formatter().parse(effect):
         if name is not None and (name not in parameters or form or conversion):
             raise ValueError(f"the effect of {function.__name__} names {{{name}}}, no parameter")
-    return _Described(title, effect or as_effect(title), Does(does) if does else None, parameters)
+    return _FunctionDescription(
+        title, effect or escape_braces(title), Does(does) if does else None, parameters
+    )
 
 
-def in_words(name: str) -> str:
+def humanize_identifier(name: str) -> str:
     """Return an identifier in words: deploy_app becomes "Deploy app"."""
     words = name.strip("_").replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
-class _Gated:
+class _GatedFunction:
     """A decorated function, its description for people, and the terms on which they are asked."""
 
-    def __init__(self, function: Callable[..., Any], said: _Described, terms: Terms) -> None:
+    def __init__(
+        self, function: Callable[..., Any], said: _FunctionDescription, terms: ApprovalTerms
+    ) -> None:
         self._function = function
-        self._said = said
+        self._description = said
         self._terms = terms
         self._signature = inspect.signature(function)
 
     @cached_property
-    def _shape(self) -> FunctionShape:
-        return shape_of(self._function, self._said.parameters)
+    def _codec(self) -> FunctionJsonCodec:
+        return build_function_codec(self._function, self._description.parameters)
 
-    def attempt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
+    def build_gated_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
         """Return the gated call for these arguments.
 
         Raises TypeError and pydantic.ValidationError.
         """
         given = self._signature.bind(*args, **kwargs)
         given.apply_defaults()
-        values = {name: given.arguments[name] for name in self._said.parameters}
-        shape, said = self._shape, self._said
+        values = {name: given.arguments[name] for name in self._description.parameters}
+        shape, said = self._codec, self._description
         name = self._function.__name__
         action = OwnAction(name, said.title, said.effect, said.does, shape.schema)
-        return GatedCall(action, shape.to_json(values), self._terms, given)
+        return GatedCall(action, shape.arguments_to_json(values), self._terms, given)
 
-    def _call(self, attempt: GatedCall, taken: TakenCall) -> Any:
+    def _call_function(self, attempt: GatedCall, taken: ClaimedCall) -> Any:
         """Call the function with the approved arguments; for an async one, return the coroutine."""
-        given = attempt.given
-        given.arguments.update(self._shape.from_json(taken.arguments))
+        given = attempt.bound_arguments
+        given.arguments.update(self._codec.arguments_from_json(taken.arguments))
         return self._function(*given.args, **given.kwargs)
 
-    def _instead(self, error: CountersignError) -> str:
+    def _explain_or_raise(self, error: CountersignError) -> str:
         """Return the reason a call did not run if `tells_why` applies; else raise `error`."""
-        if not self._terms.tells_why or suspension_now() is not None:
+        if not self._terms.tells_why or find_current_suspension() is not None:
             raise error
-        return as_told(error)
+        return describe_call_error(error)
 
-    def synchronous(self) -> Callable[..., Any]:
+    def build_sync_wrapper(self) -> Callable[..., Any]:
         """Return the wrapper of a sync function: it asks, waits, calls the function and reports."""
 
         @wraps(self._function)
         def asked(*args: Any, **kwargs: Any) -> Any:
-            attempt = self.attempt(args, kwargs)
+            attempt = self.build_gated_call(args, kwargs)
             try:
-                taken = attempt.take()
+                taken = attempt.claim_when_approved()
             except CountersignError as error:
-                return self._instead(error)
+                return self._explain_or_raise(error)
             if taken is None:
-                return self._shape.result_from_json(attempt.earlier)
-            with taken.kept():
+                return self._codec.result_from_json(attempt.earlier_result)
+            with taken.keep_lease():
                 try:
-                    result = self._call(attempt, taken)
+                    result = self._call_function(attempt, taken)
                 except Exception as error:
-                    taken.report(succeeded=False, result=error)
+                    taken.report_outcome(succeeded=False, result=error)
                     raise
-            taken.report(succeeded=True, result=result)
+            taken.report_outcome(succeeded=True, result=result)
             return result
 
         setattr(asked, _MINE, self)
         return asked
 
-    def asynchronous(self) -> Callable[..., Awaitable[Any]]:
+    def build_async_wrapper(self) -> Callable[..., Awaitable[Any]]:
         """Return the wrapper of an async function; waiting happens on threads, not on the loop."""
 
         @wraps(self._function)
         async def asked(*args: Any, **kwargs: Any) -> Any:
-            attempt = self.attempt(args, kwargs)
+            attempt = self.build_gated_call(args, kwargs)
             try:
-                taken = await in_thread(attempt.take)
+                taken = await run_in_thread(attempt.claim_when_approved)
             except CountersignError as error:
-                return self._instead(error)
+                return self._explain_or_raise(error)
             except BaseException:
-                attempt.give_up()
+                attempt.stop_waiting()
                 raise
             if taken is None:
-                return self._shape.result_from_json(attempt.earlier)
-            with taken.kept():
+                return self._codec.result_from_json(attempt.earlier_result)
+            with taken.keep_lease():
                 try:
-                    result = await self._call(attempt, taken)
+                    result = await self._call_function(attempt, taken)
                 except Exception as error:
-                    await in_thread(partial(taken.report, succeeded=False, result=error))
+                    await run_in_thread(
+                        partial(taken.report_outcome, succeeded=False, result=error)
+                    )
                     raise
-            await in_thread(partial(taken.report, succeeded=True, result=result))
+            await run_in_thread(partial(taken.report_outcome, succeeded=True, result=result))
             return result
 
         setattr(asked, _MINE, self)

@@ -15,21 +15,21 @@ _UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY}
 _WORDS = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 
 
-def seconds(text: str, units: str = "smhd") -> int:
+def parse_duration(text: str, units: str = "smhd") -> int:
     """Return the seconds in a duration such as "4h"; 0 for other text, or for other units."""
     found = _WRITTEN.fullmatch(text)
     return int(found[1]) * _UNITS[found[2]] if found and found[2] in units else 0
 
 
-def in_words(duration: int) -> str:
+def format_duration(duration: int) -> str:
     """Return a number of seconds in words, in the largest unit that is exact: "4 hours"."""
     for size, unit in _WORDS:
         if duration >= size and duration % size == 0:
-            return _counted(duration // size, unit)
-    return _counted(duration, "second")
+            return _format_count(duration // size, unit)
+    return _format_count(duration, "second")
 
 
-def roughly(left: timedelta) -> str:
+def format_rough_duration(left: timedelta) -> str:
     """Return a time span as people say it: "45 minutes", "1 hour", "3 days".
 
     Rounded to the minute up to two hours, above that down to whole hours or days; at least a
@@ -39,9 +39,9 @@ def roughly(left: timedelta) -> str:
     for size, unit in _WORDS:
         count, rest = divmod(minutes * MINUTE, size)
         if count >= 2 or (count == 1 and not rest):
-            return _counted(count, unit)
-    return _counted(minutes, "minute")
+            return _format_count(count, unit)
+    return _format_count(minutes, "minute")
 
 
-def _counted(count: int, unit: str) -> str:
+def _format_count(count: int, unit: str) -> str:
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

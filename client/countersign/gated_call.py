@@ -12,8 +12,13 @@ from functools import cached_property
 from inspect import BoundArguments
 from typing import Any
 
-from countersign.client import Countersign, GivenUp, Seconds, new_claimant
-from countersign.context import Circumstances, Suspension, current, suspension_now
+from countersign.client import Countersign, Seconds, WaitAbandonedError, generate_claimant_id
+from countersign.context import (
+    Circumstances,
+    Suspension,
+    find_current_suspension,
+    get_current_circumstances,
+)
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -21,9 +26,9 @@ from countersign.request import (
     OwnAction,
     Request,
     RequestStatus,
-    trouble_of,
+    find_request_error,
 )
-from countersign.schema import as_outcome
+from countersign.schema import convert_result_to_json
 
 log = logging.getLogger("countersign.client")
 SIGNS_OF_LIFE = 3  # in each lease
@@ -32,7 +37,7 @@ LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds betwe
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ApprovalTerms:
     """How the calls of one decorated function are asked: the client, the wait and circumstances."""
 
     client: Countersign | None = None
@@ -40,13 +45,13 @@ class Terms:
     circumstances: Circumstances = field(default_factory=Circumstances)
     tells_why: bool = False  # in words, where nothing ran, in the place of an error
 
-    def around(self) -> dict[str, str]:
+    def merge_circumstances(self) -> dict[str, str]:
         """Return the circumstances that are set; the `asking` block's win over the function's."""
-        both = (*asdict(self.circumstances).items(), *asdict(current()).items())
+        both = (*asdict(self.circumstances).items(), *asdict(get_current_circumstances()).items())
         return {name: text for name, text in both if text}
 
 
-class TakenCall:
+class ClaimedCall:
     """An approved call that this process has claimed and may run once."""
 
     def __init__(
@@ -63,24 +68,26 @@ class TakenCall:
         self._claimant, self._lease = claimant, lease
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def keep_lease(self) -> Iterator[None]:
         """Renew the lease on a thread while the block runs, however long it takes."""
         done = threading.Event()
-        keeper = threading.Thread(target=self._keep, args=(done,), name="lease", daemon=True)
+        keeper = threading.Thread(
+            target=self._renew_lease_until, args=(done,), name="lease", daemon=True
+        )
         keeper.start()
         try:
             yield
         finally:
             done.set()
 
-    def _keep(self, done: threading.Event) -> None:
+    def _renew_lease_until(self, done: threading.Event) -> None:
         while not done.wait(self._lease / SIGNS_OF_LIFE):
             with contextlib.suppress(CountersignError):  # the outcome will say
                 self._client.claim(self._request.id, self._claimant, patience=self._lease / 2)
 
-    def report(self, *, succeeded: bool, result: Any) -> None:
+    def report_outcome(self, *, succeeded: bool, result: Any) -> None:
         """Report how the call went; a report that fails is logged, and people are asked instead."""
-        said = as_outcome(result) if succeeded else f"{type(result).__name__}: {result}"
+        said = convert_result_to_json(result) if succeeded else f"{type(result).__name__}: {result}"
         try:
             self._client.report(self._request.id, self._claimant, succeeded=succeeded, result=said)
         except CountersignError as error:
@@ -91,74 +98,80 @@ class GatedCall:
     """One call of a decorated function, which asks people and then claims the call."""
 
     def __init__(
-        self, action: OwnAction, arguments: dict[str, Any], terms: Terms, given: BoundArguments
+        self,
+        action: OwnAction,
+        arguments: dict[str, Any],
+        terms: ApprovalTerms,
+        given: BoundArguments,
     ) -> None:
         """Prepare the call; `given` holds its arguments as Python values."""
-        self.given = given
-        self.earlier: Any = None  # the result, where it was done before in the same run
+        self.bound_arguments = given
+        self.earlier_result: Any = None  # the result, where it was done before in the same run
         self._action, self._arguments, self._terms = action, arguments, terms
         self._given_up = threading.Event()
-        self._around = terms.around()
+        self._around = terms.merge_circumstances()
         self._request: Request | None = None
 
     @cached_property
     def _client(self) -> Countersign:
         return self._terms.client or Countersign()
 
-    def give_up(self) -> None:
+    def stop_waiting(self) -> None:
         """Make `take` stop waiting, on whatever thread it waits; return at once."""
         self._given_up.set()
         if self._request is not None:
-            threading.Thread(target=self._take_back, name="taken back", daemon=True).start()
+            threading.Thread(target=self._cancel_request, name="taken back", daemon=True).start()
 
-    def ask(self) -> Request:
+    def send_request(self) -> Request:
         """Make the request, or find the one made before in the same run; return without waiting."""
-        around, suspension = self._around, suspension_now()
+        around, suspension = self._around, find_current_suspension()
         if suspension is not None:
             around = {**around, "run": suspension.run, "call": suspension.call}
         return self._client.request(
             self._action, self._arguments, deadline=self._terms.wait, **around
         )
 
-    def take(self) -> TakenCall | None:
+    def claim_when_approved(self) -> ClaimedCall | None:
         """Ask, wait and claim; return None if the call was done before in its run (see `earlier`).
 
         Raises CountersignError if the call must not run.
         """
-        suspension = suspension_now()
+        suspension = find_current_suspension()
         if suspension is not None:
-            return self._take_or_suspend(suspension)
+            return self._claim_or_suspend(suspension)
         client, wait = self._client, self._terms.wait
-        self._request = request = self.ask()
+        self._request = request = self.send_request()
         try:
             request = client.wait(request.id, wait, given_up=self._given_up)
-        except (GivenUp, KeyboardInterrupt):
-            self._take_back()
+        except (WaitAbandonedError, KeyboardInterrupt):
+            self._cancel_request()
             raise
         if not request.is_decided:
-            request = client.withdraw(request.id)
+            request = client.cancel_if_possible(request.id)
             if request.status is RequestStatus.CANCELLED:
                 raise Expired("Nobody approved it in time.", request)
-        return self._taken(request)
+        return self._claim_approved(request)
 
-    def _take_or_suspend(self, suspension: Suspension) -> TakenCall | None:
+    def _claim_or_suspend(self, suspension: Suspension) -> ClaimedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
-        request = self.ask()  # it is not taken back by whoever is suspended: nothing waits here
+        request = (
+            self.send_request()
+        )  # it is not taken back by whoever is suspended: nothing waits here
         tries = LOOKS
         while True:
             if not request.is_decided:
                 suspension.suspend(request)
-                request = self._client.look(request.id)
+                request = self._client.get_request(request.id)
             elif request.status is RequestStatus.RUNNING:
                 log.warning(
                     "request %s was handed out before, and nobody has said how it went: this waits"
                     " until somebody does, or its lease is over",
                     request.id,
                 )
-                request = self._client.left(request.id)
+                request = self._client.wait_while_running(request.id)
             else:
                 try:
-                    return self._taken(request)
+                    return self._claim_approved(request)
                 except AlreadyTaken as taken:
                     tries -= 1
                     if taken.request is None or not tries:
@@ -167,23 +180,23 @@ class GatedCall:
                     if request.status is RequestStatus.APPROVED:  # their claim is being checked
                         self._given_up.wait(BETWEEN)
 
-    def _taken(self, request: Request) -> TakenCall | None:
+    def _claim_approved(self, request: Request) -> ClaimedCall | None:
         """Claim an approved call; return None, and set `earlier`, if the call was done before."""
         if request.status is RequestStatus.SUCCEEDED:
-            self.earlier = request.result
+            self.earlier_result = request.result
             return None
-        if trouble := trouble_of(request):
+        if trouble := find_request_error(request):
             raise trouble
         if self._given_up.is_set():
-            raise GivenUp("Nobody waits for it any more.", request)
-        client, claimant = self._client, new_claimant()
+            raise WaitAbandonedError("Nobody waits for it any more.", request)
+        client, claimant = self._client, generate_claimant_id()
         handout = client.claim(request.id, claimant)
         if self._given_up.is_set():  # at that very moment
             client.report(request.id, claimant, succeeded=False, result="It was not run any more.")
-            raise GivenUp("Nobody waits for it any more.", request)
-        return TakenCall(client, request, claimant, handout.arguments, handout.lease)
+            raise WaitAbandonedError("Nobody waits for it any more.", request)
+        return ClaimedCall(client, request, claimant, handout.arguments, handout.lease)
 
-    def _take_back(self) -> None:
+    def _cancel_request(self) -> None:
         """Cancel the request, unless it belongs to a run, where a later process may ask for it."""
         if self._request is not None and not self._around.get("run"):
             with contextlib.suppress(CountersignError):

@@ -59,7 +59,7 @@ class OwnAction:
     does: Does | None = None
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
-    def written(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the action as JSON for the API."""
         return {
             "name": self.name,
@@ -70,7 +70,7 @@ class OwnAction:
         }
 
 
-def as_effect(text: str) -> str:
+def escape_braces(text: str) -> str:
     """Return text as an effect without placeholders: its braces are doubled."""
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -111,7 +111,7 @@ class Handout:
     lease: float  # seconds; a sign of life is due before they are over
 
 
-def request_of(said: Mapping[str, Any]) -> Request:
+def parse_request(said: Mapping[str, Any]) -> Request:
     """Parse a request from the API's JSON; raises KeyError, TypeError or ValueError if invalid."""
     return Request(
         id=said["id"],
@@ -127,7 +127,7 @@ def request_of(said: Mapping[str, Any]) -> Request:
     )
 
 
-def handout_of(said: Mapping[str, Any]) -> Handout:
+def parse_handout(said: Mapping[str, Any]) -> Handout:
     """Parse the API's answer to a claim; raises KeyError, TypeError or ValueError for bad JSON."""
     lease = float(said["lease_seconds"])
     return Handout(dict(said["arguments"]), int(said["revision"]), str(said["digest"]), lease)
@@ -169,7 +169,7 @@ class NoAnswer(Unreachable):
     """Raised when no usable answer came; the same request may get one later."""
 
 
-class TooManyAtOnce(NotAllowed):
+class TooManyRequests(NotAllowed):
     """Raised when this key asks too often or waits for too much at once; it may ask again later."""
 
 
@@ -184,7 +184,7 @@ class DidNotWork(CountersignError):
     """Raised when an approved call was tried and failed, or nobody knows how it ended."""
 
 
-def trouble_of(request: Request) -> CountersignError | None:
+def find_request_error(request: Request) -> CountersignError | None:
     """Return the error for a declined, expired, failed or unknown request; None for any other."""
     why = f": {request.note}" if request.note else "."
     match request.status:

@@ -16,7 +16,7 @@ SHOWN_OF_MORE = 20_000  # characters of one that is longer
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def named_parameters(
+def list_shown_parameters(
     function: Callable[..., Any], without: Collection[str]
 ) -> dict[str, inspect.Parameter]:
     """Return the parameters of a function that people are shown, by name.
@@ -38,45 +38,48 @@ def named_parameters(
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionShape:
+class FunctionJsonCodec:
     """The JSON Schema of one function's arguments, and JSON conversion of arguments and result."""
 
     schema: dict[str, Any]
-    _arguments: TypeAdapter[Any]
-    _model: type[Any]
-    _result: TypeAdapter[Any] | None
+    _arguments_adapter: TypeAdapter[Any]
+    _arguments_class: type[Any]
+    _result_adapter: TypeAdapter[Any] | None
 
-    def to_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments_to_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Validate arguments and return them as JSON values; raises pydantic.ValidationError."""
-        found: dict[str, Any] = self._arguments.dump_python(
-            self._arguments.validate_python(dict(values)), mode="json"
+        found: dict[str, Any] = self._arguments_adapter.dump_python(
+            self._arguments_adapter.validate_python(dict(values)), mode="json"
         )
         return found
 
-    def from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments_from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return JSON arguments in the types of the function; raises pydantic.ValidationError."""
-        made = self._arguments.validate_json(json.dumps(arguments))
-        return {name: getattr(made, name) for name in self._model.__dataclass_fields__}
+        made = self._arguments_adapter.validate_json(json.dumps(arguments))
+        return {name: getattr(made, name) for name in self._arguments_class.__dataclass_fields__}
 
     def result_from_json(self, result: Any) -> Any:
         """Return an earlier JSON result in the function's return type, unchanged if that fails."""
-        if self._result is None:
+        if self._result_adapter is None:
             return result
         try:
-            return self._result.validate_json(json.dumps(result))
+            return self._result_adapter.validate_json(json.dumps(result))
         except ValueError:
             return result
 
 
-def shape_of(
+def build_function_codec(
     function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
-) -> FunctionShape:
+) -> FunctionJsonCodec:
     """Return the shape of a function with these parameters; raises TypeError for non-JSON types."""
     from pydantic import TypeAdapter  # only now: whoever decorates need not wait for it
     from pydantic.errors import PydanticUserError
 
     hints = get_type_hints(function, include_extras=True)
-    fields = [(name, hints.get(name, Any), _default(each)) for name, each in parameters.items()]
+    fields = [
+        (name, hints.get(name, Any), _build_default_field(each))
+        for name, each in parameters.items()
+    ]
     model = make_dataclass(
         function.__name__,
         fields,
@@ -93,10 +96,10 @@ def shape_of(
             f"{function.__name__} takes what cannot be written as JSON ({why}); name it in"
             " `without`"
         ) from None
-    return FunctionShape(schema, arguments, model, result)
+    return FunctionJsonCodec(schema, arguments, model, result)
 
 
-def _default(parameter: inspect.Parameter) -> Any:
+def _build_default_field(parameter: inspect.Parameter) -> Any:
     if parameter.default is parameter.empty:
         return field(default=MISSING)
     if type(parameter.default).__hash__ is None:  # a list, say
@@ -104,7 +107,7 @@ def _default(parameter: inspect.Parameter) -> Any:
     return field(default=parameter.default)
 
 
-def as_outcome(value: Any) -> Any:
+def convert_result_to_json(value: Any) -> Any:
     """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so."""
     from pydantic_core import to_json
 
@@ -121,7 +124,7 @@ def as_outcome(value: Any) -> Any:
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
 
 
-def schema_of_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def infer_schema_from_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON Schema that fits these arguments and others of the same names and types."""
     kinds = {name: _TYPES.get(type(each)) for name, each in arguments.items()}
     return {

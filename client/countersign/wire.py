@@ -32,7 +32,7 @@ from countersign.request import (
     CountersignError,
     NoAnswer,
     NotAllowed,
-    TooManyAtOnce,
+    TooManyRequests,
     Unreachable,
 )
 from countersign.version import VERSION
@@ -40,18 +40,18 @@ from countersign.version import VERSION
 SCHEME = "unix:"
 
 
-def address_beside(record: str | os.PathLike[str] = "") -> str:
+def build_socket_address(record: str | os.PathLike[str] = "") -> str:
     """Return the unix:… address of the socket beside the database of the bot on this machine.
 
     `record`: the bot's SQLite file, by default the one in DATABASE_URL, else countersign.db in the
     working directory.
     """
-    return f"{SCHEME}{os.path.abspath(os.fspath(record) or _record())}.socket"
+    return f"{SCHEME}{os.path.abspath(os.fspath(record) or _get_database_path())}.socket"
 
 
-def _record() -> str:
+def _get_database_path() -> str:
     url = os.environ.get("DATABASE_URL", "sqlite:///countersign.db")
-    if url.startswith("postgres"):  # as `storage.backend.local_path` has it
+    if url.startswith("postgres"):  # as `storage.backend.build_local_path` has it
         address = f"postgresql://{url.partition('://')[2]}"
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return f"{folder}/countersign-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
@@ -100,7 +100,7 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 log = logging.getLogger("countersign.client")
 
 
-class Wire:
+class ApiTransport:
     """JSON requests to one Countersign address with one key; safe to use from any thread."""
 
     def __init__(self, url: str, key: str) -> None:
@@ -118,7 +118,9 @@ class Wire:
         self.url = url.rstrip("/")
         self._base = "http://localhost" if is_local else self.url
         self._key = key
-        self._opener = _opener(parts.hostname or "", url.removeprefix(SCHEME) if is_local else "")
+        self._opener = _build_opener(
+            parts.hostname or "", url.removeprefix(SCHEME) if is_local else ""
+        )
         self._is_lost = False  # the last that was said had no answer
 
     def get(self, path: str, *, waits: float = 0.0, patience: float | None = PATIENCE) -> Any:
@@ -128,7 +130,7 @@ class Wire:
         is None, the request is tried once, and NoAnswer and TooManyAtOnce say that it may be tried
         again.
         """
-        return self._say("GET", path, None, {}, waits, patience)
+        return self._send("GET", path, None, {}, waits, patience)
 
     def post(
         self,
@@ -151,9 +153,9 @@ class Wire:
             headers["Idempotency-Key"] = key
         if later is not None:
             headers["Prefer"] = f"respond-async, wait={int(later)}"
-        return self._say("POST", path, said, headers, later or 0.0, patience)
+        return self._send("POST", path, said, headers, later or 0.0, patience)
 
-    def _say(
+    def _send(
         self,
         method: str,
         path: str,
@@ -169,39 +171,39 @@ class Wire:
         request.add_header("Accept", "application/json, application/problem+json")
         request.add_header("User-Agent", f"countersign-client/{VERSION}")
         until = time.monotonic() + (0.0 if patience is None else waits + patience)
-        for pause in _pauses():
+        for pause in _generate_retry_pauses():
             again = pause
             error: CountersignError
             try:
                 with self._opener.open(request, timeout=waits + ANSWER) as answer:
                     said = answer.read()
-                self._found()
-                return _read(said)
+                self._log_reached_again()
+                return _parse_answer(said)
             except HTTPError as refusal:
                 with refusal:
-                    asked_to = _retry_after(refusal)
-                    error = _refusal(refusal)
+                    asked_to = _parse_retry_after(refusal)
+                    error = _build_http_error(refusal)
                 again = max(asked_to or 0.0, pause)
-                if not isinstance(error, NoAnswer | TooManyAtOnce) and asked_to is None:
-                    self._found()
+                if not isinstance(error, NoAnswer | TooManyRequests) and asked_to is None:
+                    self._log_reached_again()
                     raise error from None
             except (OSError, HTTPException) as lost:
                 why = lost.reason if isinstance(lost, URLError) else lost
                 error = NoAnswer(f"Countersign does not answer at {self.url} ({why}).")
             if isinstance(error, NoAnswer):
-                self._lose(error)
+                self._log_lost_once(error)
             if time.monotonic() + again >= until:
                 raise error from None
             time.sleep(again)
         raise AssertionError("the pauses never end")
 
-    def _lose(self, error: NoAnswer) -> None:
+    def _log_lost_once(self, error: NoAnswer) -> None:
         """Log that Countersign does not answer, once until it answers again."""
         if not self._is_lost:
             self._is_lost = True
             log.warning("%s It is tried again.", error)
 
-    def _found(self) -> None:
+    def _log_reached_again(self) -> None:
         if self._is_lost:
             self._is_lost = False
             log.warning("Countersign answers again at %s.", self.url)
@@ -214,7 +216,7 @@ class _NoRedirects(HTTPRedirectHandler):
         """Follow no redirect."""
 
 
-def _opener(host: str, path: str) -> OpenerDirector:
+def _build_opener(host: str, path: str) -> OpenerDirector:
     """Return a urllib opener; `path`: the Unix socket to use, "" for none.
 
     It bypasses every proxy for a socket and for a `host` on this machine.
@@ -224,26 +226,26 @@ def _opener(host: str, path: str) -> OpenerDirector:
     return build_opener(_NoRedirects, ProxyHandler({} if host in _HERE else None))
 
 
-def _pauses() -> Iterator[float]:
+def _generate_retry_pauses() -> Iterator[float]:
     yield from (each * random.uniform(0.75, 1.25) for each in PAUSES)  # noqa: S311 # no secret
     while True:
         yield PAUSES[-1] * random.uniform(0.75, 1.25)  # noqa: S311 # it spreads, it hides nothing
 
 
-def _read(answer: bytes) -> Any:
+def _parse_answer(answer: bytes) -> Any:
     try:
         return json.loads(answer)
     except ValueError:
         raise Unreachable("What answers there is not Countersign: it says no JSON.") from None
 
 
-def _retry_after(refusal: HTTPError) -> float | None:
+def _parse_retry_after(refusal: HTTPError) -> float | None:
     """Return the seconds of the Retry-After header; None if it is missing or not a number."""
     said = refusal.headers.get("Retry-After", "")
     return float(said) if said.isdecimal() else None
 
 
-def _refusal(refusal: HTTPError) -> CountersignError:
+def _build_http_error(refusal: HTTPError) -> CountersignError:
     """Return the error for an unsuccessful HTTP answer, with a sentence for people."""
     if refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return NoAnswer(f"Countersign cannot answer now (HTTP {refusal.code}).")
@@ -258,5 +260,5 @@ def _refusal(refusal: HTTPError) -> CountersignError:
         return Unreachable(f"What answers there is not Countersign (HTTP {refusal.code}).")
     sentence = "; ".join([sentence, *(each for each in fields if each not in sentence)])
     if refusal.code == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyAtOnce(sentence)
+        return TooManyRequests(sentence)
     return NotAllowed(sentence)

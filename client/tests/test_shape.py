@@ -14,8 +14,14 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from countersign import countersigned
-from countersign.decorated import in_words
-from countersign.schema import MOST_RESULT, as_outcome, named_parameters, schema_of_values, shape_of
+from countersign.decorated import humanize_identifier
+from countersign.schema import (
+    MOST_RESULT,
+    build_function_codec,
+    convert_result_to_json,
+    infer_schema_from_values,
+    list_shown_parameters,
+)
 
 CLIENT = Path(__file__).parents[1]
 
@@ -42,7 +48,7 @@ def move(
 
 def test_parameters_become_a_schema() -> None:
     """Types, bounds, titles and defaults are there; what is needed is required."""
-    schema = shape_of(move, named_parameters(move, ())).schema
+    schema = build_function_codec(move, list_shown_parameters(move, ())).schema
     assert schema["required"] == ["order", "amount", "when"]
     assert schema["properties"]["order"] == {"minimum": 1, "title": "Order", "type": "integer"}
     assert schema["additionalProperties"] is False
@@ -51,11 +57,13 @@ def test_parameters_become_a_schema() -> None:
 
 def test_arguments_go_and_come_back_as_what_they_are() -> None:
     """What is sent is JSON; what comes back, edited, is of the function's types again."""
-    shape = shape_of(move, named_parameters(move, ()))
+    shape = build_function_codec(move, list_shown_parameters(move, ()))
     when = Window(day=date(2026, 11, 24))
-    sent = shape.to_json({"order": 7, "amount": Decimal("1.10"), "when": when, "note": "now"})
+    sent = shape.arguments_to_json(
+        {"order": 7, "amount": Decimal("1.10"), "when": when, "note": "now"}
+    )
     assert sent["when"] == {"day": "2026-11-24", "hours": 2}
-    back = shape.from_json({**sent, "amount": "2.20", "tags": ["late"]})
+    back = shape.arguments_from_json({**sent, "amount": "2.20", "tags": ["late"]})
     assert back == {
         "order": 7,
         "amount": Decimal("2.20"),
@@ -64,7 +72,7 @@ def test_arguments_go_and_come_back_as_what_they_are() -> None:
         "note": "now",
     }
     with pytest.raises(ValidationError):
-        shape.from_json({**sent, "order": 0})
+        shape.arguments_from_json({**sent, "order": 0})
     assert shape.result_from_json({"day": "2026-11-25"}) == Window(day=date(2026, 11, 25))
     assert shape.result_from_json("no window") == "no window"
 
@@ -109,23 +117,26 @@ def test_it_keeps_what_frameworks_read() -> None:
 
 def test_results_that_are_no_json_are_reported_as_text() -> None:
     """Whatever a function returns can be reported, and what is very long says how long."""
-    assert as_outcome({"at": date(2026, 11, 24), "who": {1}}) == {"at": "2026-11-24", "who": [1]}
-    assert as_outcome(float("nan")) == "NaN"
-    assert as_outcome(object).startswith("<class")
+    assert convert_result_to_json({"at": date(2026, 11, 24), "who": {1}}) == {
+        "at": "2026-11-24",
+        "who": [1],
+    }
+    assert convert_result_to_json(float("nan")) == "NaN"
+    assert convert_result_to_json(object).startswith("<class")
     itself: list[Any] = []
     itself.append(itself)
-    assert as_outcome(itself) == "[[...]]"
-    cut = as_outcome("x" * MOST_RESULT)
+    assert convert_result_to_json(itself) == "[[...]]"
+    cut = convert_result_to_json("x" * MOST_RESULT)
     assert cut.endswith("(90,002 characters in all)")
     assert len(cut) < MOST_RESULT
 
 
 def test_values_alone_make_a_schema() -> None:
     """What a job or a coding agent gives is of its kinds, and nothing may be added."""
-    schema = schema_of_values({"command": "ls", "timeout": 5, "quiet": True, "other": None})
+    schema = infer_schema_from_values({"command": "ls", "timeout": 5, "quiet": True, "other": None})
     kinds = {name: each.get("type") for name, each in schema["properties"].items()}
     assert kinds == {"command": "string", "timeout": "integer", "quiet": "boolean", "other": None}
-    assert in_words("deploy_app") == "Deploy app"
+    assert humanize_identifier("deploy_app") == "Deploy app"
 
 
 def test_importing_it_loads_the_standard_library_alone() -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from countersign import Countersign
-from countersign.mcp_proxy.held_calls import MOST_KNOWN, Wishes
+from countersign.mcp_proxy.held_calls import MOST_KNOWN, OpenHostCalls
 
 
 def test_what_no_host_waits_for_is_forgotten_in_the_end() -> None:
     """A host that makes one call after the other and gives each up fills no memory; a call that one
     waits for stays the same wish.
     """
-    wishes = Wishes(Countersign("http://localhost:1", "csk_x"), {}, "server")
-    waits = wishes.of("note", {"text": "somebody waits"})
-    with wishes.answered(waits):
-        first = wishes.of("note", {"text": "0"})
+    wishes = OpenHostCalls(Countersign("http://localhost:1", "csk_x"), {}, "server")
+    waits = wishes.find_or_add_call("note", {"text": "somebody waits"})
+    with wishes.forget_when_answered(waits):
+        first = wishes.find_or_add_call("note", {"text": "0"})
         for number in range(MOST_KNOWN + 10):
-            wishes.of("note", {"text": str(number)})
-        assert wishes.of("note", {"text": "somebody waits"}) is waits
-        assert wishes.of("note", {"text": "0"}) is not first
-        last = wishes.of("note", {"text": str(MOST_KNOWN)})
-        assert wishes.of("note", {"text": str(MOST_KNOWN)}) is last
+            wishes.find_or_add_call("note", {"text": str(number)})
+        assert wishes.find_or_add_call("note", {"text": "somebody waits"}) is waits
+        assert wishes.find_or_add_call("note", {"text": "0"}) is not first
+        last = wishes.find_or_add_call("note", {"text": str(MOST_KNOWN)})
+        assert wishes.find_or_add_call("note", {"text": str(MOST_KNOWN)}) is last

@@ -61,7 +61,7 @@ def broken_off(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple
     words, given = Words(), [{"role": "user", "content": [{"type": "input_text", "text": "hello"}]}]
     planner = Planner(client, model="gpt-5", dialects=(dialect,), backoff=0)
     with pytest.raises(PlannerError) as ended:
-        planner.turn(given, [], "Be brief.", words)
+        planner.take_turn(given, [], "Be brief.", words)
     assert str(ended.value) == ENDLESS
     return words, asked
 

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, messages, request_of
+from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, build_chat_messages, build_request_body
 from bot.agent.turn import ModelRequest
-from bot.demo.chat_checks import check_chat
-from bot.demo.model_answers import seal
-from bot.demo.responses_checks import check
+from bot.demo.chat_checks import check_chat_request
+from bot.demo.model_answers import seal_reasoning
+from bot.demo.responses_checks import check_responses_request
 
 Item = dict[str, Any]
 MARK = re.compile(r"<\d+>")
@@ -72,8 +72,8 @@ def test_any_valid_transcript_is_a_valid_chat(items: list[Item]) -> None:
     items stay as they were.
     """
     before = json.dumps(items)
-    made = messages("Be brief.", items)
-    check_chat({"model": "gpt-5", "messages": made})
+    made = build_chat_messages("Be brief.", items)
+    check_chat_request({"model": "gpt-5", "messages": made})
     assert json.dumps(items) == before
     roles = [each["role"] for each in made]
     assert roles[0] == "system"
@@ -95,16 +95,21 @@ def test_what_is_fine_is_kept_to_the_letter() -> None:
     items = [
         message("user", "First."),
         message("user", "Second."),
-        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": seal("rs_1", [])},
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [],
+            "encrypted_content": seal_reasoning("rs_1", []),
+        },
         {**message("assistant", "I look."), "type": "message", "id": "msg_1"},
         call("call_1", "look_up_order", arguments),
         message("assistant", "One moment."),
         output("call_1", "SUCCEEDED."),
         message("developer", "What waited has been decided."),
     ]
-    check({"model": "gpt-4.1", "input": [items[0], *items[3:]]})
+    check_responses_request({"model": "gpt-4.1", "input": [items[0], *items[3:]]})
     function = {"name": "look_up_order", "arguments": arguments}
-    assert messages("Be brief.", items) == [
+    assert build_chat_messages("Be brief.", items) == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "First.\n\nSecond."},
         {
@@ -130,19 +135,19 @@ def test_what_a_chat_refuses_is_replaced() -> None:
         call("call_2"),
         output("call_2", "SUCCEEDED."),
     ]
-    made = messages("", items)
-    check_chat({"model": "gpt-5", "messages": made})
+    made = build_chat_messages("", items)
+    check_chat_request({"model": "gpt-5", "messages": made})
     assert [each["role"] for each in made] == ["user", *["assistant", "tool"] * 2]
     [replaced] = made[1]["tool_calls"]
     assert replaced["function"] == {"name": "look_up_", "arguments": '{"unreadable": "{broken"}'}
     assert (replaced["id"], made[2]["content"]) == (made[2]["tool_call_id"], "INVALID ARGUMENTS")
-    assert made == messages("", items)
+    assert made == build_chat_messages("", items)
 
 
 def test_a_refusal_is_said_again_as_words() -> None:
     """What the model refused comes back as what it said; what says nothing is left out."""
     refused = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}
-    made = messages("", [message("user", "Do it."), refused, message("assistant", " ")])
+    made = build_chat_messages("", [message("user", "Do it."), refused, message("assistant", " ")])
     assert made == [
         {"role": "user", "content": "Do it."},
         {"role": "assistant", "content": "I will not."},
@@ -151,12 +156,14 @@ def test_a_refusal_is_said_again_as_words() -> None:
 
 def test_without_tools_none_are_named() -> None:
     """A request without tools has no list of them, which servers refuse; an effort is handed on."""
-    bare = request_of(ModelRequest("gpt-5", None, [message("user", "hello")], [], "Be brief."))
+    bare = build_request_body(
+        ModelRequest("gpt-5", None, [message("user", "hello")], [], "Be brief.")
+    )
     assert set(bare) == {"model", "messages"}
     inquiry = ModelRequest("gpt-5", None, [message("user", "hello")], [], "Be brief.")
-    assert CHAT_AT_OPENAI.request_of(inquiry) == {**bare, "store": False}
+    assert CHAT_AT_OPENAI.build_request_body(inquiry) == {**bare, "store": False}
     tool = {"type": "function", "name": "note", "description": "Note", "strict": False}
-    full = request_of(
+    full = build_request_body(
         ModelRequest("gpt-5", "low", [message("user", "hello")], [{**tool, "parameters": {}}], "")
     )
     assert (full["reasoning_effort"], full["tool_choice"]) == ("low", "auto")

@@ -13,12 +13,12 @@ import openai
 import pytest
 
 from bot.agent.chat_completions import CHAT
-from bot.agent.model_errors import error_sentence, lacks_tools
+from bot.agent.model_errors import error_sentence, is_tool_use_unsupported
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
-from bot.demo.model_answers import chunks
-from bot.demo.model_server import Part, StandInPlanner, Turn
+from bot.demo.model_answers import build_chat_chunks
+from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
 
 BODY = {"model": "gpt-5", "messages": [], "stream_options": {"include_usage": True}}
@@ -36,7 +36,7 @@ class ChatWire(Wire):
     def turn(self, words: Words | None = None) -> Reply | Proposal:
         """One turn of the planner over this wire."""
         planner = Turns(self.client, model="gpt-5", dialects=(CHAT,), retries=0)
-        return planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
+        return planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
 
 
 def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def proposed(sent: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
 def test_words_and_calls_come_in_pieces() -> None:
     """Words go on as they come, calls are put together, the last chunk says what it cost."""
     words, turn = Words(), Turn(text="I note it.\n\n Twice.", calls=CALLS, call_ids=["c1", "c2"])
-    result = ChatWire(list(chunks(turn, BODY))).turn(words)
+    result = ChatWire(list(build_chat_chunks(turn, BODY))).turn(words)
     assert isinstance(result, Proposal)
     assert (result.text, words.text) == (turn.text, turn.text)
     assert [(each.provider_id, json.loads(each.arguments)) for each in result.calls] == [
@@ -117,7 +117,7 @@ def test_an_end_says_whether_it_is_whole(finish: str, cut: str) -> None:
     """An answer that was cut says why, by the word that the Responses API has for it."""
     result = ChatWire([chunk(content="So far."), chunk(finish)]).turn()
     assert isinstance(result, Reply)
-    assert (result.text, result.cut) == ("So far.", cut)
+    assert (result.text, result.cut_reason) == ("So far.", cut)
 
 
 def test_an_answer_without_a_word_is_one() -> None:
@@ -198,10 +198,10 @@ def both(server: StandInPlanner, model: str = "gpt-5") -> Turns:
 
 def test_the_api_is_found_out_once(server: StandInPlanner) -> None:
     """Where there is no Responses API the turn is taken by chat, and so are all after it."""
-    server.without = {Part.RESPONSES}
+    server.without = {ApiFeature.RESPONSES}
     server.script(Turn(text="one"), Turn(text="two"))
     planner = both(server)
-    said = [planner.turn(REQUEST["input"], [], "Be brief.", Words()).text for _ in range(2)]
+    said = [planner.take_turn(REQUEST["input"], [], "Be brief.", Words()).text for _ in range(2)]
     assert said == ["one", "two"]
     assert server.refused == ["Invalid URL (POST /v1/responses)"]
     assert len(server.chats) == 2
@@ -209,9 +209,9 @@ def test_the_api_is_found_out_once(server: StandInPlanner) -> None:
 
 def test_a_missing_model_is_no_missing_api(server: StandInPlanner) -> None:
     """What neither API answers is told as it is; a model that is not there is asked for once."""
-    server.fail(404, times=2)
+    server.fail_next_requests(404, times=2)
     with pytest.raises(PlannerError, match="404"):
-        both(server).turn(REQUEST["input"], [], "Be brief.", Words())
+        both(server).take_turn(REQUEST["input"], [], "Be brief.", Words())
     assert len(server.chats) == 1
     missing = Turns(
         openai.OpenAI(api_key="sk-offline", base_url=server.url),
@@ -220,16 +220,16 @@ def test_a_missing_model_is_no_missing_api(server: StandInPlanner) -> None:
         retries=0,
     )
     with pytest.raises(PlannerError, match="does not exist"):
-        missing.turn(REQUEST["input"], [], "Be brief.", Words())
+        missing.take_turn(REQUEST["input"], [], "Be brief.", Words())
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("lacking", [{Part.TOOLS}, {Part.TOOLS, Part.RESPONSES}])
-def test_a_model_without_tools_is_refused(server: StandInPlanner, lacking: set[Part]) -> None:
+@pytest.mark.parametrize("lacking", [{ApiFeature.TOOLS}, {ApiFeature.TOOLS, ApiFeature.RESPONSES}])
+def test_a_model_without_tools_is_refused(server: StandInPlanner, lacking: set[ApiFeature]) -> None:
     """A model that cannot call tools is told in a sentence, and asked no second time."""
     server.without = lacking
     with pytest.raises(PlannerError, match="The model gpt-5 cannot call tools"):
-        both(server).turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
+        both(server).take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
     assert len(server.requests) == 1
 
 
@@ -269,4 +269,4 @@ def test_servers_say_in_many_ways_that_there_are_no_tools(said: str, lacks: bool
     """The sentences of servers that are known are understood, and others not mistaken for them."""
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said})
-    assert lacks_tools(error) is lacks
+    assert is_tool_use_unsupported(error) is lacks

@@ -12,12 +12,12 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.chat_completions import CHAT, messages
-from bot.agent.model_errors import error_sentence, lacks_streams
+from bot.agent.chat_completions import CHAT, build_chat_messages
+from bot.agent.model_errors import error_sentence, is_streaming_unsupported
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal
-from bot.demo.model_server import Part, StandInPlanner, Turn
+from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
 from tests.agent.test_planner import REQUEST, Words
 
 CALLS = [("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 7})]
@@ -27,7 +27,7 @@ CALLS = [("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 7
 def server() -> Iterator[StandInPlanner]:
     """A local planner that streams nothing where tools are offered."""
     with StandInPlanner() as running:
-        running.without = {Part.RESPONSES, Part.STREAMS}
+        running.without = {ApiFeature.RESPONSES, ApiFeature.STREAMS}
         yield running
 
 
@@ -50,7 +50,7 @@ def test_what_is_not_streamed_is_asked_for_whole(server: StandInPlanner) -> None
     turn = Turn(text="I look.", calls=CALLS, call_ids=["c1", "c1"])
     server.script(turn, Turn(text="That is all."))
     planner, words = asking(server), Words()
-    first = planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words)
+    first = planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words)
     assert isinstance(first, Proposal)
     assert (first.text, words.text) == ("I look.", "I look.")
     assert [(each.provider_id, json.loads(each.arguments)) for each in first.calls] == [
@@ -58,20 +58,20 @@ def test_what_is_not_streamed_is_asked_for_whole(server: StandInPlanner) -> None
         ("c1", CALLS[1][1]),
     ]
     assert first.tokens > 10
-    second = planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
+    second = planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
     assert second.text == "That is all."
     assert streamed(server) == [True, False, False]
 
 
 def test_who_has_streamed_is_asked_to_stream_again(server: StandInPlanner) -> None:
     """One stream that was lost changes nothing for a server that has streamed before."""
-    server.without = {Part.RESPONSES}
+    server.without = {ApiFeature.RESPONSES}
     server.script(*(Turn(text=each) for each in ("one", "two", "three")))
     planner = asking(server)
-    planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
-    server.cut(0)
+    planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
+    server.cut_next_answers(0)
     for _ in range(2):
-        planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
+        planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
     assert streamed(server) == [True, True, False, True]
 
 
@@ -88,7 +88,7 @@ def test_why_nothing_was_streamed_is_told(server: StandInPlanner) -> None:
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
     planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
     with pytest.raises(PlannerError, match="longer than the model can read"):
-        planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
+        planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
 
 
 def test_a_stream_that_the_server_ends_early_is_asked_for_whole() -> None:
@@ -107,7 +107,7 @@ def test_a_stream_that_the_server_ends_early_is_asked_for_whole() -> None:
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
     words = Words()
-    turn = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0).turn([], [], "", words)
+    turn = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0).take_turn([], [], "", words)
     assert (turn.text, words.text) == ("Whole.", "Whole.")
 
 
@@ -129,7 +129,7 @@ def test_the_line_of_an_empty_stream_may_be_closed() -> None:
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
     planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
-    turn = planner.turn(REQUEST["input"], [], "Be brief." * 400, Words())
+    turn = planner.take_turn(REQUEST["input"], [], "Be brief." * 400, Words())
     assert turn.text == "Whole."
     assert asked == [True, False, False]
     assert 900 < turn.tokens < 1_000  # which this server has not counted
@@ -158,13 +158,13 @@ def test_servers_say_that_they_do_not_stream(said: str, param: str | None, lacks
     client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
     planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
     if lacks:
-        assert planner.turn(REQUEST["input"], [], "Be brief.", Words()).text == "Whole."
+        assert planner.take_turn(REQUEST["input"], [], "Be brief.", Words()).text == "Whole."
     else:
         with pytest.raises(PlannerError, match=said[:20]):
-            planner.turn(REQUEST["input"], [], "Be brief.", Words())
+            planner.take_turn(REQUEST["input"], [], "Be brief.", Words())
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said, "param": param})
-    assert lacks_streams(error) is lacks
+    assert is_streaming_unsupported(error) is lacks
 
 
 def test_a_dump_is_no_reason_for_people() -> None:
@@ -191,4 +191,4 @@ def test_a_message_of_calls_alone_has_words_of_none() -> None:
         {"type": "function_call", "call_id": "c1", "name": "note", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": ""},
     ]
-    assert [each["content"] for each in messages("", items)] == ["hello", "", ""]
+    assert [each["content"] for each in build_chat_messages("", items)] == ["hello", "", ""]

@@ -11,11 +11,11 @@ import openai
 import pytest
 
 from bot.agent.chat_completions import CHAT
-from bot.agent.model_errors import raise_failed, window_in_error
+from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import TooLongError
-from bot.demo.model_server import Part
+from bot.demo.model_server import ApiFeature
 from bot.demo.model_server import StandInPlanner as Server
 from bot.runs import compaction
 from tests.agent.test_planner import Words
@@ -41,7 +41,7 @@ def planner(server: Server, *dialects: Any) -> Planner:
 def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window: int) -> None:
     """It is asked once only, by either API, and how much fits is known where the server says so."""
     with pytest.raises(TooLongError, match="longer than the model can read") as raised:
-        planner(server, dialect).turn(LONG, [], "Be brief.", Words())
+        planner(server, dialect).take_turn(LONG, [], "Be brief.", Words())
     assert raised.value.window == window
     assert len(server.refused) == 1
 
@@ -49,7 +49,9 @@ def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window:
 def test_a_failure_in_the_stream_is_told_as_such() -> None:
     """Where the server has begun to answer before it counts, the same is raised."""
     with pytest.raises(TooLongError):
-        raise_failed({"code": "context_length_exceeded", "message": "Your input is too long."})
+        raise_stream_error(
+            {"code": "context_length_exceeded", "message": "Your input is too long."}
+        )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_failure_in_the_stream_is_told_as_such() -> None:
 )
 def test_how_much_fits_is_read_from_a_refusal(said: str, window: int) -> None:
     """As the servers word it that we know of."""
-    assert window_in_error(said) == window
+    assert parse_context_window(said) == window
 
 
 def test_the_server_compacts(server: Server) -> None:
@@ -74,21 +76,21 @@ def test_the_server_compacts(server: Server) -> None:
     """
     server.context = None
     here = planner(server)
-    made = here.compacted([*LONG, {"role": "assistant", "content": "Yes."}], "Be brief.")
+    made = here.compact_items([*LONG, {"role": "assistant", "content": "Yes."}], "Be brief.")
     assert made is not None
     assert [each["type"] for each in made.items] == ["message", "compaction"]
     assert made.tokens > 4_000
-    assert here.seal == f"{server.url}/"
-    here.turn([*made.items, *LONG], [], "Be brief.", Words())
+    assert here.compaction_server_id == f"{server.url}/"
+    here.take_turn([*made.items, *LONG], [], "Be brief.", Words())
     altered = {**made.items[-1], "encrypted_content": "gAAAAAx"}
     with pytest.raises(Exception, match="could not be verified"):
-        here.turn([altered, *LONG], [], "Be brief.", Words())
+        here.take_turn([altered, *LONG], [], "Be brief.", Words())
 
-    assert planner(server, CHAT).seal == ""
-    assert planner(server, CHAT).compacted(LONG, "") is None
-    server.without = {Part.COMPACTION}
+    assert planner(server, CHAT).compaction_server_id == ""
+    assert planner(server, CHAT).compact_items(LONG, "") is None
+    server.without = {ApiFeature.COMPACTION}
     server.refused.clear()
-    assert [here.compacted(LONG, "") for _ in range(2)] == [None, None]
+    assert [here.compact_items(LONG, "") for _ in range(2)] == [None, None]
     assert len(server.refused) == 1
 
 
@@ -112,7 +114,7 @@ def test_a_page_is_no_compaction() -> None:
         url = f"http://127.0.0.1:{page.server_address[1]}/v1"
         client = openai.OpenAI(api_key="sk-offline", base_url=url)
         try:
-            assert Planner(client, model="gpt-5").compacted(LONG, "") is None
+            assert Planner(client, model="gpt-5").compact_items(LONG, "") is None
         finally:
             page.shutdown()
             thread.join(30)
@@ -131,7 +133,7 @@ def test_a_summary_is_asked_of_what_fits() -> None:
         call,
         {"type": "function_call_output", "call_id": "c", "output": "x" * 9_000},
     ]
-    item, out = compaction.compaction_source(items, 4_000)
+    item, out = compaction.build_summary_source(items, 4_000)
     text = item["content"][0]["text"]
     head, *lines = text.splitlines()
     assert head == compaction.SOURCE
@@ -142,5 +144,5 @@ def test_a_summary_is_asked_of_what_fits() -> None:
     assert '> The agent called peek: {"text": "1042"}' in lines
     assert "gAAAA" not in text
     assert len(text) < 4_200
-    stands = compaction.summary_item("So it was.\n\nReally.", out, 13)["content"][0]["text"]
+    stands = compaction.build_summary_item("So it was.\n\nReally.", out, 13)["content"][0]["text"]
     assert stands.splitlines()[1:] == [lines[1], "> So it was.", "> R …"]

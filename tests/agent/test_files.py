@@ -12,12 +12,12 @@ from hypothesis import given as any_of
 from hypothesis import strategies as st
 
 from bot.agent import file_items
-from bot.agent.chat_completions import messages
+from bot.agent.chat_completions import build_chat_messages
 from bot.agent.file_items import PDF, TEXT, EncodedFile, recognise_content
-from bot.agent.model_errors import TRANSIENT, may_pass, planner_error
+from bot.agent.model_errors import TRANSIENT, build_planner_error, can_retry
 from bot.agent.turn import RequestRefusedError
-from bot.demo.chat_checks import check_chat
-from bot.demo.responses_checks import check
+from bot.demo.chat_checks import check_chat_request
+from bot.demo.responses_checks import check_responses_request
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 
@@ -46,7 +46,7 @@ PNG = b"\x89PNG\r\n\x1a\n rest"
 def test_a_file_is_what_its_bytes_say(data: bytes, media: str) -> None:
     """Neither name nor announced type decide; what nobody can read is nothing."""
     content = recognise_content(data, said_to_be_text=False)
-    assert (content.media if content else "") == media
+    assert (content.media_type if content else "") == media
 
 
 def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
@@ -55,7 +55,7 @@ def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
     """
     content = recognise_content("Größe;5 €".encode("cp1252"), said_to_be_text=True)
     assert content is not None
-    assert (content.text, content.guessed) == ("Größe;5 €", True)
+    assert (content.text, content.is_encoding_guessed) == ("Größe;5 €", True)
     assert "letters may be wrong" in file_items.file_label("a.csv", 9, content)
     picture = recognise_content(PNG, said_to_be_text=True)
     assert picture is not None
@@ -101,9 +101,9 @@ def test_a_server_that_does_not_take_files_is_understood(
     response = httpx2.Response(status, request=httpx2.Request("POST", "http://model.test/v1"))
     make = openai.OpenAI(api_key="sk-x", base_url="http://model.test/v1")._make_status_error
     error = make(said, body={"message": said}, response=response)
-    assert isinstance(planner_error(error, "gpt-5"), RequestRefusedError) is refused
+    assert isinstance(build_planner_error(error, "gpt-5"), RequestRefusedError) is refused
     if refused:
-        assert not (isinstance(error, TRANSIENT) and may_pass(error))
+        assert not (isinstance(error, TRANSIENT) and can_retry(error))
 
 
 def item(*kinds: bytes) -> dict[str, Any]:
@@ -113,10 +113,10 @@ def item(*kinds: bytes) -> dict[str, Any]:
         content = recognise_content(data, said_to_be_text=False)
         assert content is not None
         parts += [
-            file_items.text_part(f"file {number}:"),
-            file_items.file_reference(str(number), "a.b", content),
+            file_items.build_text_part(f"file {number}:"),
+            file_items.build_file_reference(str(number), "a.b", content),
         ]
-    return file_items.item("Files that Ben (<@U1>) posted, quoted.", parts)
+    return file_items.build_files_item("Files that Ben (<@U1>) posted, quoted.", parts)
 
 
 def test_references_are_filled_as_both_apis_take_them() -> None:
@@ -127,12 +127,12 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
     said = {"role": "user", "content": [{"type": "input_text", "text": "attached:0"}]}
     told = {"role": "assistant", "content": [{"type": "output_text", "text": "attached:1"}]}
     transcript = [item(PNG, b"%PDF-1.4", b"a\nb", PNG, PNG), told, said]
-    assert file_items.file_references(transcript) == ["0", "1", "2", "3", "4"]
+    assert file_items.list_referenced_file_ids(transcript) == ["0", "1", "2", "3", "4"]
     files = {
         "0": EncodedFile("image/png", base64.b64encode(PNG).decode()),
         "1": EncodedFile(PDF, base64.b64encode(b"%PDF-1.4").decode()),
         "2": EncodedFile(TEXT, "a\nb"),
-        "3": EncodedFile("image/png", "", instead=file_items.REFUSED),
+        "3": EncodedFile("image/png", "", replacement_text=file_items.REFUSED),
     }
     filled = file_items.fill_in_files(transcript, files)
     assert filled[1:] == [told, said]
@@ -143,10 +143,10 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
         file_items.REFUSED,
         file_items.DELETED,
     ]
-    assert file_items.file_references(filled) == []
-    check({"model": "gpt-5", "input": filled})
-    chat = messages("Be brief.", filled)
-    check_chat({"model": "gpt-5", "messages": chat})
+    assert file_items.list_referenced_file_ids(filled) == []
+    check_responses_request({"model": "gpt-5", "input": filled})
+    chat = build_chat_messages("Be brief.", filled)
+    check_chat_request({"model": "gpt-5", "messages": chat})
     kinds = [part["type"] for part in chat[1]["content"]]
     assert kinds == ["text", "image_url", "text", "file", "text"]
     assert chat[1]["content"][-1]["text"].startswith("file 2:\n\n> a\n> b\n\nfile 3:")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.late_planner import LatePlanner
+from bot.agent.late_planner import LazyPlanner
 from bot.agent.turn import AnswerSink, PlannerError, Reply
 
 
@@ -19,7 +19,7 @@ class Silent:
     def write(self, text: str) -> None:
         """Drop them."""
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         """Nothing to void."""
 
 
@@ -29,7 +29,7 @@ class Short:
     def __init__(self) -> None:
         self.closed = False
 
-    def turn(
+    def take_turn(
         self,
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
@@ -39,9 +39,9 @@ class Short:
         """The one word."""
         return Reply("yes", [], 1)
 
-    seal = ""
+    compaction_server_id = ""
 
-    def compacted(self, items: object, instructions: str) -> None:
+    def compact_items(self, items: object, instructions: str) -> None:
         """Its server has no means of its own."""
 
     def close(self) -> None:
@@ -57,13 +57,13 @@ def test_the_planner_is_made_once() -> None:
         made.append(Short())
         return made[-1]
 
-    late = LatePlanner(make)
+    late = LazyPlanner(make)
     assert made == []
-    assert [late.turn([], [], "", Silent()) for _ in range(2)] == [Reply("yes", [], 1)] * 2
+    assert [late.take_turn([], [], "", Silent()) for _ in range(2)] == [Reply("yes", [], 1)] * 2
     late.close()
     assert [each.closed for each in made] == [True]
     with pytest.raises(PlannerError):
-        late.turn([], [], "", Silent())
+        late.take_turn([], [], "", Silent())
 
 
 def test_a_client_that_cannot_be_made_is_told() -> None:
@@ -72,11 +72,11 @@ def test_a_client_that_cannot_be_made_is_told() -> None:
     def make() -> Short:
         raise ImportError("socksio is missing")
 
-    late = LatePlanner(make)
+    late = LazyPlanner(make)
     late.prepare()
     for _ in range(2):
         with pytest.raises(PlannerError, match="socksio is missing"):
-            late.turn([], [], "", Silent())
+            late.take_turn([], [], "", Silent())
 
 
 def test_a_start_waits_for_no_library_of_the_model() -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bot.agent.late_planner import LatePlanner, NoModel
+from bot.agent.late_planner import LazyPlanner, NoModelPlanner
 from bot.agent.turn import PlannerError
 
 
@@ -14,7 +14,7 @@ def test_closing_does_not_wait_for_one_that_is_being_made() -> None:
     """It returns meanwhile; what was made too late is closed by who made it, and takes no turn."""
     begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 
-    class Slow(NoModel):
+    class Slow(NoModelPlanner):
         def close(self) -> None:
             closed.set()
 
@@ -23,7 +23,7 @@ def test_closing_does_not_wait_for_one_that_is_being_made() -> None:
         assert go_on.wait(30)
         return Slow()
 
-    planner = LatePlanner(make)
+    planner = LazyPlanner(make)
     making = threading.Thread(target=planner.prepare)
     making.start()
     assert begun.wait(10)
@@ -32,4 +32,4 @@ def test_closing_does_not_wait_for_one_that_is_being_made() -> None:
     making.join(10)
     assert closed.is_set()
     with pytest.raises(PlannerError, match="stopping"):
-        planner.turn([], [], "", None)  # type: ignore[arg-type]  # no turn begins
+        planner.take_turn([], [], "", None)  # type: ignore[arg-type]  # no turn begins

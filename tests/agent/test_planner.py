@@ -16,7 +16,13 @@ from pydantic import BaseModel
 from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
 from bot.agent.turn import PlannerError, Proposal, Reply, RequestRefusedError
-from bot.demo.model_answers import Turn, blank_response, events, final_response, output_items
+from bot.demo.model_answers import (
+    Turn,
+    build_blank_response,
+    build_final_response,
+    build_numbered_events,
+    build_output_items,
+)
 
 REQUEST: dict[str, Any] = {
     "model": "gpt-5",
@@ -53,7 +59,7 @@ class Words:
     def write(self, text: str) -> None:
         self.text += text
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         self.text = ""
 
 
@@ -77,7 +83,7 @@ class Wire:
     def turn(self, words: Words | None = None) -> Reply | Proposal:
         """One turn of the planner over this wire."""
         planner = Planner(self.client, model="gpt-5", retries=0)
-        return planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
+        return planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
 
 
 def as_sse(event: dict[str, Any]) -> bytes:
@@ -87,8 +93,10 @@ def as_sse(event: dict[str, Any]) -> bytes:
 def recorded(turn: Turn) -> list[dict[str, Any]]:
     """The events of a turn as the sandbox's model server sends them."""
     body = {**REQUEST, "stream": True}
-    items, blank = output_items(turn, reasoning=True), blank_response(body)
-    return list(events(turn, items, blank, final_response(blank, turn, items, body)))
+    items, blank = build_output_items(turn, reasoning=True), build_blank_response(body)
+    return list(
+        build_numbered_events(turn, items, blank, build_final_response(blank, turn, items, body))
+    )
 
 
 def typed(client: openai.OpenAI) -> list[Any]:
@@ -226,7 +234,7 @@ def test_items_are_kept_verbatim() -> None:
 def test_unknown_events_are_passed_over() -> None:
     """A kind of event that nobody knows yet, and data that is no object, change nothing."""
     odd = [{"type": "response.dreamt", "dream": {"delta": "x"}}, {"type": "x"}, COMPLETED]
-    assert Wire(odd).turn() == Reply("", [], 7, read=7)
+    assert Wire(odd).turn() == Reply("", [], 7, input_tokens=7)
     assert Wire(b'data: [1, 2]\n\ndata: "word"\n\n' + as_sse(COMPLETED)).turn().tokens == 7
 
 

@@ -9,13 +9,13 @@ from slack_sdk import WebClient
 
 from bot.agent.prompt import INSTRUCTIONS
 from bot.clock import SystemClock
-from bot.runs.sub_agent_runs import function_schema
+from bot.runs.sub_agent_runs import build_function_schema
 from bot.slack.directory import SlackDirectory
-from bot.tools.database.child_tools import database_tools
+from bot.tools.database.child_tools import build_database_tools
 from bot.tools.database.config import parse_databases
 from bot.tools.person_question import ASK_PERSON
-from bot.tools.shop_tools import order_tools
-from bot.tools.slack_tools import slack_tools
+from bot.tools.shop_tools import build_order_tools
+from bot.tools.slack_tools import build_slack_tools
 from bot.tools.web_shop import Shop
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
@@ -36,13 +36,13 @@ def test_instructions_and_tools_stay_short() -> None:
     More words there are paid for with every turn: they need a reason.
     """
     families = {
-        "the shop's": order_tools(Shop(Path("never-made.db"))),
-        "databases'": database_tools(parse_databases(DATABASES, {}), None),
-        "Slack's": slack_tools(CLIENT, SlackDirectory(CLIENT, SystemClock())),
+        "the shop's": build_order_tools(Shop(Path("never-made.db"))),
+        "databases'": build_database_tools(parse_databases(DATABASES, {}), None),
+        "Slack's": build_slack_tools(CLIENT, SlackDirectory(CLIENT, SystemClock())),
         "questions": [ASK_PERSON],
     }
     sizes = {
-        name: sum(len(json.dumps(function_schema(each))) for each in tools)
+        name: sum(len(json.dumps(build_function_schema(each))) for each in tools)
         for name, tools in families.items()
     }
     sizes["instructions"] = len(INSTRUCTIONS)

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, Secret, SecretStr, create_model
 
-from bot.mcp.server_file import Definition, Server
-from bot.mcp.server_tools import _Line, make_tool
+from bot.mcp.server_file import Server, ToolDefinition
+from bot.mcp.server_tools import _LazyConnection, build_server_tool
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.handed_over import HandedOverAction, load_action_tool
 
@@ -240,7 +240,9 @@ def of_program(schema: dict[str, Any]) -> Tool[Any]:
 
 def of_server(schema: dict[str, Any]) -> Tool[Any]:
     server = Server.model_validate({"name": "depot", "command": "depot"})
-    return make_tool(server, Definition("act", "Act", "", schema), _Line(server, {}))
+    return build_server_tool(
+        server, ToolDefinition("act", "Act", "", schema), _LazyConnection(server, {})
+    )
 
 
 _TOOLS = {"program": of_program, "server": of_server}

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.approvals.card_routing import FEW, away_of, still_away
+from bot.approvals.card_routing import FEW, list_away_people, list_still_away
 from bot.policy.authority import Authority
-from bot.slack.lookups import person_of
+from bot.slack.lookups import build_person
 from tests.runs.fakes import ANA, CLEO, TEAM, FakeDirectory
 
 AT = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -20,22 +20,22 @@ def test_nobody_is_away_where_slack_is_silent() -> None:
     directory = FakeDirectory()
     authority = Authority(directory, TEAM)
     directory.known[ANA] = replace(directory.known[ANA], status="palm_tree", status_until=AT)
-    assert away_of(authority, {ANA, CLEO}) == ((ANA, AT.isoformat()),)
-    assert away_of(authority, {ANA, *(f"UCROWD{n}" for n in range(FEW))}) == ()
+    assert list_away_people(authority, {ANA, CLEO}) == ((ANA, AT.isoformat()),)
+    assert list_away_people(authority, {ANA, *(f"UCROWD{n}" for n in range(FEW))}) == ()
     directory.down = True
-    assert away_of(authority, {ANA, CLEO}) == ()
+    assert list_away_people(authority, {ANA, CLEO}) == ()
 
 
 def test_it_is_over_at_its_time() -> None:
     """Who says until when is away before that moment, and not at it; who does not say, always."""
     noted = {ANA: AT.isoformat(), CLEO: ""}
-    assert still_away(noted, AT - timedelta(seconds=1)) == [(ANA, AT), (CLEO, None)]
-    assert still_away(noted, AT) == [(CLEO, None)]
+    assert list_still_away(noted, AT - timedelta(seconds=1)) == [(ANA, AT), (CLEO, None)]
+    assert list_still_away(noted, AT) == [(CLEO, None)]
 
 
 @pytest.mark.parametrize("until", [None, "", "tomorrow", -1e30, 10**30, True, 0])
 def test_an_odd_time_is_none(until: object) -> None:
     """Whatever stands in the place of the time at which a status ends, the person is read."""
     profile = {"status_emoji": ":palm_tree:", "status_expiration": until}
-    found = person_of({"id": ANA, "team_id": TEAM, "name": "ana", "profile": profile})
+    found = build_person({"id": ANA, "team_id": TEAM, "name": "ana", "profile": profile})
     assert (found.status, found.status_until) == ("palm_tree", None)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals.call_checks import lacking
-from bot.cards.card import draw_card
-from bot.cards.field_values import values
-from bot.cards.review_dialog import review_modal
+from bot.approvals.call_checks import describe_display_problem
+from bot.cards.card import render_card
+from bot.cards.field_values import list_argument_values
+from bot.cards.review_dialog import render_review_dialog
 from bot.tools import Effect, Tool
-from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
-from storage.digest import OddValueError
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
+from storage.digest import NonCanonicalValueError
 from tests.approvals.alike import arguments, changed, tools
 from tests.approvals.every_leaf import nothing, texts
 from tests.messages.cards_support import NOW, REFUND, read, view
@@ -32,19 +32,19 @@ def stored(tool: Tool[Any], given: dict[str, Any]) -> str | None:
     """What would run; None where it is refused."""
     try:
         return dump_arguments(load_arguments(tool, json.dumps(given)))
-    except (ValidationError, OddValueError):
+    except (ValidationError, NonCanonicalValueError):
         return None
 
 
 def drawn(tool: Tool[Any], runs: str) -> tuple[str, str | None] | None:
     """Review, and the card where it has Approve; None where nobody is asked."""
-    if lacking(tool, runs, {}):
+    if describe_display_problem(tool, runs, {}):
         return None
-    rows = values(tool, readable_arguments(tool, runs))
+    rows = list_argument_values(tool, build_readable_arguments(tool, runs))
     call = replace(REFUND, effect="Act on it", values=rows)
-    blocks = draw_card(view(call), NOW).blocks
+    blocks = render_card(view(call), NOW).blocks
     on_card = read(blocks) if "Approve" in list(texts(blocks)) else None
-    return read(review_modal(call)["blocks"]), on_card
+    return read(render_review_dialog(call)["blocks"]), on_card
 
 
 def differ(tool: Tool[Any], one: str, other: str) -> bool:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert, update
 from sqlmodel import col
 
-from bot.approvals.permissions import Permissions
-from bot.policy.authority import Authority, No, Yes
+from bot.approvals.permissions import PermissionChecker
+from bot.policy.authority import Authority, Denial, Permission
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.delegations import Delegation
 from storage.models import Call, Revision, Run
-from storage.states import Verb
+from storage.states import CallVerb
 from storage.store import Store
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory, StillClock
@@ -57,7 +57,7 @@ class World(NamedTuple):
     """A database, and who may decide what stands in it."""
 
     store: Store
-    permissions: Permissions
+    permissions: PermissionChecker
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One database for all examples: each has a call, and delegations, of its own."""
     folder: Path = tmp_path_factory.mktemp("delegations")
     store = store_of(folder / "countersign.db").open()
-    yield World(store, Permissions(store, StillClock(), Authority(FakeDirectory(), TEAM)))
+    yield World(store, PermissionChecker(store, StillClock(), Authority(FakeDirectory(), TEAM)))
     store.close()
 
 
@@ -77,7 +77,7 @@ def arranged(
     with world.store.write() as tx:
         tx.execute(delete(Delegation))
         for row in standing:
-            tx.execute(insert(Delegation).values(values(row)))
+            tx.execute(insert(Delegation).values(get_column_values(row)))
         tx.execute(update(Run).where(col(Run.id) == seeded.run_id).values(requester=requester))
         for number, editor in enumerate(editors, 2):
             edited = Revision(
@@ -88,7 +88,7 @@ def arranged(
                 author=editor,
                 created_at=AT,
             )
-            calls.add_revision(tx, edited)
+            calls.insert_revision(tx, edited)
     return seeded.call(), seeded.run()
 
 
@@ -98,7 +98,7 @@ def arranged(
     requester=USERS,
     editors=st.lists(USERS, max_size=2, unique=True),
     standing=st.lists(GIVEN, max_size=5, unique_by=lambda row: row.id),
-    verb=st.sampled_from(sorted(Verb)),
+    verb=st.sampled_from(sorted(CallVerb)),
 )
 def test_it_never_widens(
     world: World,
@@ -106,24 +106,26 @@ def test_it_never_widens(
     requester: str,
     editors: list[str],
     standing: list[Delegation],
-    verb: Verb,
+    verb: CallVerb,
 ) -> None:
     """Whoever may by another's right stands in for somebody who may alone, at that moment, and has
     neither asked for the call nor edited it; nobody else may more than without.
     """
     call, run = arranged(world, gate, requester, editors, [])
-    alone = {person: world.permissions.verdict(verb, call, run, person, at=AT) for person in PEOPLE}
+    alone = {
+        person: world.permissions.judge_action(verb, call, run, person, at=AT) for person in PEOPLE
+    }
     call, run = arranged(world, gate, requester, editors, standing)
     for person in PEOPLE:
-        found = world.permissions.verdict(verb, call, run, person, at=AT)
-        giver = found.giver if isinstance(found, Yes) else ""
+        found = world.permissions.judge_action(verb, call, run, person, at=AT)
+        giver = found.giver if isinstance(found, Permission) else ""
         if not giver:
             assert found == alone[person]
             continue
-        assert isinstance(alone[person], No)
-        assert isinstance(alone[giver], Yes)
+        assert isinstance(alone[person], Denial)
+        assert isinstance(alone[giver], Permission)
         assert person not in {requester, *editors, GUS, EVE, ZOE}
-        assert verb is not Verb.EDIT
+        assert verb is not CallVerb.EDIT
         assert any(
             (row.team, row.giver, row.delegate) == (TEAM, giver, person)
             and row.given_at <= AT < row.until
@@ -137,14 +139,18 @@ def test_somebody_may_by_it(world: World) -> None:
     given_ = Delegation(team=TEAM, giver=ANA, delegate=DAN, given_at=AT, until=AT + HOUR)
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,))),))
     call, run = arranged(world, gate, BEN, [], [given_])
-    found = world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT)
-    assert found == Yes(0, f"for {ANA}: named", giver=ANA)
+    found = world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT)
+    assert found == Permission(0, f"for {ANA}: named", giver=ANA)
     call, run = arranged(world, gate, ANA, [], [given_])
-    assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")
+    assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
+        "not_approver"
+    )
     call, run = arranged(world, gate, BEN, [ANA], [given_])
-    assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")
+    assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
+        "not_approver"
+    )
     for requester, editors in ((DAN, []), (BEN, [DAN])):  # never what they asked for or edited
         call, run = arranged(world, gate, requester, editors, [given_])
-        for verb in (Verb.APPROVE, Verb.REJECT, Verb.RESOLVE):
-            found = world.permissions.verdict(verb, call, run, DAN, at=AT)
-            assert found == No("not_approver")
+        for verb in (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.RESOLVE):
+            found = world.permissions.judge_action(verb, call, run, DAN, at=AT)
+            assert found == Denial("not_approver")

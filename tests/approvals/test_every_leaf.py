@@ -15,15 +15,21 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.approvals.call_checks import TOO_MUCH, lacking
+from bot.approvals.call_checks import TOO_MUCH, describe_display_problem
 from bot.cards.button_codec import CallTarget
-from bot.cards.card import draw_card
-from bot.cards.edit_form import ParsedEdit, edit_modal, first_unshown_leaf, leaves, read_submission
-from bot.cards.field_values import diff, values
-from bot.cards.review_dialog import review_modal
-from bot.cards.slack_text import look_of
-from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
-from bot.tools.runner import conceal_secrets
+from bot.cards.card import render_card
+from bot.cards.edit_form import (
+    ParsedEdit,
+    find_first_unshown_path,
+    iterate_leaves,
+    parse_edit_submission,
+    render_edit_dialog,
+)
+from bot.cards.field_values import list_argument_values, list_changed_arguments
+from bot.cards.review_dialog import render_review_dialog
+from bot.cards.slack_text import fold_lookalike_characters
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
+from bot.tools.runner import mask_call_secrets
 from slack_sandbox.blockkit.inputs import states
 from tests.approvals.every_leaf import Maker, Sample, texts
 from tests.messages.cards_support import NOW, REFUND, view
@@ -53,7 +59,7 @@ def samples(source: str, part: int) -> Iterator[tuple[Sample, str]]:
 
 def own_leaves(stored: str) -> set[str]:
     """The texts in it that stand nowhere else."""
-    found = (value for _, value in leaves(json.loads(stored)) if isinstance(value, str))
+    found = (value for _, value in iterate_leaves(json.loads(stored)) if isinstance(value, str))
     return {value for value in found if value.startswith("leaf")}
 
 
@@ -71,25 +77,28 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
     """On the card where it has Approve, in Review in any case; secrets are in neither."""
     for sample, stored in samples(source, part):
         tool, args = sample.tool, load_arguments(sample.tool, stored)
-        why = lacking(tool, stored, {})
+        why = describe_display_problem(tool, stored, {})
         assert why in ("", TOO_MUCH), (why, stored)
         if why:
             continue
-        rows = values(tool, readable_arguments(tool, stored))
+        rows = list_argument_values(tool, build_readable_arguments(tool, stored))
         call = replace(REFUND, effect=tool.effect_sentence(args), values=rows)
-        review = list(texts(review_modal(call)["blocks"]))
-        drawn = draw_card(view(call), NOW).blocks
+        review = list(texts(render_review_dialog(call)["blocks"]))
+        drawn = render_card(view(call), NOW).blocks
         on_card = list(texts(drawn))
         wanted = own_leaves(stored) - sample.secrets
         assert all(is_in(leaf, review) for leaf in wanted), stored
         if "Approve" in on_card:
             assert all(is_in(leaf, on_card) for leaf in wanted), stored
         looks = [
-            "".join(char if char.isascii() else look_of(char) for char in row.label) for row in rows
+            "".join(
+                char if char.isascii() else fold_lookalike_characters(char) for char in row.label
+            )
+            for row in rows
         ]
         assert len(set(looks)) == len(rows), looks
         for secret in sample.secrets:
-            everything = [*review, *on_card, json.dumps(tool.masked(json.loads(stored)))]
+            everything = [*review, *on_card, json.dumps(tool.mask_arguments(json.loads(stored)))]
             assert not any(secret in text for text in everything), (secret, stored)
 
 
@@ -99,20 +108,20 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
     """Of any row, any key or any text that a card would lack, the check says so."""
     for sample, stored in samples(source, part):
         tool, runs = sample.tool, json.loads(stored)
-        as_read, paths = readable_arguments(tool, stored), tool.secret_paths(runs)
-        rows = values(tool, as_read)
-        assert first_unshown_leaf(runs, as_read, rows, paths) is None, stored
-        there = {path[: len(row.path)] for path, _ in leaves(runs) for row in rows}
+        as_read, paths = build_readable_arguments(tool, stored), tool.list_secret_paths(runs)
+        rows = list_argument_values(tool, as_read)
+        assert find_first_unshown_path(runs, as_read, rows, paths) is None, stored
+        there = {path[: len(row.path)] for path, _ in iterate_leaves(runs) for row in rows}
         for index, row in enumerate(rows):
             if row.path not in there or not runs:
                 continue
             fewer = [*rows[:index], *rows[index + 1 :]]
-            assert first_unshown_leaf(runs, as_read, fewer, paths) is not None, (row, stored)
+            assert find_first_unshown_path(runs, as_read, fewer, paths) is not None, (row, stored)
             for leaf in own_leaves(stored) - sample.secrets:
                 if leaf in row.text:
                     cut = replace(row, text=row.text.replace(leaf, leaf[:-1]))
                     others = [*rows[:index], cut, *rows[index + 1 :]]
-                    assert first_unshown_leaf(runs, as_read, others, paths) is not None, (
+                    assert find_first_unshown_path(runs, as_read, others, paths) is not None, (
                         row,
                         stored,
                     )
@@ -123,30 +132,35 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
 def test_an_edit_shows_and_keeps_every_leaf(source: str, part: int) -> None:
     """What nobody touched comes back as it was; no secret stands in the dialog."""
     for sample, stored in samples(source, part):
-        tool, given = sample.tool, readable_arguments(sample.tool, stored)
-        modal = edit_modal(tool, given, target=CallTarget("call-1", 1), save_and_approve=False)
+        tool, given = sample.tool, build_readable_arguments(sample.tool, stored)
+        modal = render_edit_dialog(
+            tool, given, target=CallTarget("call-1", 1), save_and_approve=False
+        )
         shown = list(texts(modal["blocks"]))
         too_long = any("Too long to show" in text or "No room here" in text for text in shown)
         for leaf in own_leaves(stored) - sample.secrets:
             assert too_long or is_in(leaf, shown), (leaf, stored)
         assert not any(secret in text for text in shown for secret in sample.secrets), stored
         state = states(modal["blocks"])
-        parsed = read_submission(tool, given, state)
+        parsed = parse_edit_submission(tool, given, state)
         assert isinstance(parsed, ParsedEdit), (parsed, stored)
         assert not parsed.changed, (parsed, stored)
         edited = _edited(modal, state)
         if edited is None:
             continue
-        parsed = read_submission(tool, given, edited)
+        parsed = parse_edit_submission(tool, given, edited)
         if not isinstance(parsed, ParsedEdit) or not parsed.changed:
             continue
         text = dump_arguments(load_arguments(tool, json.dumps(parsed.arguments)))
-        before, after = dict(leaves(json.loads(stored))), dict(leaves(json.loads(text)))
+        before, after = (
+            dict(iterate_leaves(json.loads(stored))),
+            dict(iterate_leaves(json.loads(text))),
+        )
         lost = {path for path in before if path not in after or before[path] != after[path]}
         assert len(lost) <= 1, (stored, text)
         assert after.keys() - before.keys() <= lost, (stored, text)
-        assert len(diff(tool, given, readable_arguments(tool, text))) == 1
-        assert lacking(tool, text, {}, before=stored) in ("", TOO_MUCH)
+        assert len(list_changed_arguments(tool, given, build_readable_arguments(tool, text))) == 1
+        assert describe_display_problem(tool, text, {}, before=stored) in ("", TOO_MUCH)
 
 
 def _edited(modal: dict[str, Any], state: dict[str, Any]) -> dict[str, Any] | None:
@@ -166,5 +180,5 @@ def test_no_text_of_a_tool_holds_a_secret(source: str, part: int) -> None:
     """What a tool, or its preview, says with a secret in it is masked."""
     for sample, stored in samples(source, part):
         args = load_arguments(sample.tool, stored)
-        said = conceal_secrets(sample.tool, args, f"I sent {sorted(sample.secrets)} on")
+        said = mask_call_secrets(sample.tool, args, f"I sent {sorted(sample.secrets)} on")
         assert not any(secret in said for secret in sample.secrets if secret in stored)

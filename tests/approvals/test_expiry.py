@@ -9,16 +9,16 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from bot.agent import outputs
-from bot.approvals.deadlines import Expiry
+from bot.approvals.deadlines import CallExpirer
 from bot.cards import notices
-from bot.cards.action_names import Action, Dialog
+from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     DialogSubject,
     RunTarget,
-    encode,
-    encode_dialog,
+    encode_button_value,
+    encode_dialog_metadata,
 )
 from storage import inbox, outbox
 from storage.models import Call, Delivery
@@ -40,7 +40,7 @@ class Clockwork:
         self.world = World(store)
         self.store = store
         self.world.clock.at = AT + HOUR
-        self.expiry = Expiry(store, self.world.clock, self.world.core.tools)
+        self.expiry = CallExpirer(store, self.world.clock, self.world.core.tools)
 
     def falls(self, *statuses: CallStatus, **columns: object) -> Seeded:
         """Calls whose deadline is now."""
@@ -49,13 +49,13 @@ class Clockwork:
     def store_click(self, row: Delivery) -> None:
         """It has been clicked."""
         with self.store.write() as tx:
-            assert inbox.store_delivery(tx, row)
+            assert inbox.insert_delivery(tx, row)
 
     def said(self, made: Seeded, index: int = 0, kind: str = "expired") -> str:
         """What the thread was told of what fell."""
         with self.store.read() as tx:
-            row = outbox.by_key(tx, f"{kind}:{made.ids[index]}:1")
-        return str(outbox.body(row)["text"]) if row else ""
+            row = outbox.find_message_by_key(tx, f"{kind}:{made.ids[index]}:1")
+        return str(outbox.parse_message_body(row)["text"]) if row else ""
 
 
 @pytest.fixture
@@ -71,15 +71,15 @@ def line(*effects: str) -> str:
 
 def test_what_is_due_falls_once(clockwork: Clockwork) -> None:
     """One line for all of a plan; what is known of no end is given up without one."""
-    assert clockwork.expiry.expire() is False
+    assert clockwork.expiry.expire_due_calls() is False
     made = clockwork.falls(C.PENDING, C.UNKNOWN, C.PENDING)
     other = clockwork.falls(C.UNKNOWN)
-    assert clockwork.expiry.expire() is True
+    assert clockwork.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in range(3)] == [C.EXPIRED, C.UNKNOWN, C.EXPIRED]
     assert (made.call(1).deadline, other.call().deadline) == (None, None)
     assert clockwork.said(made) == line("note “note 0”", "note “note 2”")
     assert clockwork.said(other) == ""
-    assert clockwork.expiry.expire() is False
+    assert clockwork.expiry.expire_due_calls() is False
 
 
 def about(made: Seeded, what: str) -> CallTarget | CardTarget | RunTarget:
@@ -100,9 +100,9 @@ def test_a_click_in_time_keeps_it(clockwork: Clockwork, what: str) -> None:
     """A stored click on the call, its card or its request, before the deadline and not at it."""
     early, late, other = (clockwork.falls() for _ in range(3))
     for made, before in ((early, TICK), (late, timedelta())):
-        value, at = encode(about(made, what)), AT + HOUR - before
+        value, at = encode_button_value(about(made, what)), AT + HOUR - before
         clockwork.store_click(click(made.run_id, ACTIONS[what], value, ANA, at=at))
-    clockwork.expiry.expire()
+    clockwork.expiry.expire_due_calls()
     assert [made.call().status for made in (early, late, other)] == [
         C.PENDING,
         C.EXPIRED,
@@ -114,25 +114,25 @@ def test_the_first_click_is_what_counts(clockwork: Clockwork) -> None:
     """Somebody's late click takes nothing from the one that came in time."""
     made = clockwork.falls()
     for number, at in enumerate((AT, AT + 2 * HOUR)):
-        value = encode(about(made, "call"))
+        value = encode_button_value(about(made, "call"))
         clockwork.store_click(click(f"click {number}", Action.APPROVE, value, ANA, at=at))
-    clockwork.expiry.expire()
+    clockwork.expiry.expire_due_calls()
     assert made.call().status is C.PENDING
 
 
 def test_a_dialog_in_time_keeps_it(clockwork: Clockwork) -> None:
     """What was submitted counts as a click; an event, and what cannot be read, do not."""
     kept, lost = clockwork.falls(), clockwork.falls()
-    subject = encode_dialog(DialogSubject(Dialog.REJECT, about(kept, "call")))
-    view = {"view": {"callback_id": Dialog.REJECT, "private_metadata": subject}}
+    subject = encode_dialog_metadata(DialogSubject(DialogId.REJECT, about(kept, "call")))
+    view = {"view": {"callback_id": DialogId.REJECT, "private_metadata": subject}}
     for number, (kind, body) in enumerate(
         (("submission", view), ("submission", {}), ("action", {"actions": [{}]}))
     ):
-        clockwork.store_click(delivery(f"{number}", kind, body=outbox.dump_body(body)))
-    value = encode(about(lost, "call"))
+        clockwork.store_click(delivery(f"{number}", kind, body=outbox.dump_message_body(body)))
+    value = encode_button_value(about(lost, "call"))
     event = {"actions": [{"action_id": Action.APPROVE, "value": value}]}
-    clockwork.store_click(delivery("event", "event", body=outbox.dump_body(event)))
-    clockwork.expiry.expire()
+    clockwork.store_click(delivery("event", "event", body=outbox.dump_message_body(event)))
+    clockwork.expiry.expire_due_calls()
     assert (kept.call().status, lost.call().status) == (C.PENDING, C.EXPIRED)
 
 
@@ -142,17 +142,17 @@ def test_a_question_that_nobody_answered(clockwork: Clockwork) -> None:
     row = made.call()
     with clockwork.store.write() as tx:
         add_revision(tx, row, '{"kind":"text","question":"Which one?"}')
-    clockwork.expiry.expire()
+    clockwork.expiry.expire_due_calls()
     assert (made.call().status, made.call().output) == (C.EXPIRED, outputs.UNANSWERED)
     with clockwork.store.read() as tx:
-        assert outbox.by_key(tx, f"expired:{row.id}:2") is None
-        assert outbox.by_key(tx, f"unanswered:{row.id}:2") is not None
+        assert outbox.find_message_by_key(tx, f"expired:{row.id}:2") is None
+        assert outbox.find_message_by_key(tx, f"unanswered:{row.id}:2") is not None
 
 
 def test_a_deadline_falls_without_its_words(clockwork: Clockwork) -> None:
     """Where it cannot be said what a call would have done, its tool is named."""
     made = clockwork.falls(names="{")
-    clockwork.expiry.expire()
+    clockwork.expiry.expire_due_calls()
     assert (made.call().status, clockwork.said(made)) == (C.EXPIRED, line("note"))
 
 
@@ -162,7 +162,7 @@ def test_a_broken_row_holds_up_no_other(clockwork: Clockwork) -> None:
     made = clockwork.falls(C.PENDING, C.PENDING, C.PENDING)
     with clockwork.store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET created_at = 'x' WHERE position = 1")
-    assert clockwork.expiry.expire() is True
+    assert clockwork.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in (0, 2)] == [C.EXPIRED] * 2
     with clockwork.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == made.ids[1]).values(created_at=AT))

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import col
 
-from bot.approvals.call_state import as_asked_again, fingerprint
+from bot.approvals.call_state import compute_call_digest, compute_next_revision_digest
 from storage.models import Call
 from storage.store import Store
 from tests.approvals.world import World, gate_of
@@ -24,10 +24,10 @@ def test_what_is_asked_again_has_a_digest_of_its_own(world: World) -> None:
     made = world.asked(gate_of([ANA]), expects="two rows")
     tools, key, call = world.core.tools, b"k" * 32, made.call()
     with world.store.read() as tx:
-        found = as_asked_again(tx, key, made.run(), call, tools)
+        found = compute_next_revision_digest(tx, key, made.run(), call, tools)
     given = {"gate": call.gate, "expects": "two rows"}
     same = [
-        fingerprint(key, made.run(), tools.tools["note"], text, revision=number, **given)
+        compute_call_digest(key, made.run(), tools.tools["note"], text, revision=number, **given)
         for text, number in (('{"text": "note 0"}', 2), ('{"text": "note 0"}', 1))
     ]
     assert (found, found == same[1]) == (same[0], False)
@@ -41,4 +41,4 @@ def test_what_cannot_run_has_none(world: World, columns: dict[str, object]) -> N
         tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
     with world.store.read() as tx:
         call, tools = made.call(), world.core.tools
-        assert as_asked_again(tx, b"k" * 32, made.run(), call, tools) == ""
+        assert compute_next_revision_digest(tx, b"k" * 32, made.run(), call, tools) == ""

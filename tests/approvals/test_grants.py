@@ -10,12 +10,12 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.approvals import grants
-from bot.cards.slack_text import channel_mention, mention, when
+from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.policy.evaluation import parse
-from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
+from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
 from storage.grants import Grant
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.approvals.world import World, gate_of
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.storage.builders import ALLOWED, AT, TEAM, Seeded
@@ -63,27 +63,27 @@ def remembered(
     """Remember an approval of a call of that tool."""
     gate = world.gate(tool)
     made = made or world.asked(gate, tool=tool)
-    chosen = grants.offer_of(gate, offer)
+    chosen = grants.find_grant_offer(gate, offer)
     assert chosen is not None
     found = given(world, made, chosen, person)
     assert found is not None
     return found
 
 
-def given(world: World, made: Seeded, offer: Offer, person: str = ANA) -> Grant | None:
+def given(world: World, made: Seeded, offer: GrantOffer, person: str = ANA) -> Grant | None:
     """What comes of having it remembered."""
     with world.store.write() as tx:
         policy, call, run = world.core.policy, made.call(), made.run()
-        return grants.remember(tx, policy, run, call, person, offer, now=AT)
+        return grants.save_approval(tx, policy, run, call, person, offer, now=AT)
 
 
 def candidates(world: World, tool: str = "note", text: str = "note 0") -> list[str]:
     """The ids of what a call of Ben's might run on now."""
     run = world.asked(world.gate(tool), tool=tool).run()
-    arguments, sources = json.dumps({"text": text}), world.core.sources()
+    arguments, sources = json.dumps({"text": text}), world.core.build_policy_sources()
     with world.store.read() as tx:
         known = world.core.tools.tools[tool]
-        found = grants.candidates(tx, sources, run, known, world.gate(tool), arguments)
+        found = grants.list_candidate_grants(tx, sources, run, known, world.gate(tool), arguments)
     return [each.id for each in found]
 
 
@@ -96,7 +96,7 @@ def test_how_wide_it_is(world: World) -> None:
     assert (narrow.until, narrow.uses) == (AT + timedelta(days=1), 10)
     assert (wide.until, wide.uses) == (AT + timedelta(hours=2), 1)
     assert (narrow.team, narrow.requester, narrow.given_by) == (TEAM, BEN, ANA)
-    assert narrow.rule == world.core.policy.policy.source_of(world.gate())
+    assert narrow.rule == world.core.policy.policy.find_rule_digest(world.gate())
 
 
 @pytest.mark.parametrize("tool", ["put", "free"])
@@ -108,22 +108,26 @@ def test_where_the_channel_decides_it_is_bound_to_it(world: World, tool: str) ->
 
 def test_what_cannot_be_remembered(world: World) -> None:
     """What no rule in force asks, what is not asked at all, and a field that is not there."""
-    offer = Offer(fields=("text",))
+    offer = GrantOffer(fields=("text",))
     assert given(world, world.asked(gate_of([ANA])), offer) is None
     assert given(world, world.asked(ALLOWED), offer) is None
     made = world.asked(world.gate())
-    assert given(world, made, Offer(fields=("text", "more"))) is None
+    assert given(world, made, GrantOffer(fields=("text", "more"))) is None
     with world.store.read() as tx:
-        assert rows(tx, Grant, select(Grant)) == []
-    assert given(world, made, Offer(fields=())) is not None
+        assert fetch_rows(tx, Grant, select(Grant)) == []
+    assert given(world, made, GrantOffer(fields=())) is not None
 
 
 def test_which_offer_was_chosen(world: World) -> None:
     """One of those there are; without a choice what the gate remembers by itself."""
-    gate, once = world.gate(), Offer(uses=3)
-    assert [grants.offer_of(gate, each) for each in (0, 1, 2, -1)] == [*gate.remember, None, None]
-    assert grants.offer_of(gate, None) is None
-    assert grants.offer_of(gate.model_copy(update={"once": once}), None) == once
+    gate, once = world.gate(), GrantOffer(uses=3)
+    assert [grants.find_grant_offer(gate, each) for each in (0, 1, 2, -1)] == [
+        *gate.remember,
+        None,
+        None,
+    ]
+    assert grants.find_grant_offer(gate, None) is None
+    assert grants.find_grant_offer(gate.model_copy(update={"once": once}), None) == once
 
 
 def test_it_holds_while_its_rule_does(world: World) -> None:
@@ -138,13 +142,13 @@ def test_it_holds_while_its_rule_does(world: World) -> None:
     policy.policy = parse(OFFERS.replace("2h", "3h"))
     assert candidates(world) == []
     with world.store.write() as tx:
-        assert grants.use(tx, policy, made.call(), gate, AT) is False
+        assert grants.consume_grant(tx, policy, made.call(), gate, AT) is False
     policy.policy = parse(OFFERS.replace("remember", "#"))
     assert candidates(world) == []
     policy.policy = parse(OFFERS)
     with world.store.write() as tx:
-        assert grants.use(tx, policy, made.call(), gate, AT) is True
-        assert grants.grantor(tx, made.call()) == ANA
+        assert grants.consume_grant(tx, policy, made.call(), gate, AT) is True
+        assert grants.find_grantor(tx, made.call()) == ANA
 
 
 def test_a_call_without_one(world: World) -> None:
@@ -153,8 +157,8 @@ def test_a_call_without_one(world: World) -> None:
     call, gate = world.asked(world.gate()).call(), world.gate()
     gone = world.asked(world.gate(), grant_id="gone").call()
     with world.store.write() as tx:
-        assert [grants.grantor(tx, each) for each in (call, gone)] == ["", ""]
-        assert grants.use(tx, world.core.policy, call, gate, AT) is False
+        assert [grants.find_grantor(tx, each) for each in (call, gone)] == ["", ""]
+        assert grants.consume_grant(tx, world.core.policy, call, gate, AT) is False
 
 
 def test_who_gave_it_must_be_able_to_still(world: World) -> None:
@@ -162,13 +166,13 @@ def test_who_gave_it_must_be_able_to_still(world: World) -> None:
     run, gate = world.asked(world.gate()).run(), world.gate()
     among = [remembered(world, person=each) for each in (DAN, CLEO, ANA)]
     authority = world.core.authority
-    assert grants.find(authority, run, gate, among) == among[1]
-    assert grants.find(authority, run, gate, among[:1]) is None
+    assert grants.find_valid_grant(authority, run, gate, among) == among[1]
+    assert grants.find_valid_grant(authority, run, gate, among[:1]) is None
     two = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,)), quorum=2),))
-    assert grants.may_decide(authority, run, two, ANA) is False
+    assert grants.may_approve_alone(authority, run, two, ANA) is False
     late = Escalation(after=60, approvers=Approvers(users=(DAN,)))
     waiting = gate_of([ANA], escalation=(late,))
-    assert [grants.may_decide(authority, run, waiting, each) for each in (ANA, DAN)] == [
+    assert [grants.may_approve_alone(authority, run, waiting, each) for each in (ANA, DAN)] == [
         True,
         False,
     ]
@@ -178,59 +182,62 @@ def test_what_it_is_for_in_words(world: World) -> None:
     """By what people call the fields; of a tool that is gone no value is shown."""
     grant = remembered(world)
     tools = world.core.tools
-    assert grants.covers(tools, grant) == "Text note 0"
+    assert grants.describe_grant_scope(tools, grant) == "Text note 0"
     grant.tool = "gone"
-    assert grants.covers(tools, grant) == "text ••••••••"
+    assert grants.describe_grant_scope(tools, grant) == "text ••••••••"
     grant.pinned = "{}"
-    assert grants.covers(tools, grant) == "whatever the values"
+    assert grants.describe_grant_scope(tools, grant) == "whatever the values"
 
 
 def test_each_sees_what_is_theirs(world: World) -> None:
     """Who asked and who gave it see it, with where, until when and how often; nobody else does."""
     thread, anywhere = remembered(world), remembered(world, offer=1)
     channel = remembered(world, "put")
-    listed = world.core.grants()
-    assert [each.id for each, _ in listed.each(BEN)] == [anywhere.id, thread.id, channel.id]
-    assert listed.each(CLEO) == []
-    assert "You have no saved approvals" in listed.listed(CLEO)
-    about, until = f"for {mention(BEN)}", f"given by {mention(ANA)}"
+    listed = world.core.build_grant_list()
+    assert [each.id for each, _ in listed.list_grants(BEN)] == [anywhere.id, thread.id, channel.id]
+    assert listed.list_grants(CLEO) == []
+    assert "You have no saved approvals" in listed.describe_grants(CLEO)
+    about, until = f"for {user_mention(BEN)}", f"given by {user_mention(ANA)}"
     for grant, where, often in (
         (thread, "in one thread", "10 more times"),
         (anywhere, "everywhere", "once more"),
         (channel, f"in {channel_mention('C0SUPPORT')}", "10 more times"),
     ):
         what = "Do put" if grant is channel else "Do note"
-        line = f"{what} (Text note 0) {about}, {where}, until {when(grant.until)}, {often}; {until}"
-        assert line in listed.listed(ANA)
-        assert f"“/approvals revoke {grant.id}” ends it" in listed.listed(ANA)
+        line = (
+            f"{what} (Text note 0) {about}, {where}, until {format_local_time(grant.until)}, "
+            f"{often}; {until}"
+        )
+        assert line in listed.describe_grants(ANA)
+        assert f"“/approvals revoke {grant.id}” ends it" in listed.describe_grants(ANA)
 
 
 def test_whoever_has_a_part_ends_it(world: World) -> None:
     """Who asked or gave it, of this workspace, once."""
-    listed = world.core.grants()
+    listed = world.core.build_grant_list()
     grants_of = {person: remembered(world) for person in (ANA, BEN, CLEO)}
     other = remembered(world)
     with world.store.write() as tx:
         tx.execute(update(Grant).where(col(Grant.id) == other.id).values(team="T0OTHERCO"))
     for person in (ANA, BEN):
-        said = listed.revoke(grants_of[person].id, person)
+        said = listed.revoke_grant(grants_of[person].id, person)
         assert said.startswith("Revoked: Do note (Text note 0)")
-        assert listed.revoke(grants_of[person].id, person) == "That was revoked already."
+        assert listed.revoke_grant(grants_of[person].id, person) == "That was revoked already."
     for person, grant in ((DAN, grants_of[CLEO]), (ANA, other)):
-        assert "no saved approval with that id" in listed.revoke(grant.id, person)
-    assert "no saved approval with that id" in listed.revoke("nothing", ANA)
+        assert "no saved approval with that id" in listed.revoke_grant(grant.id, person)
+    assert "no saved approval with that id" in listed.revoke_grant("nothing", ANA)
 
 
 def test_what_one_approval_gave_is_ended_by_its_card(world: World) -> None:
     """That of this call, and of no other, by who has a part in it."""
     made, other = world.asked(world.gate()), remembered(world)
     grant = remembered(world, made=made)
-    listed = world.core.grants()
+    listed = world.core.build_grant_list()
     with world.store.write() as tx:
-        assert listed.end(tx, made.ids[0], CLEO, AT) is False
-        assert listed.end(tx, made.ids[0], ANA, AT) is True
-        assert listed.end(tx, made.ids[0], ANA, AT) is False
-    assert [each.id for each, _ in listed.each(ANA)] == [other.id]
+        assert listed.end_grants_of_call(tx, made.ids[0], CLEO, AT) is False
+        assert listed.end_grants_of_call(tx, made.ids[0], ANA, AT) is True
+        assert listed.end_grants_of_call(tx, made.ids[0], ANA, AT) is False
+    assert [each.id for each, _ in listed.list_grants(ANA)] == [other.id]
     assert grant.id != other.id
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import delete
 
-from bot.approvals.permissions import own_words, words_for
+from bot.approvals.permissions import has_own_words, needs_reason
 from bot.cards.review_dialog import REASONS
-from bot.policy.authority import No, Verdict, Yes
+from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
-from storage.calls import Involvement
+from storage.calls import CallParticipants
 from storage.delegations import Delegation
-from storage.states import Verb
+from storage.states import CallVerb
 from storage.store import Store
 from tests.approvals.world import World, gate_of, voted
 from tests.records import store_of
@@ -22,7 +22,7 @@ from tests.storage.builders import ALLOWED, AT, TEAM, Seeded
 
 ONE = gate_of([ANA])
 TWO_STEPS = gate_of([ANA, BEN], [DAN])
-V = Verb
+V = CallVerb
 
 
 @pytest.fixture(scope="module")
@@ -41,38 +41,38 @@ def world(record: Store) -> World:
     return World(record)
 
 
-def verdict(world: World, made: Seeded, verb: Verb, person: str, **how: bool) -> Verdict:
+def verdict(world: World, made: Seeded, verb: CallVerb, person: str, **how: bool) -> Verdict:
     """What holds for this person now."""
-    return world.permissions.verdict(verb, made.call(), made.run(), person, at=AT, **how)
+    return world.permissions.judge_action(verb, made.call(), made.run(), person, at=AT, **how)
 
 
 def test_steps_are_approved_in_order(world: World) -> None:
     """The second step waits for the first, and its people may say no before."""
     fresh = world.asked(TWO_STEPS)
-    assert verdict(world, fresh, V.APPROVE, ANA) == Yes(0, "named")
-    assert verdict(world, fresh, V.APPROVE, DAN) == No("not_yet")
-    assert verdict(world, fresh, V.REJECT, DAN) == Yes(why="named")
+    assert verdict(world, fresh, V.APPROVE, ANA) == Permission(0, "named")
+    assert verdict(world, fresh, V.APPROVE, DAN) == Denial("not_yet")
+    assert verdict(world, fresh, V.REJECT, DAN) == Permission(why="named")
     begun = world.asked(TWO_STEPS, votes=[voted(ANA)])
-    assert verdict(world, begun, V.APPROVE, DAN) == Yes(1, "named")
-    assert verdict(world, begun, V.APPROVE, ANA) == No("not_yet")
+    assert verdict(world, begun, V.APPROVE, DAN) == Permission(1, "named")
+    assert verdict(world, begun, V.APPROVE, ANA) == Denial("not_yet")
 
 
 def test_steps_without_an_order(world: World) -> None:
     """Each may approve where somebody is missing, and not where enough have."""
     made = world.asked(gate_of([ANA, CLEO], [DAN, CLEO], any_order=True), votes=[voted(ANA)])
-    assert verdict(world, made, V.APPROVE, DAN) == Yes(1, "named")
-    assert verdict(world, made, V.APPROVE, CLEO) == Yes(1, "named", also=(0,))
-    assert verdict(world, world.asked(ONE), V.APPROVE, CLEO) == No("not_approver")
+    assert verdict(world, made, V.APPROVE, DAN) == Permission(1, "named")
+    assert verdict(world, made, V.APPROVE, CLEO) == Permission(1, "named", also=(0,))
+    assert verdict(world, world.asked(ONE), V.APPROVE, CLEO) == Denial("not_approver")
 
 
 def test_what_was_read_with_the_call_counts(world: World) -> None:
     """Votes that were handed in are not read again."""
     made = world.asked(TWO_STEPS)
-    known = Involvement(frozenset({DAN}), (voted(ANA),))
-    found = world.permissions.verdict(
+    known = CallParticipants(frozenset({DAN}), (voted(ANA),))
+    found = world.permissions.judge_action(
         V.APPROVE, made.call(), made.run(), DAN, at=AT, involved=known
     )
-    assert found == No("own_edit")
+    assert found == Denial("own_edit")
 
 
 def test_who_says_what_became_of_it(world: World) -> None:
@@ -80,10 +80,10 @@ def test_who_says_what_became_of_it(world: World) -> None:
     made = world.asked(TWO_STEPS, editors=[ANA])
     found = {who: verdict(world, made, V.RESOLVE, who) for who in (ANA, BEN, DAN, CLEO)}
     assert found == {
-        ANA: No("own_edit"),
-        BEN: No("own_request"),
-        DAN: Yes(why="named"),
-        CLEO: No("not_approver"),
+        ANA: Denial("own_edit"),
+        BEN: Denial("own_request"),
+        DAN: Permission(why="named"),
+        CLEO: Denial("not_approver"),
     }
 
 
@@ -92,58 +92,58 @@ def test_who_asked_may_send_it_back(world: World) -> None:
     even that, nor anybody else.
     """
     made = world.asked(ONE)
-    assert verdict(world, made, V.SEND_BACK, BEN) == Yes(why="requester")
-    assert verdict(world, made, V.REJECT, BEN) == No("not_approver")
-    assert verdict(world, made, V.SEND_BACK, ANA) == Yes(why="named")
-    assert verdict(world, made, V.SEND_BACK, DAN) == No("not_approver")
+    assert verdict(world, made, V.SEND_BACK, BEN) == Permission(why="requester")
+    assert verdict(world, made, V.REJECT, BEN) == Denial("not_approver")
+    assert verdict(world, made, V.SEND_BACK, ANA) == Permission(why="named")
+    assert verdict(world, made, V.SEND_BACK, DAN) == Denial("not_approver")
     theirs = world.asked(ONE, requester=GUS)
-    assert verdict(world, theirs, V.SEND_BACK, GUS) == No("stranger")
+    assert verdict(world, theirs, V.SEND_BACK, GUS) == Denial("stranger")
 
 
 def test_an_editor_approves_only_where_that_counts(world: World) -> None:
     """Whose edit is just being stored has edited it, and votes on the old revision are void."""
     made = world.asked(ONE, editors=[CLEO])
-    assert verdict(world, made, V.APPROVE, ANA) == Yes(why="named")
-    assert verdict(world, made, V.APPROVE, ANA, fresh_editor=True) == No("own_edit")
+    assert verdict(world, made, V.APPROVE, ANA) == Permission(why="named")
+    assert verdict(world, made, V.APPROVE, ANA, fresh_editor=True) == Denial("own_edit")
     lenient = world.asked(gate_of([ANA], [ANA, DAN], editor_counts=True), votes=[voted(DAN)])
     found = verdict(world, lenient, V.APPROVE, ANA, fresh_editor=True)
-    assert found == Yes(0, "named, own edit allowed")
+    assert found == Permission(0, "named, own edit allowed")
 
 
 def test_nothing_is_decided_that_is_not_asked(world: World) -> None:
     """What policy allows has no approvers."""
     made = world.asked(ALLOWED)
     for verb in (V.APPROVE, V.REJECT, V.EDIT, V.RESOLVE):
-        assert verdict(world, made, verb, ANA) == No("not_approver")
+        assert verdict(world, made, verb, ANA) == Denial("not_approver")
 
 
 @pytest.mark.parametrize("requester", [ZOE, "UNOBODY01"])
 def test_nobody_approves_for_who_has_left(world: World, requester: str) -> None:
     """Without who asked it can be rejected only; not known is not left."""
     made = world.asked(ONE, requester=requester)
-    assert verdict(world, made, V.APPROVE, ANA) == No("requester_gone")
-    assert verdict(world, made, V.REJECT, ANA) == Yes(why="named")
+    assert verdict(world, made, V.APPROVE, ANA) == Denial("requester_gone")
+    assert verdict(world, made, V.REJECT, ANA) == Permission(why="named")
     world.directory.lost.add(BEN)
-    assert verdict(world, world.asked(ONE), V.APPROVE, ANA) == No("lookup")
+    assert verdict(world, world.asked(ONE), V.APPROVE, ANA) == Denial("lookup")
 
 
-@pytest.mark.parametrize("verb", sorted(set(Verb) - {V.WITHDRAW}))  # who asked does that
-def test_what_a_stand_in_may(world: World, verb: Verb) -> None:
+@pytest.mark.parametrize("verb", sorted(set(CallVerb) - {V.WITHDRAW}))  # who asked does that
+def test_what_a_stand_in_may(world: World, verb: CallVerb) -> None:
     """All that decides; edits are one's own."""
     world.delegates(ANA, DAN)
     found = verdict(world, world.asked(ONE), verb, DAN)
     if verb is V.EDIT:
-        assert found == No("not_approver")
+        assert found == Denial("not_approver")
     else:
-        assert found == Yes(0, f"for {ANA}: named", giver=ANA)
+        assert found == Permission(0, f"for {ANA}: named", giver=ANA)
 
 
 def test_ones_own_right_comes_first(world: World) -> None:
     """An approver who also decides for another votes as themselves."""
     world.delegates(CLEO, ANA)
     made = world.asked(gate_of([ANA, CLEO]))
-    assert verdict(world, made, V.APPROVE, ANA) == Yes(0, "named")
-    assert verdict(world, made, V.REJECT, ANA) == Yes(why="named")
+    assert verdict(world, made, V.APPROVE, ANA) == Permission(0, "named")
+    assert verdict(world, made, V.REJECT, ANA) == Permission(why="named")
 
 
 @pytest.mark.parametrize("stranger", [GUS, EVE, ZOE])
@@ -152,16 +152,16 @@ def test_no_stranger_stands_in(world: World, stranger: str) -> None:
     world.delegates(ANA, stranger)
     made = world.asked(ONE)
     for verb in (V.APPROVE, V.REJECT, V.RESOLVE):
-        assert verdict(world, made, verb, stranger) == No("stranger")
+        assert verdict(world, made, verb, stranger) == Denial("stranger")
 
 
 def test_a_stand_in_whose_giver_is_not_known(world: World) -> None:
     """Where Slack does not answer about the giver that is said; who may not gives nothing."""
     world.delegates(ANA, DAN)
     world.directory.lost.add(ANA)
-    assert verdict(world, world.asked(ONE), V.REJECT, DAN) == No("lookup")
+    assert verdict(world, world.asked(ONE), V.REJECT, DAN) == Denial("lookup")
     world.delegates(GUS, CLEO)
-    assert verdict(world, world.asked(ONE), V.REJECT, CLEO) == No("not_approver")
+    assert verdict(world, world.asked(ONE), V.REJECT, CLEO) == Denial("not_approver")
 
 
 def test_nobody_stands_in_for_their_own(world: World) -> None:
@@ -170,7 +170,7 @@ def test_nobody_stands_in_for_their_own(world: World) -> None:
     own, edited = world.asked(ONE, requester=DAN), world.asked(ONE, editors=[DAN])
     for made in (own, edited):
         for verb in (V.APPROVE, V.REJECT, V.RESOLVE):
-            assert verdict(world, made, verb, DAN) == No("not_approver")
+            assert verdict(world, made, verb, DAN) == Denial("not_approver")
 
 
 def test_a_stand_in_speaks_for_who_is_silent(world: World) -> None:
@@ -179,7 +179,7 @@ def test_a_stand_in_speaks_for_who_is_silent(world: World) -> None:
     world.delegates(CLEO, DAN)
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA, CLEO)), quorum=2),))
     found = verdict(world, world.asked(gate, votes=[voted(ANA)]), V.APPROVE, DAN)
-    assert found == Yes(0, f"for {CLEO}: named", giver=CLEO)
+    assert found == Permission(0, f"for {CLEO}: named", giver=CLEO)
 
 
 def test_whose_approval_may_be_remembered(world: World) -> None:
@@ -187,19 +187,19 @@ def test_whose_approval_may_be_remembered(world: World) -> None:
     run = world.asked(ONE).run()
     permissions = world.permissions
     assert permissions.team == TEAM
-    assert permissions.may_be_remembered(ONE, run, ANA) is True
-    assert permissions.may_be_remembered(ONE, run, BEN) is False
-    assert permissions.may_be_remembered(TWO_STEPS, run, ANA) is False
+    assert permissions.may_save_approval(ONE, run, ANA) is True
+    assert permissions.may_save_approval(ONE, run, BEN) is False
+    assert permissions.may_save_approval(TWO_STEPS, run, ANA) is False
 
 
 def test_ready_reasons_are_not_ones_own_words() -> None:
     """A rejection with one of the offered reasons says no more than it; silence says nothing."""
     ready = next(iter(REASONS.values()))
-    assert own_words(V.REJECT, "It was paid twice.")
-    assert own_words(V.APPROVE, ready)
-    assert not own_words(V.REJECT, ready)
-    assert not own_words(V.APPROVE, " ")
-    assert not own_words(V.REJECT, "")
+    assert has_own_words(V.REJECT, "It was paid twice.")
+    assert has_own_words(V.APPROVE, ready)
+    assert not has_own_words(V.REJECT, ready)
+    assert not has_own_words(V.APPROVE, " ")
+    assert not has_own_words(V.REJECT, "")
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_ready_reasons_are_not_ones_own_words() -> None:
         ("always", {V.APPROVE, V.REJECT}),
     ],
 )
-def test_which_decisions_need_words(world: World, reasons: str, wanted: set[Verb]) -> None:
+def test_which_decisions_need_words(world: World, reasons: str, wanted: set[CallVerb]) -> None:
     """As the gate says, and none where nobody is asked."""
     call = world.asked(gate_of([ANA], reasons=reasons)).call()
-    assert {verb for verb in (V.APPROVE, V.REJECT) if words_for(call, verb)} == wanted
-    assert not words_for(world.asked(ALLOWED).call(), V.APPROVE)
+    assert {verb for verb in (V.APPROVE, V.REJECT) if needs_reason(call, verb)} == wanted
+    assert not needs_reason(world.asked(ALLOWED).call(), V.APPROVE)

@@ -8,25 +8,25 @@ import pytest
 
 from bot.approvals.permissions import NAMED, STRANGER
 from bot.cards import refusals
-from bot.cards.slack_text import mention
-from bot.policy.authority import No, Person
+from bot.cards.slack_text import user_mention
+from bot.policy.authority import Denial, Person
 from bot.policy.gates import Approvers
 from storage.decisions import (
-    AlreadyDecided,
-    Closed,
+    EarlierDecision,
     MissedDeadline,
     MissingCall,
     RepeatedVote,
     StaleRevision,
+    UndecidableOutcome,
 )
 from storage.models import Call
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 from storage.store import Store
 from tests.approvals.world import World, gate_of, voted
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.storage.builders import ALLOWED, AT, HOUR, TEAM
 
-C, V = CallStatus, Verb
+C, V = CallStatus, CallVerb
 
 
 @pytest.fixture
@@ -35,24 +35,24 @@ def world(store: Store) -> World:
     return World(store)
 
 
-def told(world: World, why: str, call: Call, verb: Verb = Verb.APPROVE) -> str:
+def told(world: World, why: str, call: Call, verb: CallVerb = CallVerb.APPROVE) -> str:
     """What they are told who may not for this reason."""
-    return world.permissions.refusal(No(why), call, verb)
+    return world.permissions.refusal_sentence(Denial(why), call, verb)
 
 
 def test_each_reason_has_its_words(world: World) -> None:
     """Why somebody may not is said as it is; to whom others are named, those who may."""
     call = world.asked(gate_of([ANA], [DAN])).call()
-    who = mention(ANA)
-    assert told(world, "own_request", call) == refusals.own_request()
-    assert told(world, "own_edit", call) == refusals.own_edit()
-    assert told(world, "lookup", call) == refusals.lookup_failed()
-    assert told(world, "not_yet", call) == refusals.not_yet(who)
-    assert told(world, "enough", call) == refusals.enough(who)
+    who = user_mention(ANA)
+    assert told(world, "own_request", call) == refusals.own_request_reply()
+    assert told(world, "own_edit", call) == refusals.own_edit_reply()
+    assert told(world, "lookup", call) == refusals.lookup_failed_reply()
+    assert told(world, "not_yet", call) == refusals.not_your_stage_reply(who)
+    assert told(world, "enough", call) == refusals.stage_already_approved_reply(who)
     assert told(world, "stranger", call) == STRANGER
-    assert told(world, "requester_gone", call) == refusals.requester_gone()
-    assert told(world, "not_approver", call) == refusals.not_an_approver(who)
-    assert told(world, "not_approver", call, V.EDIT) == refusals.not_an_editor()
+    assert told(world, "requester_gone", call) == refusals.requester_gone_reply()
+    assert told(world, "not_approver", call) == refusals.not_an_approver_reply(who)
+    assert told(world, "not_approver", call, V.EDIT) == refusals.not_an_editor_reply()
 
 
 def test_who_may_is_who_is_left(world: World) -> None:
@@ -60,17 +60,17 @@ def test_who_may_is_who_is_left(world: World) -> None:
     asks nobody.
     """
     both = gate_of([ANA, BEN, CLEO], [DAN])
-    assert mention(CLEO) in told(world, "not_approver", world.asked(both).call())
+    assert user_mention(CLEO) in told(world, "not_approver", world.asked(both).call())
     begun = world.asked(
         both.model_copy(update={"stages": (both.stages[0].model_copy(update={"quorum": 2}),)}),
         votes=[voted(ANA)],
     )
     found = told(world, "not_approver", begun.call())
-    assert found == refusals.not_an_approver(mention(CLEO))
+    assert found == refusals.not_an_approver_reply(user_mention(CLEO))
     second = world.asked(both, votes=[voted(ANA)])
-    assert told(world, "not_yet", second.call()) == refusals.not_yet(mention(DAN))
+    assert told(world, "not_yet", second.call()) == refusals.not_your_stage_reply(user_mention(DAN))
     nobody = told(world, "not_approver", world.asked(ALLOWED).call())
-    assert nobody == refusals.not_an_approver("")
+    assert nobody == refusals.not_an_approver_reply("")
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -79,7 +79,7 @@ def test_of_many_some_are_named(world: World, more: int) -> None:
     people = [f"UMANY{number:04}" for number in range(10 + more)]
     world.directory.known |= {each: Person(each, TEAM, each) for each in people}
     found = told(world, "not_approver", world.asked(gate_of(people)).call())
-    assert [each for each in people if mention(each) in found] == people[:10]
+    assert [each for each in people if user_mention(each) in found] == people[:10]
     assert ("and others" in found) is bool(more)
     assert NAMED == 10
 
@@ -91,7 +91,7 @@ def test_who_may_where_nobody_is_named(world: World) -> None:
     call = world.asked(gate_of(Approvers(users=(ANA,), groups=("shop-leads",)))).call()
     world.directory.down = True
     found = told(world, "not_approver", call)
-    assert found == refusals.not_an_approver(f"{mention(ANA)}, shop-leads")
+    assert found == refusals.not_an_approver_reply(f"{user_mention(ANA)}, shop-leads")
 
 
 def test_who_came_too_late_hears_by_whom(world: World) -> None:
@@ -99,22 +99,22 @@ def test_who_came_too_late_hears_by_whom(world: World) -> None:
     made = world.asked(
         gate_of([ANA, CLEO]), C.APPROVED, votes=[voted(ANA), voted(CLEO, V.REJECT)], decided_at=AT
     )
-    lost, decided = world.permissions.lost, AlreadyDecided(made.call())
-    assert lost(decided, DAN) == refusals.already_decided(ANA, "approve", AT)
-    assert lost(decided, ANA) == refusals.your_own_click("approve")
+    lost, decided = world.permissions.too_late_sentence, EarlierDecision(made.call())
+    assert lost(decided, DAN) == refusals.already_decided_reply(ANA, "approve", AT)
+    assert lost(decided, ANA) == refusals.repeated_click_reply("approve")
     over = world.asked(gate_of([ANA]), C.CANCELLED).call()
-    assert lost(AlreadyDecided(over), DAN) == refusals.already_decided("", "cancel", None)
+    assert lost(EarlierDecision(over), DAN) == refusals.already_decided_reply("", "cancel", None)
 
 
 def test_what_else_is_in_the_way(world: World) -> None:
     """The clock, an older card, one's own vote, or that of who stands in."""
     call = world.asked(gate_of([ANA])).call()
     expired = world.asked(gate_of([ANA]), C.EXPIRED, deadline=AT - timedelta(hours=1)).call()
-    gone: Closed = MissingCall()
+    gone: UndecidableOutcome = MissingCall()
     found = [
-        world.permissions.lost(each, DAN)
+        world.permissions.too_late_sentence(each, DAN)
         for each in (
-            AlreadyDecided(expired),
+            EarlierDecision(expired),
             MissedDeadline(call),
             RepeatedVote(call, V.APPROVE, ANA),
             RepeatedVote(call, V.REJECT, DAN),
@@ -123,10 +123,10 @@ def test_what_else_is_in_the_way(world: World) -> None:
         )
     ]
     assert found == [
-        refusals.too_late(AT - HOUR),
-        refusals.too_late(call.deadline),
-        refusals.said_for_you(ANA, "approve"),
-        refusals.your_own_click("reject"),
-        refusals.stale_card(),
-        refusals.stale_card(),
+        refusals.deadline_passed_reply(AT - HOUR),
+        refusals.deadline_passed_reply(call.deadline),
+        refusals.counted_as_one_vote_reply(ANA, "approve"),
+        refusals.repeated_click_reply("reject"),
+        refusals.outdated_card_reply(),
+        refusals.outdated_card_reply(),
     ]

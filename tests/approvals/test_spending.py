@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, update
 from sqlmodel import col
 
-from bot.approvals.facts import facts_of, with_sums
+from bot.approvals.facts import add_spending_sums, load_facts
 from bot.core import Core
 from bot.policy.condition_values import Facts, SpendingSum
 from bot.policy.evaluation import Ask, parse
 from storage import spending
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call, Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -96,7 +96,7 @@ class Ledger:
         )
         with self.store.write() as tx:
             for model, each in ((Run, run), (Plan, plan), (Call, row)):
-                tx.execute(insert(model).values(values(each)))
+                tx.execute(insert(model).values(get_column_values(each)))
             add_revision(tx, row, json.dumps({} if amount is None else {"amount": amount}))
         return row
 
@@ -105,10 +105,12 @@ class Ledger:
         run = Run(team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN)
         run.created_at = run.updated_at = AT
         note = self.tools[0]
-        sources = self.core.sources()
-        facts = facts_of(sources, run, note, Note(text="x"))
+        sources = self.core.build_policy_sources()
+        facts = load_facts(sources, run, note, Note(text="x"))
         with self.store.read() as tx:
-            return with_sums(tx, sources, run, note, facts, beside=beside, siblings=siblings)
+            return add_spending_sums(
+                tx, sources, run, note, facts, beside=beside, siblings=siblings
+            )
 
     def sum(self, wanted: SpendingSum = AMOUNT, **how: Any) -> Decimal | None:
         """What they add up to now."""
@@ -175,7 +177,7 @@ def test_what_is_no_number(ledger: Ledger, amount: object) -> None:
     ledger.call("1.00")
     ledger.call(amount)
     assert (ledger.sum(), ledger.sum(COUNT)) == (None, 2)
-    assert isinstance(ledger.core.policy.policy.gate(ledger.facts()), Ask)
+    assert isinstance(ledger.core.policy.policy.get_gate(ledger.facts()), Ask)
 
 
 @pytest.fixture(scope="module")
@@ -257,9 +259,14 @@ def test_nothing_is_added_up_that_no_rule_asks_for(ledger: Ledger) -> None:
     run = Run(
         team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT
     )
-    facts = facts_of(ledger.core.sources(), run, ledger.tools[1], Note(text="x"))
+    facts = load_facts(ledger.core.build_policy_sources(), run, ledger.tools[1], Note(text="x"))
     with ledger.store.read() as tx:
-        assert with_sums(tx, ledger.core.sources(), run, ledger.tools[1], facts).spent is None
+        assert (
+            add_spending_sums(
+                tx, ledger.core.build_policy_sources(), run, ledger.tools[1], facts
+            ).spent
+            is None
+        )
 
 
 ONE_A_DAY = """
@@ -280,14 +287,14 @@ def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path)
     harness = approved(tmp_path / "db")
     harness.core.policy.policy = parse(ONE_A_DAY)  # other terms than shown: Ana is looked up
     ledger = Ledger(harness.store)
-    look_up, meanwhile = harness.directory.person, []
+    look_up, meanwhile = harness.directory.find_person, []
 
     def person(user: str) -> Any:
         if not meanwhile:
             meanwhile.append(ledger.call(None))
         return look_up(user)
 
-    harness.directory.person = person  # type: ignore[method-assign] # the directory stands in for the wire
+    harness.directory.find_person = person  # type: ignore[method-assign] # the directory stands in for the wire
     harness.work()
     [other] = meanwhile
     [call] = [each for each in harness.all()[1] if each.id != other.id]

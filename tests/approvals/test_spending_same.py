@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.approvals.facts import total
+from bot.approvals.facts import sum_spending
 from bot.policy.condition import Condition, ConditionError, SpendingSum
 from storage import spending
 from storage.spending import CountedCall
@@ -67,12 +67,12 @@ def test_one_sum_for_each_currency() -> None:
         paid("20", currency="EUR", customer=8),
         paid("400", currency="JPY", customer=7),
     ]
-    assert total(SAME, calls, judged(currency="EUR", customer=7)) == 30
-    assert total(SAME, calls, judged(currency="JPY", customer=9)) == 400
-    assert total(SAME, calls, judged(currency="USD", customer=7)) == 0
-    assert total(BOTH, calls, judged(currency="EUR", customer=7)) == 10
+    assert sum_spending(SAME, calls, judged(currency="EUR", customer=7)) == 30
+    assert sum_spending(SAME, calls, judged(currency="JPY", customer=9)) == 400
+    assert sum_spending(SAME, calls, judged(currency="USD", customer=7)) == 0
+    assert sum_spending(BOTH, calls, judged(currency="EUR", customer=7)) == 10
     counts = SpendingSum("pay", "", 86_400, ("customer",))
-    assert total(counts, calls, judged(customer=7)) == 2
+    assert sum_spending(counts, calls, judged(customer=7)) == 2
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_one_sum_for_each_currency() -> None:
 )
 def test_what_cannot_be_compared_is_not_known(mine: Any, theirs: Any) -> None:
     """A call without the field, or with another kind of value, leaves the sum unknown."""
-    assert total(SAME, [paid("5", **theirs)], judged(**mine)) is None
+    assert sum_spending(SAME, [paid("5", **theirs)], judged(**mine)) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 900), st.sampled_from(["EUR", "USD", "JPY"])), max_size=9))
@@ -99,7 +99,7 @@ def test_no_sum_mixes_currencies(made: list[tuple[int, str]]) -> None:
     calls = [paid(str(amount), currency=currency) for amount, currency in made]
     for wanted in ("EUR", "USD", "JPY"):
         expected = sum(amount for amount, currency in made if currency == wanted)
-        assert total(SAME, calls, judged(currency=wanted)) == expected
+        assert sum_spending(SAME, calls, judged(currency=wanted)) == expected
 
 
 def test_whose_calls_anyones_are(store: Store) -> None:

@@ -10,23 +10,23 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from bot.approvals.votes import Admission, Barred, Votes
+from bot.approvals.votes import VoteAdmission, VoteHandler, VoteRefusal
 from bot.cards import notices, refusals
 from bot.cards.button_codec import CallTarget, CardTarget
-from bot.policy.authority import No
+from bot.policy.authority import Denial
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls, inbox, outbox
 from storage.grants import Grant
 from storage.models import Call, Delivery
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.approvals.world import World, gate_of
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.storage.builders import AT, Seeded, click
 
-C, V = CallStatus, Verb
+C, V = CallStatus, CallVerb
 FIRST, SECOND = "note “note 0”", "note “note 1”"
 NUMBERS = count(1)
 OFFERS = """
@@ -56,21 +56,23 @@ class Booth:
     def __init__(self, store: Store) -> None:
         self.world = World(store, OFFERS)
         self.store, core = store, self.world.core
-        self.votes = Votes(store, core.clock, core.tools, core.permissions(), core.policy)
+        self.votes = VoteHandler(
+            store, core.clock, core.tools, core.build_permissions(), core.policy
+        )
         self.delivery = Delivery(key="", kind="action", team="", user="")
 
     def click(self, person: str) -> Delivery:
         """Store a click of this person's."""
         key = f"click {next(NUMBERS)}"
         with self.store.write() as tx:
-            inbox.store_delivery(tx, click(key, "approve", "", person))
-            [self.delivery] = [each for each in inbox.new_deliveries(tx) if each.key == key]
+            inbox.insert_delivery(tx, click(key, "approve", "", person))
+            [self.delivery] = [each for each in inbox.list_new_deliveries(tx) if each.key == key]
         return self.delivery
 
     def vote(
         self,
         made: Seeded,
-        verb: Verb,
+        verb: CallVerb,
         person: str,
         reason: str = "",
         *,
@@ -79,19 +81,19 @@ class Booth:
     ) -> str:
         """Vote on some of the calls; how the delivery was settled."""
         targets = [CallTarget(made.ids[each], 1) for each in only]
-        self.votes.vote(self.click(person), targets, verb, reason, remember=remember)
+        self.votes.cast_votes(self.click(person), targets, verb, reason, remember=remember)
         return self.note()
 
     def note(self) -> str:
         """How the last delivery was settled."""
         with self.store.read() as tx:
             statement = select(Delivery).where(col(Delivery.seq) == self.delivery.seq)
-            return rows(tx, Delivery, statement)[0].note
+            return fetch_rows(tx, Delivery, statement)[0].note
 
     def _text(self, key: str) -> str:
         with self.store.read() as tx:
-            row = outbox.by_key(tx, f"{key}:{self.delivery.seq}")
-        return str(outbox.body(row)["text"]) if row else ""
+            row = outbox.find_message_by_key(tx, f"{key}:{self.delivery.seq}")
+        return str(outbox.parse_message_body(row)["text"]) if row else ""
 
     def said(self) -> str:
         """What the thread was told of the last vote."""
@@ -104,7 +106,7 @@ class Booth:
     def grants(self, made: Seeded) -> list[Grant]:
         """What was remembered of the first call."""
         with self.store.read() as tx:
-            return rows(tx, Grant, select(Grant).where(col(Grant.call_id) == made.ids[0]))
+            return fetch_rows(tx, Grant, select(Grant).where(col(Grant.call_id) == made.ids[0]))
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +158,7 @@ def test_how_many_more_it_takes(booth: Booth) -> None:
     assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST], "", 1)
     wanted = made.card().wanted
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
-    assert (booth.said(), booth.told()) == ("", refusals.your_own_click("approve"))
+    assert (booth.said(), booth.told()) == ("", refusals.repeated_click_reply("approve"))
     assert made.card().wanted == wanted + 1
     booth.vote(booth.world.asked(gate_of([ANA], [CLEO])), V.APPROVE, ANA)
     assert (booth.said(), booth.told()) == ("", "")
@@ -181,7 +183,7 @@ def test_who_may_not_hears_it_alone(booth: Booth) -> None:
     """Their vote is refused and written down, and each reason is told once."""
     made = booth.world.asked(gate_of([ANA, BEN]), C.PENDING, C.PENDING)
     assert booth.vote(made, V.APPROVE, BEN, only=[0, 1]) == "approve: 0 counted, 2 did not"
-    assert (booth.said(), booth.told()) == ("", refusals.own_request())
+    assert (booth.said(), booth.told()) == ("", refusals.own_request_reply())
     assert made.events() == ["decision.refused"] * 2
     assert [made.call(each).status for each in (0, 1)] == [C.PENDING] * 2
 
@@ -190,17 +192,17 @@ def test_a_button_of_nothing(booth: Booth) -> None:
     """A call that is not there, and one that is decided, are told, and the rest counts."""
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.CANCELLED)
     targets = [CallTarget("nothing", 1), *(CallTarget(each, 1) for each in made.ids)]
-    booth.votes.vote(booth.click(ANA), targets, V.APPROVE)
+    booth.votes.cast_votes(booth.click(ANA), targets, V.APPROVE)
     assert booth.note() == "approve: 1 counted, 2 did not"
-    late = refusals.already_decided("", "cancel", None)
-    assert booth.told() == f"{refusals.stale_card()}\n{late}"
+    late = refusals.already_decided_reply("", "cancel", None)
+    assert booth.told() == f"{refusals.outdated_card_reply()}\n{late}"
 
 
 def test_words_that_policy_wants(booth: Booth) -> None:
     """Without them it does not count."""
     made = booth.world.asked(gate_of([ANA], reasons="always"))
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
-    assert booth.told() == refusals.words_needed()
+    assert booth.told() == refusals.reason_required_reply()
     assert booth.vote(made, V.APPROVE, ANA, "checked") == "approve: 1 counted, 0 did not"
 
 
@@ -211,7 +213,7 @@ def test_what_is_remembered_is_told(booth: Booth) -> None:
     booth.vote(made, V.APPROVE, ANA, remember=0)
     [grant] = booth.grants(made)
     same = f"Text {'note 0'}"
-    assert booth.said() == notices.remembered(grant.until, 2, same)
+    assert booth.said() == notices.approval_saved_notice(grant.until, 2, same)
     assert booth.told() == ""
     rejected = booth.world.asked(gate)
     booth.vote(rejected, V.REJECT, ANA, "no", remember=0)
@@ -229,7 +231,10 @@ def test_what_is_remembered_by_itself(booth: Booth) -> None:
     booth.vote(made, V.APPROVE, ANA)
     [grant] = booth.grants(made)
     line = notices.decision_line(V.APPROVE, ANA, ["put “note 0”"])
-    assert booth.said() == f"{line}\n{notices.remembered(grant.until, grant.uses, 'Text note 0')}"
+    assert (
+        booth.said()
+        == f"{line}\n{notices.approval_saved_notice(grant.until, grant.uses, 'Text note 0')}"
+    )
 
 
 def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
@@ -237,7 +242,7 @@ def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
     gate = both(ANA, CLEO).model_copy(update={"remember": booth.world.gate().remember})
     made = booth.world.asked(gate)
     assert booth.vote(made, V.APPROVE, ANA, remember=0) == "approve: 1 counted, 1 did not"
-    assert booth.told() == refusals.not_remembered()
+    assert booth.told() == refusals.approval_not_saved_reply()
 
 
 @pytest.mark.parametrize("waiting", [0, 1])
@@ -247,15 +252,15 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
     made = booth.world.asked(gate, *[C.PENDING] * (1 + waiting))
     delivery, edits = booth.click(ANA), list[str]()
     found = booth.votes.admit_editor(delivery, made.call(), made.run())
-    assert isinstance(found, Admission)
+    assert isinstance(found, VoteAdmission)
     assert found.why == "named, own edit allowed"
     with booth.store.write() as tx:
         tell = partial(edits.append, "told")
-        booth.votes.approve_edited(tx, delivery, made.call(), found, tell)
+        booth.votes.approve_edited_call(tx, delivery, made.call(), found, tell)
     assert (made.call().status, len(edits)) == (C.APPROVED, waiting)
     strict = booth.world.asked(gate_of([ANA]))
     barred = booth.votes.admit_editor(booth.click(ANA), strict.call(), strict.run())
-    assert barred == Barred(strict.call(), No("own_edit"), refusals.own_edit())
+    assert barred == VoteRefusal(strict.call(), Denial("own_edit"), refusals.own_edit_reply())
 
 
 def test_all_of_a_card(booth: Booth) -> None:
@@ -263,11 +268,11 @@ def test_all_of_a_card(booth: Booth) -> None:
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.CANCELLED, C.PENDING)
     seq, wanted = made.card().seq, made.card().wanted
     assert seq is not None
-    shown = calls.card_revision([made.call(0), made.call(2)])
-    booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, 7, seq), V.REJECT)
-    assert (booth.note(), booth.told()) == ("reject all: stale", refusals.stale_card())
+    shown = calls.compute_card_revision([made.call(0), made.call(2)])
+    booth.votes.vote_on_card(booth.click(ANA), CardTarget(made.plan_id, 7, seq), V.REJECT)
+    assert (booth.note(), booth.told()) == ("reject all: stale", refusals.outdated_card_reply())
     assert made.card().wanted == wanted + 1
-    booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, shown, seq), V.REJECT, "no")
+    booth.votes.vote_on_card(booth.click(ANA), CardTarget(made.plan_id, shown, seq), V.REJECT, "no")
     assert booth.note() == "reject: 2 counted, 0 did not"
     assert [made.call(each).status for each in range(3)] == [C.REJECTED, C.CANCELLED, C.REJECTED]
     assert made.call().decided_at == AT

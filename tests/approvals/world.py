@@ -8,16 +8,16 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlmodel import col
 
-from bot.approvals.permissions import Permissions
+from bot.approvals.permissions import PermissionChecker
 from bot.core import Core
 from bot.policy.authority import LookupFailedError, Person
 from bot.policy.condition_values import Facts
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.delegations import Delegation
 from storage.models import Call, Revision, Run, Vote
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 from storage.store import Store
 from tests.runs.fakes import BEN, POLICY, FakeDirectory, StillClock, make_core, make_tools
 from tests.storage.builders import AT, HOUR, TEAM, Seeded, seed
@@ -30,11 +30,11 @@ class SomeUnknown(FakeDirectory):
         super().__init__()
         self.lost: set[str] = set()
 
-    def person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> Person | None:
         """As the one above, but for those."""
         if user in self.lost:
             raise LookupFailedError("ratelimited")
-        return super().person(user)
+        return super().find_person(user)
 
 
 class World:
@@ -46,14 +46,14 @@ class World:
         self.core: Core = make_core(store, self.clock, self.directory, tools, policy)
 
     @property
-    def permissions(self) -> Permissions:
+    def permissions(self) -> PermissionChecker:
         """What says who may."""
-        return self.core.permissions()
+        return self.core.build_permissions()
 
     def gate(self, tool: str = "note") -> Ask:
         """What policy says of a call of that tool."""
         facts = Facts(tool=tool, effect="write", requester=BEN, args={"text": "note 0"})
-        found = self.core.policy.policy.gate(facts)
+        found = self.core.policy.policy.get_gate(facts)
         assert isinstance(found, Ask)
         return found
 
@@ -71,7 +71,7 @@ class World:
         with self.store.write() as tx:
             tx.execute(update(Run).where(col(Run.id) == made.run_id).values(requester=requester))
             for number, editor in enumerate(editors, 2):
-                calls.add_revision(
+                calls.insert_revision(
                     tx,
                     Revision(
                         call_id=made.ids[0],
@@ -83,7 +83,7 @@ class World:
                 )
             for each in votes:
                 each.call_id = made.ids[0]
-                calls.add_vote(tx, each)
+                calls.insert_vote(tx, each)
             if columns:
                 tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
         return made
@@ -92,10 +92,10 @@ class World:
         """Somebody decides for another for an hour from now."""
         row = Delegation(team=TEAM, giver=giver, delegate=delegate, given_at=AT, until=AT + HOUR)
         with self.store.write() as tx:
-            tx.execute(insert(Delegation).values(values(row)))
+            tx.execute(insert(Delegation).values(get_column_values(row)))
 
 
-def voted(person: str, verb: Verb = Verb.APPROVE, stage: int = 0, **more: Any) -> Vote:
+def voted(person: str, verb: CallVerb = CallVerb.APPROVE, stage: int = 0, **more: Any) -> Vote:
     """A vote on the first revision, stored at once."""
     given = {"revision": 1, "digest": "digest-0", "created_at": AT, **more}
     return Vote(call_id="", person=person, verb=verb, stage=stage, **given)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.demo.demo import first_steps
+from bot.demo.demo import build_visitor_guide
 from sandbox.tests.page.axe import Checked
 from sandbox.tests.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, str]]:
     """The whole product with the demo's guide, and the thread in which a card waits for Ana."""
     world = Harness(tmp_path_factory.mktemp("product"))
-    world.slack.world.guide = first_steps
+    world.slack.world.guide = build_visitor_guide
     root = world.person("ben").say(
         SUPPORT, "@countersign refund 15 EUR of order 1042, the mug was chipped"
     )

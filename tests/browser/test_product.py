@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bot.demo.demo import first_steps
+from bot.demo.demo import build_visitor_guide
 from sandbox.tests.page.page import THREAD, Page
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
@@ -20,7 +20,7 @@ HINT = "[data-testid=next-hint]"
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """The whole product with the demo's guide; each test asks for an order of its own."""
     world = Harness(tmp_path_factory.mktemp("product"))
-    world.slack.world.guide = first_steps
+    world.slack.world.guide = build_visitor_guide
     yield world
     world.close()
 
@@ -60,7 +60,7 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     page.message("is done", thread=True)
     world.settle()
     page.gone(f"{THREAD} [data-action-id=approve]")
-    assert world.shop.order(1042).refunded == 15
+    assert world.shop.get_order(1042).refunded == 15
     told = page.message_text("approved by", thread=True)
     assert "Refunded 15.00 EUR of order 1042, 74.90 left. Asked by" in told
     assert "Ana Ruiz" in told
@@ -95,7 +95,7 @@ def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -
     page.keys(Keys.ENTER)
     page.message("is done", thread=True)
     page.has_focus(f"{THREAD} *")
-    assert world.shop.order(1033).refunded == 20
+    assert world.shop.get_order(1033).refunded == 20
 
 
 def test_who_is_elsewhere_is_shown_the_card(page: Page, world: Harness) -> None:
@@ -110,7 +110,7 @@ def test_who_is_elsewhere_is_shown_the_card(page: Page, world: Harness) -> None:
     page.click("approve", within=f'{THREAD}[data-thread="{root}"]')
     page.gone(HINT)
     page.message("is done", thread=True)
-    assert world.shop.order(1037).refunded == 12
+    assert world.shop.get_order(1037).refunded == 12
 
 
 def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) -> None:
@@ -133,7 +133,7 @@ def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) 
     page.be("cleo")
     page.click("approve")
     page.message("is done", thread=True)
-    assert world.shop.order(1036).refunded == pytest.approx(25.5)
+    assert world.shop.get_order(1036).refunded == pytest.approx(25.5)
 
 
 def test_reject_with_a_reason(page: Page, world: Harness) -> None:
@@ -151,7 +151,7 @@ def test_reject_with_a_reason(page: Page, world: Harness) -> None:
     page.message("rejected: Refund 40.00 EUR of order 1039", thread=True)
     world.settle()
     assert "Only the mug broke" in str(world.planner.requests[-1]["input"])
-    assert world.shop.order(1039).refunded == 0
+    assert world.shop.get_order(1039).refunded == 0
 
 
 def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
@@ -175,12 +175,12 @@ def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world
     page.message("This cannot be undone")
     page.click("approve")
     page.confirm(False)
-    assert world.shop.order(1043).status == "processing"
+    assert world.shop.get_order(1043).status == "processing"
     page.click("approve")
     page.confirm()
     page.message("Done")
     world.settle()
-    assert world.shop.order(1043).status == "cancelled"
+    assert world.shop.get_order(1043).status == "cancelled"
 
 
 def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
@@ -197,14 +197,14 @@ def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
     page.click("approve")
     page.message("(1 more approval needed)", thread=True)
     world.settle()
-    assert world.shop.order(1031).refunded == 0
+    assert world.shop.get_order(1031).refunded == 0
     page.be("cleo")
     page.open_thread(root)
     page.message("1 more approval needed", thread=True)
     page.click("approve")
     page.message("is done", thread=True)
     world.settle()
-    assert world.shop.order(1031).refunded == 110
+    assert world.shop.get_order(1031).refunded == 110
     assert "Ana Ruiz and Cleo Martin" in page.message_text("Approved by", thread=True).replace(
         "@", ""
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.settings import Settings
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 from tests.runs.harness import LoopHarness, approved
@@ -17,7 +17,7 @@ from tests.runs.harness import LoopHarness, approved
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
     """One local Slack for all."""
-    with local_slack() as server:
+    with build_local_slack() as server:
         yield server
 
 

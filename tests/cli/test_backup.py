@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from countersign.cli.commands import main
-from storage.chain import key_id
-from storage.record_copies import record_tables as poured
-from storage.sqlite import lock
+from storage.chain import compute_key_id
+from storage.record_copies import list_record_tables as poured
+from storage.sqlite import lock_database
 from storage.store import Store
-from storage.trail import head_path
+from storage.trail import audit_head_file_path
 from tests.runs.harness import LoopHarness
 
 Output = pytest.CaptureFixture[str]
@@ -54,7 +54,10 @@ def test_all_of_the_record_is_in_one_file(record: Path, capsys: Output) -> None:
     backup = record.with_name("b.db")
     told = capsys.readouterr().out
     assert f"1 request, 1 call, {rows(record)} rows of the audit" in told
-    assert f"Sound: {rows(record)} rows under the key {key_id(key_of(record).encode())}." in told
+    assert (
+        f"Sound: {rows(record)} rows under the key {compute_key_id(key_of(record).encode())}."
+        in told
+    )
     assert "The key is NOT in it. Keep countersign.db.key elsewhere" in told
     assert names(record.parent) == before | {"b.db"}
     assert oct(backup.stat().st_mode & 0o777) == "0o600"
@@ -146,7 +149,7 @@ def test_what_was_put_back_can_be_verified_at_once(
     """Before anybody starts on it: it says itself how far it had come, whatever lies beside it."""
     assert main(["restore", str(backup)]) == 0
     if elsewhere:
-        head_path(record).unlink()
+        audit_head_file_path(record).unlink()
     capsys.readouterr()
     assert main(["audit", "verify"]) == 0
     told = capsys.readouterr().out
@@ -178,13 +181,13 @@ def test_a_backup_that_is_only_copied_is_known_for_one(record: Path, backup: Pat
     record.with_name("countersign.db.head").unlink()
     shutil.copyfile(backup, record)
     store = Store(f"sqlite:///{record}").open()
-    assert store.astray.startswith("it is the backup of 20")
+    assert store.mismatch_reason.startswith("it is the backup of 20")
     store.close()
 
 
 def test_beside_a_bot_nothing_is_put_back(record: Path, backup: Path, capsys: Output) -> None:
     """The bot has to be stopped, and so has whoever reads the record."""
-    with lock(record):
+    with lock_database(record):
         assert main(["restore", str(backup)]) == 1
     assert "already running" in capsys.readouterr().err
     assert rows(record, "run") == 2
@@ -265,5 +268,5 @@ def test_a_copy_made_by_hand_is_put_back(record: Path, capsys: Output) -> None:
     assert main(["restore", "hand.db"]) == 0
     assert "rows that are missing at its end cannot be told" in capsys.readouterr().out
     store = Store(f"sqlite:///{record}").open()
-    assert store.astray == "it is a copy of a database"
+    assert store.mismatch_reason == "it is a copy of a database"
     store.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from countersign.cli.commands import main
-from storage.chain import key_id
+from storage.chain import compute_key_id
 from tests.cli.test_backup import Output, key_of, names, rows
 
 OTHER = "another-key-of-at-least-32-characters"
@@ -27,7 +27,7 @@ def elsewhere(backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_another_machine_needs_the_key(elsewhere: Path, backup: Path, capsys: Output) -> None:
     """Without it nothing is put back; with it in its file, or as a setting, all is."""
     key = key_of(backup)
-    needed = key_id(key.encode())
+    needed = compute_key_id(key.encode())
     assert main(["restore", str(backup)]) == 1
     told = capsys.readouterr().err
     assert f"it is sealed with the key {needed}, and there is no key here" in told
@@ -45,11 +45,11 @@ def test_under_another_key_nothing_is_put_back(
     elsewhere: Path, backup: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     """Both keys are named by their ids; one that is lost is said to be, and nothing is checked."""
-    needed = key_id(key_of(backup).encode())
+    needed = compute_key_id(key_of(backup).encode())
     monkeypatch.setenv("COUNTERSIGN_KEY", OTHER)
     assert main(["restore", str(backup)]) == 1
     told = capsys.readouterr().err
-    assert f"with the key {needed}, and the key here is {key_id(OTHER.encode())}" in told
+    assert f"with the key {needed}, and the key here is {compute_key_id(OTHER.encode())}" in told
     monkeypatch.setenv("COUNTERSIGN_LOST_KEY", needed)
     assert main(["restore", str(backup)]) == 0
     told = capsys.readouterr().out

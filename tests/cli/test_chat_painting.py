@@ -9,15 +9,15 @@ import pytest
 from rich.console import Console
 
 from bot.cli import chat
-from bot.cli.chat_acts import fill_in
-from bot.cli.chat_painter import Painter, PlainPainter, as_typed
+from bot.cli.chat_acts import ask_for_fields
+from bot.cli.chat_painter import Painter, PlainPainter, clean_typed_text
 from bot.cli.chat_rich_painter import RichPainter
-from bot.terminal.terminal_messages import CallShown, FieldShown, May
+from bot.terminal.terminal_messages import AllowedAction, TerminalCall, TerminalField
 from storage.states import CallStatus
 from tests.missing import missing
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[red]x[/red] \u202egnp \x9b31m"
-WAITS = CallShown(
+WAITS = TerminalCall(
     id="call:1",
     plan="plan:1",
     run="run",
@@ -32,21 +32,21 @@ WAITS = CallShown(
     deadline="22 Nov 2026, 16:25 UTC",
     note=EVIL,
     covered=(EVIL,),
-    may=(May.APPROVE, May.EDIT, May.REJECT),
+    may=(AllowedAction.APPROVE, AllowedAction.EDIT, AllowedAction.REJECT),
 )
 
 
 def drawn(painter: Painter) -> None:
     """Draw one of everything."""
-    painter.say(EVIL)
-    painter.step(EVIL)
-    painter.words(EVIL)
-    painter.void()
-    painter.words(EVIL)
-    painter.answer(EVIL)
-    painter.notice(EVIL)
-    painter.call(1, WAITS)
-    painter.call(2, CallShown("c:1", "", "r", CallStatus.FAILED, EVIL, EVIL, (), note=EVIL))
+    painter.draw_sentence(EVIL)
+    painter.draw_step(EVIL)
+    painter.draw_partial_answer(EVIL)
+    painter.discard_partial_answer()
+    painter.draw_partial_answer(EVIL)
+    painter.draw_answer(EVIL)
+    painter.draw_notice(EVIL)
+    painter.draw_call(1, WAITS)
+    painter.draw_call(2, TerminalCall("c:1", "", "r", CallStatus.FAILED, EVIL, EVIL, (), note=EVIL))
 
 
 def framed() -> str:
@@ -93,18 +93,18 @@ def test_no_word_of_a_call_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         values=((" ".join(long[60:120]), " ".join(long[120:]), ""),),
     )
     paper = StringIO()
-    RichPainter(Console(file=paper, width=40, markup=False)).call(1, shown)
-    PlainPainter().call(1, shown)
+    RichPainter(Console(file=paper, width=40, markup=False)).draw_call(1, shown)
+    PlainPainter().draw_call(1, shown)
     for seen in (paper.getvalue(), capsys.readouterr().out):
         assert [each for each in long if each not in seen] == []
 
 
 def test_what_nobody_knows_has_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
     """What became of it can be said where it is told."""
-    lost = replace(WAITS, status=CallStatus.UNKNOWN, may=(May.RESOLVE,))
+    lost = replace(WAITS, status=CallStatus.UNKNOWN, may=(AllowedAction.RESOLVE,))
     paper = StringIO()
-    RichPainter(Console(file=paper, width=90, markup=False)).call(3, lost)
-    PlainPainter().call(3, lost)
+    RichPainter(Console(file=paper, width=90, markup=False)).draw_call(3, lost)
+    PlainPainter().draw_call(3, lost)
     for seen in (paper.getvalue(), capsys.readouterr().out):
         assert "nobody knows whether it happened" in seen
         assert "/done 3, /not-done 3, /again 3" in seen
@@ -115,26 +115,26 @@ def test_without_rich_it_is_plain_and_says_so(
 ) -> None:
     """The chat works without the extra, and tells what would bring frames."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert isinstance(chat.painter(plain=False), RichPainter)
-    assert isinstance(chat.painter(plain=True), PlainPainter)
+    assert isinstance(chat.build_painter(plain=False), RichPainter)
+    assert isinstance(chat.build_painter(plain=True), PlainPainter)
     missing(monkeypatch, "rich", "bot.cli.chat_rich_painter")
-    assert isinstance(chat.painter(plain=False), PlainPainter)
+    assert isinstance(chat.build_painter(plain=False), PlainPainter)
     assert "pip install 'countersign-bot[chat]'" in capsys.readouterr().out
 
 
 def test_keys_that_are_no_letters_are_not_words() -> None:
     """Arrows and other keys, which a plain prompt takes for text, do not reach the agent."""
     typed = "\x1b[A\x1b[1;5Drefund\x1bOP €5\t\x07now".encode() + b" \xff"
-    assert as_typed(typed) == "refund €5\tnow \ufffd"
+    assert clean_typed_text(typed) == "refund €5\tnow \ufffd"
 
 
 def test_a_form_is_filled_in_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
     """Enter keeps, a lone - empties, a lone / leaves all as it is."""
     fields = (
-        FieldShown("amount", "Amount", "40.00"),
-        FieldShown("reason", "Reason", "late", ("late", "damaged")),
-        FieldShown("note", "Note", "x"),
-        FieldShown("tags", "Tags", "a", lines=True),
+        TerminalField("amount", "Amount", "40.00"),
+        TerminalField("reason", "Reason", "late", ("late", "damaged")),
+        TerminalField("note", "Note", "x"),
+        TerminalField("tags", "Tags", "a", lines=True),
     )
     asked: list[str] = []
 
@@ -145,7 +145,7 @@ def test_a_form_is_filled_in_field_by_field(capsys: pytest.CaptureFixture[str]) 
             asked.append(question)
             return next(typed, None)
 
-        return fill_in(fields, ask, PlainPainter())
+        return ask_for_fields(fields, ask, PlainPainter())
 
     assert answers("", "damaged", "-", "a\\nb") == {"reason": "damaged", "note": "", "tags": "a\nb"}
     assert asked[1] == "Reason (late / damaged) [late]: "

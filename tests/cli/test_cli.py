@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner
-from countersign.cli.commands import all_commands, main
+from countersign.cli.commands import list_commands, main
 from storage.sqlite_connections import PRAGMAS
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_what_is_no_command_ends_with_the_usage(
     assert "usage: countersign" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", list(all_commands()))
+@pytest.mark.parametrize("name", list(list_commands()))
 def test_every_command_tells_its_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """--help of every command says what it takes."""
     with pytest.raises(SystemExit) as ended:
@@ -200,7 +200,7 @@ def test_expected_trouble_is_a_sentence(
             monkeypatch.setattr(
                 "storage.sqlite_connections.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2")
             )
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         for name, value in {
             "SLACK_BOT_TOKEN": sandbox.bot_token,
             "SLACK_APP_TOKEN": sandbox.app_token,
@@ -219,7 +219,7 @@ def test_expected_trouble_is_a_sentence(
 def test_run_connects_and_ends_well() -> None:
     """`run` connects with what .env says, and ends with 0 on SIGTERM."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
-    with local_slack() as sandbox, StandInPlanner() as planner:
+    with build_local_slack() as sandbox, StandInPlanner() as planner:
         variables = {
             "SLACK_BOT_TOKEN": sandbox.bot_token,
             "SLACK_APP_TOKEN": sandbox.app_token,

@@ -12,9 +12,9 @@ import pytest
 
 from countersign.cli.commands import main
 from storage import inbox, trail
-from storage.chain import key_id
-from storage.record_copies import counts
-from storage.sqlite import lock
+from storage.chain import compute_key_id
+from storage.record_copies import count_rows_by_table
+from storage.sqlite import lock_database
 from storage.store import Store
 from tests.cli.test_backup import Output, key_of, rows
 from tests.cli.test_backup_killed import NEVER, fresh, killed
@@ -48,13 +48,13 @@ def there(url: str) -> dict[str, int]:
         if found == (None,):
             return {}
     with closing(Store(url, key=b"x" * 32)) as store, store.read() as tx:
-        return {name: many for name, many in counts(tx).items() if many}
+        return {name: many for name, many in count_rows_by_table(tx).items() if many}
 
 
 def here(record: Path) -> dict[str, int]:
     """How many rows each table of the file has."""
     with closing(Store(f"sqlite:///{record}", key=b"x" * 32)) as store, store.read() as tx:
-        return {name: many for name, many in counts(tx).items() if many}
+        return {name: many for name, many in count_rows_by_table(tx).items() if many}
 
 
 def on_the_server(url: str, record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,16 +79,16 @@ def test_all_of_the_record_moves(
     told = capsys.readouterr().out
     where = "All of the record is there, in postgresql://owner@/moved"
     assert f"{where}: 1 request, 1 call, {before['audit']} rows of the audit" in told
-    assert f"Sound: {before['audit']} rows under the key {key_id(key.encode())}." in told
+    assert f"Sound: {before['audit']} rows under the key {compute_key_id(key.encode())}." in told
     assert "COUNTERSIGN_KEY to what stands in countersign.db.key" in told
     assert "The way back: `countersign backup` there" in told
     assert key not in told
     assert there(url) == before | {"audit": before["audit"] + 1}
     with closing(Store(url, key=key.encode()).open()) as store:
-        assert store.astray == ""
+        assert store.mismatch_reason == ""
         with store.write() as tx:
-            inbox.store_delivery(tx, delivery("msg:T:C:1", at=AT))
-            trail.record(tx, "note", at=AT, actor="system")
+            inbox.insert_delivery(tx, delivery("msg:T:C:1", at=AT))
+            trail.record_event(tx, "note", at=AT, actor="system")
         for sql in ("UPDATE audit SET actor = ''", "DELETE FROM item", "TRUNCATE vote CASCADE"):
             with pytest.raises(Exception, match="append-only"), store.write() as tx:
                 tx.exec_driver_sql(sql)
@@ -123,7 +123,7 @@ def test_it_moves_from_a_stopped_bot_to_where_none_works(
     record: Path, url: str, capsys: Output
 ) -> None:
     """A bot on either side is told of, and so is an address that will not do."""
-    with lock(record):
+    with lock_database(record):
         assert main(["copy-to", url]) == 1
     assert "already running" in capsys.readouterr().err
     with closing(psycopg.connect(url, application_name="countersign")):
@@ -188,7 +188,7 @@ def test_a_backup_from_the_server_goes_anywhere(
     held = there(url)
     assert here(record.with_name("b.db")) == held
     with closing(Store(url, key=key_of(record).encode()).open()) as store, store.write() as tx:
-        trail.record(tx, "later", at=AT, actor="system")
+        trail.record_event(tx, "later", at=AT, actor="system")
     with closing(psycopg.connect(url, application_name="countersign")):
         assert main(["restore", "b.db"]) == 1
     assert "another process works with" in capsys.readouterr().err
@@ -200,7 +200,7 @@ def test_a_backup_from_the_server_goes_anywhere(
         kept = db.execute(f"SELECT count(*) FROM {aside}.audit WHERE event = 'later'").fetchone()
         assert kept == (1,)
     with closing(Store(url, key=key_of(record).encode()).open()) as store:
-        assert store.astray.startswith("it is the backup of")
+        assert store.mismatch_reason.startswith("it is the backup of")
     monkeypatch.delenv("DATABASE_URL")
     monkeypatch.delenv("COUNTERSIGN_KEY")
     assert main(["restore", "b.db"]) == 0

@@ -16,11 +16,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.tools.web_shop import Shop
 from countersign.cli.commands import main
 from slack_sandbox.ports import PortTakenError, free_port
-from storage.sqlite import lock
+from storage.sqlite import lock_database
 from tests.cli.test_cli import PATIENCE, ROOT, command
 
 
@@ -81,7 +81,7 @@ def test_what_the_demo_prints(
     assert (process.returncode, out) == (0, ""), err
     assert err == ""
     assert Path("var/demo/countersign.db").is_file()
-    assert Shop("var/demo/shop.db").order(1042).id == 1042
+    assert Shop("var/demo/shop.db").get_order(1042).id == 1042
 
 
 def waits(text: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -99,7 +99,7 @@ def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path("var/demo")
     folder.mkdir(parents=True)
     (folder / "shop.db").write_text("precious")
-    with closing(lock(folder / "countersign.db")):
+    with closing(lock_database(folder / "countersign.db")):
         (folder / "demo.url").write_text("http://127.0.0.1:8765")
         assert main(["demo"]) == 1
     told = capsys.readouterr().err
@@ -113,7 +113,7 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
 
     Without a wish the next free one is found.
     """
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         port = int(sandbox.url.rsplit(":", 1)[1])
         with pytest.raises(PortTakenError, match=f"port {port} is taken"):
             free_port(port)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bot.checks.check import Check
-from bot.cli.doctor.doctor import check_all, doctor, examine
+from bot.checks.check import CheckResult
+from bot.cli.doctor.doctor import print_checks, run_all_checks, run_environment_checks
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.demo.local_slack import countersign_manifest, local_slack
+from bot.demo.local_slack import build_local_slack, read_countersign_manifest
 from bot.demo.model_server import StandInPlanner
 from bot.policy.evaluation import Policy, parse
 from slack_sandbox.server import Sandbox
@@ -31,7 +31,7 @@ def planner() -> Iterator[StandInPlanner]:
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     """A fresh local Slack."""
-    with local_slack() as server:
+    with build_local_slack() as server:
         yield server
 
 
@@ -50,10 +50,13 @@ def environ(sandbox: Sandbox, planner: StandInPlanner, tmp_path: Path) -> dict[s
     }
 
 
-def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Check]:
+def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, CheckResult]:
     """All checks with this policy, by what they are about."""
     parsed = parse(policy) if isinstance(policy, str) else policy
-    return {each.about: each for each in check_all(Settings.load(environ), parsed, SystemClock())}
+    return {
+        each.subject: each
+        for each in run_environment_checks(Settings.load(environ), parsed, SystemClock())
+    }
 
 
 def test_a_sound_set_up_passes_every_check(environ: dict[str, str], sandbox: Sandbox) -> None:
@@ -62,7 +65,7 @@ def test_a_sound_set_up_passes_every_check(environ: dict[str, str], sandbox: San
     Nothing was written to Slack or to disk.
     """
     lines: list[str] = []
-    assert doctor(examine(environ, None, SystemClock()), lines.append) == 0
+    assert print_checks(run_all_checks(environ, None, SystemClock()), lines.append) == 0
     assert [each for each in lines[:-1] if not each.startswith("ok ")] == []
     assert lines[-1].endswith("0 to look at, 0 wrong")
     about = "\n".join(lines)
@@ -94,7 +97,7 @@ def test_wrong_settings_and_policy_are_told_together(
     (tmp_path / "policy.toml").write_text('[defaults]\napprovers = []\ndeadline = "soon"\n')
     del environ["SLACK_APP_TOKEN"]
     lines: list[str] = []
-    assert doctor(examine(environ, None, SystemClock()), lines.append) == 1
+    assert print_checks(run_all_checks(environ, None, SystemClock()), lines.append) == 1
     assert [each.split(":")[0] for each in lines] == [
         "fail  settings",
         "fail  policy",
@@ -114,7 +117,7 @@ def test_what_is_only_odd_does_not_fail(environ: dict[str, str]) -> None:
     """What is only odd is told as such, taken out of the way, and does not fail the look."""
     environ["SLACK_CLIENT_ID"] = "1.2"
     lines: list[str] = []
-    assert doctor(examine(environ, None, SystemClock()), lines.append) == 0
+    assert print_checks(run_all_checks(environ, None, SystemClock()), lines.append) == 0
     assert any(each.startswith("warn  settings: SLACK_CLIENT_ID") for each in lines)
     assert "SLACK_CLIENT_ID" not in environ
 
@@ -131,7 +134,7 @@ def test_each_token_is_tried_by_itself(environ: dict[str, str]) -> None:
 
 def test_an_app_token_of_another_app_is_found(environ: dict[str, str], sandbox: Sandbox) -> None:
     """Both tokens have to be one app's: the other app's deliveries would go elsewhere."""
-    other = sandbox.install(countersign_manifest())
+    other = sandbox.install(read_countersign_manifest())
     found = look(environ | {"SLACK_APP_TOKEN": other.app_token})
     assert found["app token"].level == "fail"
     assert f"of the app {other.id}, and the bot token of the app" in found["app token"].text
@@ -174,7 +177,7 @@ def test_scopes_are_held_against_the_manifest(
 
     A missing one fails, a needless one is told; files need not be read where no model gets them.
     """
-    manifest: dict[str, Any] = countersign_manifest()
+    manifest: dict[str, Any] = read_countersign_manifest()
     scopes = manifest["oauth_config"]["scopes"]
     scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]
     with Sandbox(manifest) as sandbox:
@@ -190,11 +193,17 @@ def test_a_wrong_clock_is_found(environ: dict[str, str]) -> None:
     settings, policy, clock = Settings.load(environ), parse(SOUND), ShiftedClock()
     clock.advance(50)
     assert (
-        next(each for each in check_all(settings, policy, clock) if each.about == "clock").level
+        next(
+            each
+            for each in run_environment_checks(settings, policy, clock)
+            if each.subject == "clock"
+        ).level
         == "ok"
     )
     clock.advance(20)
-    late = next(each for each in check_all(settings, policy, clock) if each.about == "clock")
+    late = next(
+        each for each in run_environment_checks(settings, policy, clock) if each.subject == "clock"
+    )
     assert (late.level, "ahead of" in late.text) == ("fail", True)
 
 

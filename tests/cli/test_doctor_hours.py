@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.checks.inspection import check_hours
+from bot.checks.inspection import check_business_hours
 from bot.policy.evaluation import parse
 
 HOURS = """
@@ -34,10 +34,10 @@ business_hours = true
 def test_holidays_that_nobody_keeps_up(holidays: str, said: str) -> None:
     """The next days off are said; a list that is over, or none at all, is told, with the remedy."""
     policy = parse(HOURS.format(holidays=holidays))
-    [found] = check_hours(policy, datetime(2026, 12, 1, tzinfo=UTC))
+    [found] = check_business_hours(policy, datetime(2026, 12, 1, tzinfo=UTC))
     assert str(found).startswith(said)
     assert not list(
-        check_hours(
+        check_business_hours(
             parse('[defaults]\napprovers = ["@shop-leads"]\n'), datetime(2026, 12, 1, tzinfo=UTC)
         )
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.checks.check import Check
+from bot.checks.check import CheckResult
 from bot.cli.doctor import checks as module
-from bot.cli.doctor.doctor import check_all
+from bot.cli.doctor.doctor import run_environment_checks
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint, Transport
 from bot.config.settings import Settings
@@ -19,15 +19,15 @@ from tests.stories.harness import Harness
 SOUND = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
-def found(settings: Settings) -> dict[str, Check]:
+def found(settings: Settings) -> dict[str, CheckResult]:
     """The checks of the HTTP side."""
-    return {each.about: each for each in module.check_http(settings)}
+    return {each.subject: each for each in module.check_http(settings)}
 
 
 def test_both_ways_are_looked_at(settings: Settings) -> None:
     """By Socket Mode the app's token is tried; by HTTP the secret and the address are looked at."""
     policy = parse(SOUND)
-    about = {each.about for each in check_all(settings, policy, SystemClock())}
+    about = {each.subject for each in run_environment_checks(settings, policy, SystemClock())}
     assert "app token" in about
     assert not about & {"signing secret", "http address"}
     environ = {
@@ -38,7 +38,7 @@ def test_both_ways_are_looked_at(settings: Settings) -> None:
         "COUNTERSIGN_HTTP": "127.0.0.1:0",
     }
     served = Settings.load(environ, transport=None)
-    checks = {each.about: each for each in check_all(served, policy, SystemClock())}
+    checks = {each.subject: each for each in run_environment_checks(served, policy, SystemClock())}
     assert "app token" not in checks
     assert checks["signing secret"].level == checks["http address"].level == "ok"
     assert checks["http address"].text == "127.0.0.1:0 is free"
@@ -50,7 +50,7 @@ def test_a_bot_that_listens_there_is_asked(tmp_path: Path) -> None:
     try:
         settings = harness.settings()
         harness.slack.wait(lambda: "a bot is ready" in found(settings)["http address"].text)
-        harness.app.endpoints.shut()
+        harness.app.endpoints.stop_receiving()
         stopping = found(settings)["http address"]
         assert (stopping.level, "process: is stopping" in stopping.text) == ("warn", True)
     finally:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from bot.agent.prompt import INSTRUCTIONS
-from bot.checks.check import Check
+from bot.checks.check import CheckResult
 from bot.cli.doctor.checks import check_database, check_tools
 from bot.cli.doctor.doctor import check_model
-from bot.cli.read_only_core import NotLookedUp
+from bot.cli.read_only_core import FailingDirectory
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.demo.model_server import Part, StandInPlanner, Turn
-from bot.toolbox import make_tools
-from storage.digest import key_path
+from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
+from bot.toolbox import build_tool_registry
+from storage.digest import key_file_path
 from storage.store import Store
 
 
@@ -38,12 +38,12 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-def database(environ: dict[str, str]) -> Check:
+def database(environ: dict[str, str]) -> CheckResult:
     """The look at the database alone."""
     return next(check_database(Settings.load(environ)))
 
 
-def model(environ: dict[str, str]) -> Check:
+def model(environ: dict[str, str]) -> CheckResult:
     """The look at the model alone."""
     (found,) = check_model(Settings.load(environ), SystemClock())
     return found
@@ -115,10 +115,10 @@ def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> Non
         assert model(environ).level == "ok"
         (asked,) = planner.requests
         assert asked["instructions"] == INSTRUCTIONS
-        tools = make_tools(Settings.load(environ), None, NotLookedUp("without Slack"))
+        tools = build_tool_registry(Settings.load(environ), None, FailingDirectory("without Slack"))
         assert [each["name"] for each in asked["tools"]] == [each.name for each in tools]
         assert asked["max_output_tokens"] <= 100
-        planner.fail(400)
+        planner.fail_next_requests(400)
         refused = model(environ)
         assert (refused.level, "refused on demand" in refused.text) == ("fail", True)
         assert "context" in refused.remedy
@@ -142,8 +142,8 @@ def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:
 
 def test_a_key_file_without_a_key_is_told(environ: dict[str, str], tmp_path: Path) -> None:
     """A key file that a start would refuse fails the look, also before there is a database."""
-    key_path(tmp_path / "c.db").write_text("short")
-    told = {each.about: each for each in check_database(Settings.load(environ))}
+    key_file_path(tmp_path / "c.db").write_text("short")
+    told = {each.subject: each for each in check_database(Settings.load(environ))}
     assert told["key"].level == "fail"
     assert "32 characters" in told["key"].text
 
@@ -154,7 +154,7 @@ def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
     """
     with StandInPlanner() as planner:
         environ["OPENAI_BASE_URL"] = planner.url
-        planner.without = {Part.RESPONSES}
+        planner.without = {ApiFeature.RESPONSES}
         found = model(environ)
         assert (found.level, "by the Chat Completions API" in found.text) == ("ok", True)
         first, made_to_call = planner.chats
@@ -164,12 +164,12 @@ def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
         good, odd = check_model(Settings.load(environ), SystemClock())
         assert (good.level, odd.level) == ("ok", "warn")
         assert "answered in words" in odd.text
-        planner.without |= {Part.REQUIRED}  # then it has to call that one tool
+        planner.without |= {ApiFeature.REQUIRED}  # then it has to call that one tool
         planner.script(Turn(text="yes"), Turn(text="I cannot do that."))
         _, odd = check_model(Settings.load(environ), SystemClock())
         assert "answered in words" in odd.text
         assert planner.chats[-1]["tool_choice"]["function"] == {"name": "ready"}
-        planner.without = {Part.TOOLS}
+        planner.without = {ApiFeature.TOOLS}
         refused = model(environ)
         assert (refused.level, "cannot call tools" in refused.text) == ("fail", True)
 
@@ -178,7 +178,7 @@ def test_an_api_that_is_not_there_is_told(environ: dict[str, str]) -> None:
     """Where a setting names the one API that the server does not have, the look says so."""
     with StandInPlanner() as planner:
         environ |= {"OPENAI_BASE_URL": planner.url, "OPENAI_API": "responses"}
-        planner.without = {Part.RESPONSES}
+        planner.without = {ApiFeature.RESPONSES}
         refused = model(environ)
         assert (refused.level, "HTTP 404" in refused.text) == ("fail", True)
         assert planner.chats == []

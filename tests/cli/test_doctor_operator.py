@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks.people_checks import check_operator
-from bot.checks.slack import SignIn, make_client, sign_in
+from bot.checks.slack import SignInAnswer, build_retrying_client, sign_in_to_slack
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
@@ -17,8 +17,8 @@ POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 def said(settings: Settings, operator: str | None, policy: str = POLICY) -> list[str]:
     """What is said of that operator under this policy."""
-    signed_in = sign_in(make_client(settings), SystemClock())
-    assert isinstance(signed_in, SignIn)
+    signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
+    assert isinstance(signed_in, SignInAnswer)
     named = settings.model_copy(update={"operator": operator})
     return [str(each) for each in check_operator(named, parse(policy), signed_in.workspace)]
 

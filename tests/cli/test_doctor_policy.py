@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.checks.check import Check
-from bot.checks.people_checks import check_people, usual_requesters
-from bot.checks.slack import SignIn, make_client, sign_in
+from bot.checks.check import CheckResult
+from bot.checks.people_checks import check_policy_people, load_request_counts_by_rule
+from bot.checks.slack import SignInAnswer, build_retrying_client, sign_in_to_slack
 from bot.cli.doctor.checks import check_rules
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
 from bot.policy.gates import dump_gate
 from storage import moves
-from storage.calls import add_plan
+from storage.calls import insert_plan
 from storage.models import Call, Plan, Run
 from storage.states import CallStatus
 from storage.store import Store
@@ -33,14 +33,14 @@ def rules(settings: Settings, rule: str) -> list[str]:
     return [str(each) for each in check_rules(settings, policy)]
 
 
-def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
+def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
     """What is said of a policy beside Slack and the record, by what it is about."""
-    found: dict[str, list[Check]] = {}
-    usual = usual_requesters(settings, datetime.now(UTC))
-    signed_in = sign_in(make_client(settings), SystemClock())
-    assert isinstance(signed_in, SignIn)
-    for each in check_people(parse(policy), signed_in.workspace, usual):
-        found.setdefault(each.about, []).append(each)
+    found: dict[str, list[CheckResult]] = {}
+    usual = load_request_counts_by_rule(settings, datetime.now(UTC))
+    signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
+    assert isinstance(signed_in, SignInAnswer)
+    for each in check_policy_people(parse(policy), signed_in.workspace, usual):
+        found.setdefault(each.subject, []).append(each)
     return found
 
 
@@ -257,7 +257,7 @@ def record(settings: Settings, requester: str, times: int, days: int = 1) -> Non
         )
         moves.insert_run(tx, run, at=at)
         plan = Plan(run_id=run.id, turn=1, created_at=at)
-        add_plan(tx, plan)
+        insert_plan(tx, plan)
         for position in range(times):
             call = Call(
                 run_id=run.id,

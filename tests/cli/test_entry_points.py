@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.checks.check import Level
+from bot.checks.check import CheckLevel
 from bot.cli.doctor.checks import check_surfaces, check_tools
 from bot.config.settings import Settings
 from bot.runs.surfaces import PartKind
@@ -29,7 +29,7 @@ def test_tools_of_a_package_are_there(
     [before] = check_tools(settings)
     add_package(monkeypatch, tmp_path, "duty_board", DUTY, {TOOLS: "duty = duty_board:duty"})
     [found] = check_tools(settings)
-    assert found.level is Level.OK
+    assert found.level is CheckLevel.OK
     assert int(found.text.split()[0]) == int(before.text.split()[0]) + 1
     assert found.text.endswith("are on, with duty of duty_board 1.0")
 
@@ -49,7 +49,7 @@ def test_a_broken_family_stops_the_start_by_its_name(
     """It is not left out: a bot that lacks tools it is counted on for does not start."""
     add_package(monkeypatch, tmp_path, "duty_broken", code, {TOOLS: "duty = duty_broken:duty"})
     [found] = check_tools(settings)
-    assert found.level is Level.FAIL
+    assert found.level is CheckLevel.FAIL
     assert "duty" in found.text
     assert "duty_broken 1.0" in found.text
     assert said in found.text
@@ -62,7 +62,7 @@ def test_two_of_one_name_are_refused(
     code = "def slack(kit): return []"
     add_package(monkeypatch, tmp_path, "slack_twin", code, {TOOLS: "slack = slack_twin:slack"})
     [found] = check_tools(settings)
-    assert found.level is Level.FAIL
+    assert found.level is CheckLevel.FAIL
     assert "two entry points named slack: Countersign and slack_twin 1.0" in found.text
 
 
@@ -80,9 +80,9 @@ def test_a_start_loads_no_http_server() -> None:
 def test_the_doctor_names_surfaces_and_sources() -> None:
     """Slack, the terminal and programs are there without anything else installed."""
     found = [check_surfaces(kind) for kind in PartKind]
-    assert [(each.about, each.level, each.text) for each in found] == [
-        ("surfaces", Level.OK, "Slack, terminal and programs"),
-        ("sources", Level.OK, "Slack"),
+    assert [(each.subject, each.level, each.text) for each in found] == [
+        ("surfaces", CheckLevel.OK, "Slack, terminal and programs"),
+        ("sources", CheckLevel.OK, "Slack"),
     ]
 
 
@@ -90,10 +90,10 @@ def test_what_is_no_surface_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Surfaces and sources are classes that start and stop; the doctor says what is not."""
     code = "class Lamp:\n    def start(self): ..."
     for kind in PartKind:
-        entry = {kind.group: f"lamp = half_{kind}:Lamp"}
+        entry = {kind.entry_point_group: f"lamp = half_{kind}:Lamp"}
         add_package(monkeypatch, tmp_path, f"half_{kind}", code, entry)
         found = check_surfaces(kind)
-        assert found.level is Level.FAIL
+        assert found.level is CheckLevel.FAIL
         assert f"lamp of half_{kind} 1.0 is no {kind}" in found.text
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor import live_check
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 from tests.stories.harness import Harness
@@ -47,7 +47,7 @@ METHODS = {
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
     """A fresh local Slack."""
-    with local_slack() as server:
+    with build_local_slack() as server:
         yield server
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.monitoring.logs import LogFormat, write_logs
+from bot.monitoring.logs import LogFormat, configure_logging
 from bot.policy.evaluation import PolicyError, parse
-from countersign.cli.commands import all_commands, main
+from countersign.cli.commands import list_commands, main
 
 NOBODY = "postgresql://nobody:secret-word@127.0.0.1:1/none"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -69,13 +69,13 @@ def is_sentence(said: str) -> bool:
     return bool(said.strip()) and "Traceback" not in said and bare is None
 
 
-@pytest.mark.parametrize("name", all_commands())
+@pytest.mark.parametrize("name", list_commands())
 def test_an_unknown_option_shows_the_usage_of_that_command_alone(
     name: str, typed: Callable[[list[str]], Ended]
 ) -> None:
     """Not that of all twenty-seven."""
     code, said = typed([name, "--no-such-option"])
-    assert code == all_commands()[name].misused
+    assert code == list_commands()[name].misuse_exit_code
     assert said.startswith(f"usage: countersign {name} ")
     assert "{run,serve," not in said
 
@@ -193,7 +193,7 @@ def test_the_scheduler_says_nothing_at_the_usual_level(level: str) -> None:
     handlers, root.handlers = root.handlers, []
     was = root.level
     try:
-        write_logs(level, LogFormat.TEXT)
+        configure_logging(level, LogFormat.TEXT)
         executor = logging.getLogger("apscheduler.executors.default")
         assert executor.isEnabledFor(logging.INFO) is (level == "debug")
         assert executor.isEnabledFor(logging.WARNING)

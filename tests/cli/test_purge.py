@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from countersign.cli.commands import main
-from storage.sqlite import lock
+from storage.sqlite import lock_database
 from tests.cli.test_audit import column
 
 
@@ -69,7 +69,7 @@ def test_what_rules_may_count_stays(record: Path, capsys: pytest.CaptureFixture[
 
 def test_beside_a_bot_nothing_is_purged(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The bot that holds the record does it by itself."""
-    with lock(record):
+    with lock_database(record):
         assert main(OLD) == 1
     assert "already running" in capsys.readouterr().err
     assert any(column(record, "payload"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from countersign import RequestStatus
-from countersign.cli.ask import Exit
+from countersign.cli.ask import ExitCode
 from countersign.cli.commands import main
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
@@ -44,14 +44,14 @@ def test_a_job_goes_on_with_what_was_approved(
     assert "The tests are green." in str(shop.card("Deploy 6.1 to prod"))
     shop.edit("Deploy 6.1 to prod", version="6.1.2")
     shop.approve("Deploy 6.1.2 to prod", "cleo")
-    assert ended(future) == Exit.APPROVED
+    assert ended(future) == ExitCode.APPROVED
     said = printed(capsys)
     assert said["arguments"] == {"env": "prod", "version": "6.1.2"}
     assert (said["status"], said["decided_by"]) == ("approved", ["UCLEO0001"])
     assert said["edited_by"] == ["UANA00001"]
-    assert shop.client.look(said["id"]).status is RequestStatus.UNKNOWN
+    assert shop.client.get_request(said["id"]).status is RequestStatus.UNKNOWN
     assert main(["outcome", said["receipt"], "failed", "--result", "the disk is full"]) == 0
-    stands = shop.client.look(said["id"])
+    stands = shop.client.get_request(said["id"])
     assert (stands.status, stands.note) == (RequestStatus.FAILED, "the disk is full")
     assert main(["outcome", said["receipt"], "succeeded"]) == 1
     assert "it has ended" in capsys.readouterr().err.lower()
@@ -68,13 +68,13 @@ def test_a_command_runs_as_people_approved_it(
     assert "It runs: " in str(shop.card("Deploy 6.8 to prod"))
     shop.edit("Deploy 6.8 to prod", version="6.8; touch x $(id)")
     shop.approve("Deploy 6.8; touch x $(id) to prod", "cleo")
-    assert ended(future) == Exit.APPROVED
+    assert ended(future) == ExitCode.APPROVED
     said = json.loads(capfd.readouterr().out)
     assert said["argv"] == ["6.8; touch x $(id)", "to=prod"]
     assert said["values"] == {"env": "prod", "version": "6.8; touch x $(id)"}
     [call] = shop.calls("6.8; touch")
     assert (call.status.value, "exit code 0 after" in call.note) == ("succeeded", True)
-    assert main(words) == Exit.APPROVED
+    assert main(words) == ExitCode.APPROVED
     told = capfd.readouterr()
     assert ("done before" in told.err, told.out) == (True, "")
 
@@ -85,7 +85,7 @@ def test_a_command_that_fails_is_no_success(
     """Exit 4, whatever its own code is; the card and the record say that it failed."""
     future = shop.begin(main, command("6.9", "--", *script(tmp_path, "3")))
     shop.approve("Deploy 6.9 to prod")
-    assert ended(future) == Exit.FAILED
+    assert ended(future) == ExitCode.FAILED
     assert "exit code 3" in capfd.readouterr().err
     [call] = shop.calls('"6.9"')
     assert (call.status.value, "exit code 3" in call.note) == ("failed", True)
@@ -111,7 +111,7 @@ def test_a_command_that_cannot_be_run_asks_nobody(
     """Exit 3 before anybody is asked; above all where a shell would read what people edit."""
     with pytest.raises(SystemExit) as end:
         main(command("6.0", "--", *behind))
-    assert end.value.code == Exit.NOT_ASKED
+    assert end.value.code == ExitCode.NOT_ASKED
     assert says in capsys.readouterr().err
 
 
@@ -133,7 +133,7 @@ def test_a_job_that_is_rejected_does_not_go_on(
     """Exit 1, with the words of whoever rejected it."""
     future = shop.begin(main, command("6.2"))
     shop.reject("Deploy 6.2 to prod", "not on a Friday")
-    assert ended(future) == Exit.DECLINED
+    assert ended(future) == ExitCode.DECLINED
     told = capsys.readouterr()
     assert json.loads(told.out)["status"] == "rejected"
     assert "not on a Friday" in told.err
@@ -141,10 +141,10 @@ def test_a_job_that_is_rejected_does_not_go_on(
 
 def test_a_job_that_waits_in_vain(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 2 after the time it gave people; nobody can approve it any more."""
-    assert main(command("6.3", "--wait", "3s")) == Exit.EXPIRED
+    assert main(command("6.3", "--wait", "3s")) == ExitCode.EXPIRED
     said = printed(capsys)
     assert said["status"] in ("expired", "cancelled")
-    assert not shop.client.look(said["id"]).decided_by
+    assert not shop.client.get_request(said["id"]).decided_by
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_cannot_be_asked(
     shop: Shop, capsys: pytest.CaptureFixture[str], words: list[str], says: str
 ) -> None:
     """Exit 3, with a sentence and no JSON."""
-    assert main(words) == Exit.NOT_ASKED
+    assert main(words) == ExitCode.NOT_ASKED
     told = capsys.readouterr()
     assert says in told.err
     assert not told.out
@@ -185,7 +185,7 @@ def test_what_was_typed_wrongly_is_no_decision(
     """Of `ask` exit 3, not the usual 2, which would say that nobody decided in time."""
     with pytest.raises(SystemExit) as end:
         main(words)
-    assert end.value.code == (Exit.NOT_ASKED if words[0] == "ask" else 2)
+    assert end.value.code == (ExitCode.NOT_ASKED if words[0] == "ask" else 2)
     assert "usage: countersign" in capsys.readouterr().err
 
 
@@ -196,7 +196,7 @@ def test_a_tool_of_the_bots_own_is_run_by_it(
     words = ["ask", "note", 'text:="from a job"', "--registered", "--channel", "C0SUPPORT"]
     future = shop.begin(main, words)
     shop.approve("from a job")
-    assert ended(future) == Exit.APPROVED
+    assert ended(future) == ExitCode.APPROVED
     said = printed(capsys)
     assert (said["status"], said["result"]) == ("succeeded", "noted from a job")
 
@@ -208,9 +208,9 @@ def test_the_same_job_started_again_asks_once(
     words = command("6.6", "--run", "job 66")
     first = shop.begin(main, words)
     shop.approve("Deploy 6.6 to prod")
-    assert ended(first) == Exit.APPROVED
+    assert ended(first) == ExitCode.APPROVED
     assert printed(capsys)["status"] == "approved"
-    assert main(words) == Exit.NOT_ASKED
+    assert main(words) == ExitCode.NOT_ASKED
     assert "handed out" in capsys.readouterr().err
     shop.harness.settle()
     assert shop.cards("Deploy 6.6") == 1
@@ -227,7 +227,7 @@ def test_a_runner_ends_the_command(shop: Shop, tmp_path: Path) -> None:
         assert job.stdout is not None
         assert job.stdout.readline() == "runs\n"
         job.send_signal(signal.SIGTERM)
-        assert job.wait(30) == Exit.FAILED
+        assert job.wait(30) == ExitCode.FAILED
     shop.harness.settle()
     [call] = shop.calls('"6.10"')
     assert (call.status.value, "Signal 15 ended it" in call.note) == ("failed", True)
@@ -260,7 +260,7 @@ def test_a_job_that_is_ended_takes_it_back(shop: Shop) -> None:
         assert job.stderr is not None
         assert "people have 30 minutes" in job.stderr.readline()
         job.send_signal(signal.SIGTERM)
-        assert job.wait(30) != Exit.APPROVED
+        assert job.wait(30) != ExitCode.APPROVED
     shop.harness.settle()
     [call] = shop.calls('"6.7"')
     assert call.status.value == "cancelled"

@@ -20,7 +20,7 @@ from countersign import (
     asking,
     countersigned,
 )
-from countersign.context import key_of
+from countersign.context import build_idempotency_key
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 from tests.stories.harness import SUPPORT
@@ -174,7 +174,7 @@ def test_what_was_handed_out_is_not_run_again(shop: Shop) -> None:
     """A process that took it and died: its next life is told, and nothing runs twice."""
     DEPLOYED.clear()
     arguments = {"version": "1.8", "env": "prod"}
-    assert key_of("release 8", "own deploy", arguments) == key_of(
+    assert build_idempotency_key("release 8", "own deploy", arguments) == build_idempotency_key(
         "release 8", "own deploy", dict(reversed(arguments.items()))
     )
     future = shop.begin(deploy, "1.8", "prod")  # of another run: it is another request

@@ -16,9 +16,9 @@ import pytest
 
 from bot.http import ask_route as waiting_programs
 from countersign.cli import approval_wait
-from countersign.cli.ask import Exit
+from countersign.cli.ask import ExitCode
 from countersign.cli.commands import main
-from countersign.schema import schema_of_values
+from countersign.schema import infer_schema_from_values
 from storage.models import Call
 from tests.client.shop import DEPLOY, Shop, ended
 from tests.client_keys import make_key
@@ -74,7 +74,7 @@ def says(capsys: pytest.CaptureFixture[str], shop: Shop, text: str) -> str:
     return heard
 
 
-CODES = {"approve": Exit.APPROVED, "reject": Exit.DECLINED, "cancel": Exit.DECLINED}
+CODES = {"approve": ExitCode.APPROVED, "reject": ExitCode.DECLINED, "cancel": ExitCode.DECLINED}
 
 
 @pytest.mark.parametrize("how", CODES)
@@ -107,7 +107,7 @@ def test_what_was_decided_before_the_wait(how: str, shop: Shop) -> None:
     """It was asked by an earlier life of the job."""
     version = f"8.before.{how}"
     given = {"env": "prod", "version": version}  # in the order of the job's words
-    asked = replace(DEPLOY, schema=schema_of_values(given))
+    asked = replace(DEPLOY, schema=infer_schema_from_values(given))
     shop.client.request(asked, given, run=version, channel="C0SUPPORT")
     decide(shop, how, version)
     shop.harness.settle()
@@ -141,7 +141,7 @@ def test_while_the_bot_is_started_anew(
     shop.harness.slack.faults.clear()
     shop.harness.start()
     decide(shop, "approve", version)
-    assert went_on(shop, version, waited) == Exit.APPROVED
+    assert went_on(shop, version, waited) == ExitCode.APPROVED
     assert "answers again" in caplog.text
 
 
@@ -153,7 +153,7 @@ def test_after_an_edit_and_an_approval_of_that(
     says(capsys, shop, "people have")
     shop.edit("Deploy 8.edited to prod", version="8.edited.2")
     shop.approve("Deploy 8.edited.2 to prod", "cleo")
-    assert went_on(shop, "8.edited.2", waited) == Exit.APPROVED
+    assert went_on(shop, "8.edited.2", waited) == ExitCode.APPROVED
 
 
 def test_when_the_time_is_over(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +162,7 @@ def test_when_the_time_is_over(shop: Shop, capsys: pytest.CaptureFixture[str]) -
     says(capsys, shop, "people have")
     shop.card("Deploy 8.expired to prod")
     shop.harness.clock.advance(20 * 60 + 1)
-    assert went_on(shop, "8.expired", waited) == Exit.EXPIRED
+    assert went_on(shop, "8.expired", waited) == ExitCode.EXPIRED
 
 
 def test_where_the_key_has_asked_as_often_as_it_may(
@@ -174,10 +174,10 @@ def test_where_the_key_has_asked_as_often_as_it_may(
     monkeypatch.setenv("COUNTERSIGN_API_KEY", told.key)
     first = job(shop, "8.first")
     decide(shop, "approve", "8.first")
-    assert went_on(shop, "8.first", first) == Exit.APPROVED
+    assert went_on(shop, "8.first", first) == ExitCode.APPROVED
     capsys.readouterr()
     code, _ = ended(job(shop, "8.second"))
-    assert code == Exit.NOT_ASKED
+    assert code == ExitCode.NOT_ASKED
     assert "may make 1 requests an hour" in capsys.readouterr().err
     assert not shop.calls('"8.second"')
 
@@ -190,7 +190,7 @@ def test_where_too_many_wait_already(
     waited = job(shop, "8.too-many")
     says(capsys, shop, "people have")
     decide(shop, "approve", "8.too-many")
-    assert went_on(shop, "8.too-many", waited) == Exit.APPROVED
+    assert went_on(shop, "8.too-many", waited) == ExitCode.APPROVED
 
 
 def test_a_tool_of_the_bots_own(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +201,7 @@ def test_a_tool_of_the_bots_own(shop: Shop, capsys: pytest.CaptureFixture[str]) 
     assert held.arrived.wait(30)
     held.release()
     shop.approve("8.registered")
-    assert ended(waited) == Exit.APPROVED
+    assert ended(waited) == ExitCode.APPROVED
     assert json.loads(capsys.readouterr().out)["status"] == "succeeded"
 
 

@@ -32,10 +32,10 @@ BREAKS = {
     "no answer in time": "import countersign.cli.hook as h; h.LATE = 0.0; h.SLOW = -29.5",
     "an answer that is none": (
         "import countersign.client as c\n"
-        "c.Countersign.hook = lambda *_, **__: {'hookSpecificOutput': {}}"
+        "c.Countersign.send_hook_input = lambda *_, **__: {'hookSpecificOutput': {}}"
     ),
     "an answer of another kind": (
-        "import countersign.client as c\nc.Countersign.hook = lambda *_, **__: ['yes']"
+        "import countersign.client as c\nc.Countersign.send_hook_input = lambda *_, **__: ['yes']"
     ),
 }
 

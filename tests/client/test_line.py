@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from countersign import Countersign, NotAllowed, Unreachable
-from countersign.wire import Wire
+from countersign.wire import ApiTransport
 from tests.client.shop import Shop
 from tests.stories.harness import SUPPORT
 from tests.stories.over_http import free_port
@@ -44,7 +44,7 @@ def test_the_key_goes_to_no_other_address(elsewhere: tuple[str, list[str]]) -> N
     """Where the address leads on to another, that one is named and not asked."""
     url, heard = elsewhere
     with pytest.raises(Unreachable, match=f"{url}/somewhere"):
-        Countersign(url, "csk_x").look("anything")
+        Countersign(url, "csk_x").get_request("anything")
     assert len(heard) == 1
 
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_right_is_said(
 
 def test_no_answer_is_tried_again_and_then_said() -> None:
     """Where nobody listens, it is tried for as long as it may take, and then said."""
-    wire = Wire(f"http://127.0.0.1:{free_port()}", "csk_x")
+    wire = ApiTransport(f"http://127.0.0.1:{free_port()}", "csk_x")
     with pytest.raises(Unreachable, match="does not answer"):
         wire.get("/v1/requests/x", patience=0.6)
 
@@ -81,9 +81,9 @@ def test_refusals_are_told_in_their_words(shop: Shop) -> None:
     web = shop.harness.app.endpoints.web
     assert web is not None
     with pytest.raises(NotAllowed, match="key"):
-        Countersign(web.url, "csk_none").look("x")
+        Countersign(web.url, "csk_none").get_request("x")
     with pytest.raises(NotAllowed):
-        shop.client.look("nobody/../s")
+        shop.client.get_request("nobody/../s")
     with pytest.raises(NotAllowed, match=r"^arguments.text: [^;]+$"):
         shop.client.request("note", {"env": "prod"}, channel=SUPPORT)
 

@@ -15,7 +15,7 @@ import yaml
 from starlette.datastructures import QueryParams
 
 import countersign
-from bot.http.api import terms_of
+from bot.http.api import parse_hook_options
 from bot.policy.evaluation import parse
 from countersign.cli import ask, hook
 from countersign.cli.ask import JobCommand
@@ -49,8 +49,8 @@ def test_jobs_ask_with_options_that_are_there() -> None:
     for line in asked:
         asking, _, behind = line.partition(" -- ")
         found = parser.parse_args(shlex.split(asking)[2:])
-        JobCommand(tuple(shlex.split(behind.replace("./deploy.sh", "echo")))).insist(
-            ask.assignments(found.values)
+        JobCommand(tuple(shlex.split(behind.replace("./deploy.sh", "echo")))).validate(
+            ask.parse_assignments(found.values)
         )
         assert found.effect == "Deploy {version} to {env}"
         assert len(found.values) == 2
@@ -73,10 +73,10 @@ def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
         [mine] = entry["hooks"]
         assert mine["onFailure"] == "block"
         if mine["type"] == "command":
-            wait = hook.time_to_wait(parser.parse_args(shlex.split(mine["command"])[2:]))
+            wait = hook.parse_wait_option(parser.parse_args(shlex.split(mine["command"])[2:]))
         else:
-            terms = terms_of(QueryParams(urlsplit(mine["url"]).query))
-            wait = terms.wait
+            terms = parse_hook_options(QueryParams(urlsplit(mine["url"]).query))
+            wait = terms.wait_seconds
             assert terms.channel == "#support"
             assert (
                 mine["headers"]["Authorization"].removeprefix("Bearer $") in mine["allowedEnvVars"]

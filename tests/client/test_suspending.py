@@ -8,9 +8,14 @@ from collections import Counter
 import pytest
 
 from countersign import AlreadyTaken, CountersignError, Rejected, Request, Undecided, countersigned
-from countersign.adapters import missing
-from countersign.context import Suspension, as_told, refusal_of, suspending
-from countersign.decorated import ask
+from countersign.adapters import build_missing_package_error
+from countersign.context import (
+    Suspension,
+    describe_call_error,
+    describe_refusal,
+    suspend_undecided_calls,
+)
+from countersign.decorated import request_approval
 from tests.client.shop import Shop, ended
 from tests.stories.harness import SUPPORT
 
@@ -36,16 +41,16 @@ def test_what_is_suspended_waits_for_nobody(shop: Shop) -> None:
     runs once with the arguments as they were edited, and again gives the same; the same arguments
     under another call's id are another call.
     """
-    with suspending(Suspension("thread 1", "call_1")):
+    with suspend_undecided_calls(Suspension("thread 1", "call_1")):
         for _ in range(2):
             with pytest.raises(Undecided):
                 deploy("7.1")
-        assert not ask(deploy, {"version": "7.1"}).is_decided
+        assert not request_approval(deploy, {"version": "7.1"}).is_decided
         shop.edit("Deploy 7.1 to prod", version="7.1.1")
         shop.approve("Deploy 7.1.1 to prod", "cleo")
         assert [deploy("7.1"), deploy("7.1")] == ["7.1.1 is on prod"] * 2
     assert DEPLOYED == {"7.1.1": 1}
-    with suspending(Suspension("thread 1", "call_2")), pytest.raises(Undecided):
+    with suspend_undecided_calls(Suspension("thread 1", "call_2")), pytest.raises(Undecided):
         deploy("7.1")
     DEPLOYED.clear()
 
@@ -64,7 +69,7 @@ def test_a_framework_suspends_in_its_own_way(shop: Shop) -> None:
             raise Interrupted
         shop.approve("Deploy 7.2 slowly")
 
-    with suspending(Suspension("thread 2", "call_1", interrupt)):
+    with suspend_undecided_calls(Suspension("thread 2", "call_1", interrupt)):
         with pytest.raises(Interrupted):
             asyncio.run(deploy_slowly("7.2"))
         assert not asked[0].is_decided
@@ -77,22 +82,22 @@ def test_what_is_declined_raises_while_it_is_suspended(shop: Shop) -> None:
     """An adapter tells its framework, also where the function tells why: that nothing was done, or
     that nobody knows.
     """
-    with suspending(Suspension("thread 3")):
+    with suspend_undecided_calls(Suspension("thread 3")):
         with pytest.raises(Undecided):
             deploy("7.3")
         shop.reject("Deploy 7.3 to prod", "not on a Friday")
         with pytest.raises(Rejected, match="not on a Friday"):
             deploy("7.3")
-        told = refusal_of(ask(deploy, {"version": "7.3"}))
+        told = describe_refusal(request_approval(deploy, {"version": "7.3"}))
     assert str(told).startswith("It was not done.")
     assert "not on a Friday" in str(told)
-    assert as_told(AlreadyTaken("Somebody else has it.")) == "Somebody else has it."
+    assert describe_call_error(AlreadyTaken("Somebody else has it.")) == "Somebody else has it."
     assert not DEPLOYED
 
 
 def test_one_of_two_lives_runs_it_and_the_other_waits(shop: Shop) -> None:
     """The same suspended work goes on in eight threads at once: one effect, told to all."""
-    with suspending(Suspension("thread 4", "call_1")):
+    with suspend_undecided_calls(Suspension("thread 4", "call_1")):
         with pytest.raises(Undecided):
             deploy("7.4")
         shop.approve("Deploy 7.4 to prod")
@@ -105,6 +110,6 @@ def test_one_of_two_lives_runs_it_and_the_other_waits(shop: Shop) -> None:
 def test_only_decorated_functions_are_asked_for() -> None:
     """A function that nobody gated is no mistake that goes unseen; nor is a missing package."""
     with pytest.raises(TypeError, match="print is not decorated"):
-        ask(print, {})
-    assert "pip install 'haystack-ai'" in str(missing("haystack-ai"))
+        request_approval(print, {})
+    assert "pip install 'haystack-ai'" in str(build_missing_package_error("haystack-ai"))
     assert issubclass(Undecided, CountersignError)

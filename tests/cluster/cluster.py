@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 from sqlalchemy import select
 
 from bench.live import CHANNELS, seed
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner, Turn
 from slack_sandbox.server import Sandbox
 from storage import trail
 from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageStatus, RunStatus
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.cluster.proxy import Proxy
 from tests.cluster.replica import Replica
 from tests.postgres_server import Server, binaries, serve
@@ -168,7 +168,7 @@ class Cluster:
     def all(self, model: type[Any]) -> list[Any]:
         """Every row."""
         with self.store.read() as tx:
-            return rows(tx, model, select(model))
+            return fetch_rows(tx, model, select(model))
 
     def settled(self, timeout: float = 90.0) -> None:
         """Wait until every request has its answer; say of what is unknown that it was done."""
@@ -201,7 +201,7 @@ class Cluster:
             assert sum(map(is_card, said)) == 1, word
             assert not [each for each in said if "approve" in action_ids(each)], word
         with self.store.read() as tx:
-            assert trail.verify(tx) is None
+            assert trail.find_first_broken_row(tx) is None
 
     def _word_of(self, call: Call) -> str:
         [run] = [each for each in self.all(Run) if each.id == call.run_id]
@@ -241,7 +241,7 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
     assert programs is not None
     with (
         serve(programs) as server,
-        local_slack(seed=seed(5)) as slack,
+        build_local_slack(seed=seed(5)) as slack,
         StandInPlanner(mind=mind) as planner,
     ):
         made = Cluster(folder, server, slack, planner)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.server_connection import look_up_tools
-from bot.mcp.server_file import write_lock
+from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_file import write_lock_file
 from storage import trail
 from storage.models import Call
 from storage.states import CallStatus
@@ -31,7 +31,9 @@ def begin(cluster: Cluster) -> Any:
     with over_http(cluster.folder) as server:
         file = cluster.folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock(cluster.folder / "servers.lock.json", {server.name: look_up_tools(server)})
+        write_lock_file(
+            cluster.folder / "servers.lock.json", {server.name: look_up_definitions(server)}
+        )
 
         def begun() -> Replica:
             address = f"127.0.0.1:{free_port()}"
@@ -85,7 +87,7 @@ def test_asked_by_one_and_answered_at_the_other(cluster: Cluster, begin: Begin) 
     assert (cluster.folder / "put").read_text().splitlines() == ["a lamp upper 7 "]
     assert stands(cluster) == {"depot_put": C.SUCCEEDED, "ask_person": C.ANSWERED}
     with cluster.store.read() as tx:
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
 
 
 def test_the_replica_that_asked_dies(cluster: Cluster, begin: Begin) -> None:

@@ -24,7 +24,7 @@ def test_the_server_goes_and_comes_back(cluster: Cluster, away: int) -> None:
     before = [f"w{number}" for number in range(20)]
     cluster.ask(*before)
     cluster.approve(*before[:10])
-    held = cluster.planner.hold()
+    held = cluster.planner.hold_next_request()
     cluster.ask("w100")
     assert held.arrived.wait(10)
     cluster.server.stop()

@@ -29,7 +29,7 @@ def test_killed_amid_two_hundred_approvals(cluster: Cluster) -> None:
 def test_the_last_one_is_killed_with_a_run_of_its_own(cluster: Cluster) -> None:
     """A run that a killed replica was working on goes on elsewhere within ten seconds."""
     one = cluster.replica()
-    held = cluster.planner.hold()
+    held = cluster.planner.hold_next_request()
     cluster.ask("w1")
     assert held.arrived.wait(10)
     cluster.replica()

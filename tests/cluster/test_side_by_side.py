@@ -28,7 +28,7 @@ def test_one_persons_flood_holds_up_nobody_on_either(cluster: Cluster) -> None:
     channel, other = "C00000000", cluster.slack.person("p1")
     cluster.threads["w0"] = channel, other.say(channel, "@bot do w0")
     cluster.wait(lambda: cluster.card("w0"))
-    holds = [cluster.planner.hold() for _ in range(10)]
+    holds = [cluster.planner.hold_next_request() for _ in range(10)]
     many = [f"w{number}" for number in range(1, 25)]
     cluster.ask(*many)
     assert all(hold.arrived.wait(60) for hold in holds)

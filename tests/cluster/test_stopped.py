@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.long, pytest.mark.cluster]
 def test_it_sleeps_while_the_model_answers(cluster: Cluster) -> None:
     """Its run goes on elsewhere; what it does with it after waking up changes nothing."""
     sleeper = cluster.replica()
-    held = cluster.planner.hold()
+    held = cluster.planner.hold_next_request()
     cluster.ask("w1")
     assert held.arrived.wait(10)
     cluster.replica()

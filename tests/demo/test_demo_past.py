@@ -12,15 +12,15 @@ import pytest
 from sqlmodel import col, select
 
 from bot.app import build
-from bot.demo.demo import begin, demo_settings, serving_at
+from bot.demo.demo import choose_http_address, start_demo, write_demo_settings
 from bot.demo.first_days import HISTORY
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner
 from countersign.cli.commands import main
 from storage import trail
 from storage.models import Call, Run
 from storage.states import CallStatus
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.missing import missing
 from tests.stories.messages import words
 
@@ -36,12 +36,12 @@ def test_all_of_it_happens_and_two_cards_wait(
     """
     with ExitStack() as stack:
         before = time.process_time()
-        demo = begin(stack, tmp_path, 0, {}, build)
+        demo = start_demo(stack, tmp_path, 0, {}, build)
         assert time.process_time() - before < 8
         with demo.app.core.store.read() as tx:
-            runs = rows(tx, Run, select(Run).order_by(col(Run.created_at)))
-            calls = rows(tx, Call, select(Call).order_by(col(Call.created_at)))
-            assert trail.verify(tx) is None
+            runs = fetch_rows(tx, Run, select(Run).order_by(col(Run.created_at)))
+            calls = fetch_rows(tx, Call, select(Call).order_by(col(Call.created_at)))
+            assert trail.find_first_broken_row(tx) is None
         assert len(runs) == len(HISTORY) + 2
         assert [call.status for call in calls] == [
             C.SUCCEEDED,
@@ -79,10 +79,10 @@ def test_all_of_it_happens_and_two_cards_wait(
 
 def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo installed without the extra `serve` listens to no program; with it, at a free port."""
-    assert serving_at(0) == "127.0.0.1:0"
-    assert int(serving_at(None).rpartition(":")[2]) in range(8080, 8100)
+    assert choose_http_address(0) == "127.0.0.1:0"
+    assert int(choose_http_address(None).rpartition(":")[2]) in range(8080, 8100)
     missing(monkeypatch, "uvicorn", "bot.http.server", "bot.http.http_side")
-    assert serving_at(0) == ""
+    assert choose_http_address(0) == ""
 
 
 def test_servers_of_mcp_can_be_named_for_the_demo(
@@ -92,10 +92,10 @@ def test_servers_of_mcp_can_be_named_for_the_demo(
     file = tmp_path / "servers.toml"
     file.write_text('[[server]]\nname = "warehouse"\ncommand = "python"\n', "utf-8")
     monkeypatch.chdir(tmp_path)
-    with local_slack() as sandbox, StandInPlanner() as planner:
+    with build_local_slack() as sandbox, StandInPlanner() as planner:
         named = {"COUNTERSIGN_SERVERS": "servers.toml"}
-        settings = demo_settings(tmp_path, sandbox, planner, named, "")
+        settings = write_demo_settings(tmp_path, sandbox, planner, named, "")
         assert settings.servers is not None
         assert [each.name for each in settings.servers.servers] == ["warehouse"]
         assert f"COUNTERSIGN_SERVERS='{file}'" in (tmp_path / ".env").read_text("utf-8")
-        assert demo_settings(tmp_path, sandbox, planner, {}, "").servers is None
+        assert write_demo_settings(tmp_path, sandbox, planner, {}, "").servers is None

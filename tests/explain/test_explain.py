@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 
@@ -67,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Sandbox]:
     """One local Slack for all."""
-    with local_slack() as server:
+    with build_local_slack() as server:
         yield server
 
 

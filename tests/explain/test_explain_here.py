@@ -9,7 +9,7 @@ import pytest
 
 from slack_sandbox.server import Sandbox
 from storage import channel_modes
-from storage.states import Mode
+from storage.states import ChannelMode
 from tests.explain.test_explain import BIG, folder, said, server, slack
 from tests.records import settings_of, store_of
 
@@ -51,7 +51,9 @@ def test_the_mode_of_a_channel_at_the_terminal(
     store = store_of(folder / "countersign.db").open()
     with store.write() as tx:
         at = datetime(2026, 11, 2, 12, tzinfo=UTC)
-        channel_modes.switch_mode(tx, "T0SANDBOX", "C0SUPPORT", Mode.OBSERVE, "UBEN00001", at=at)
+        channel_modes.switch_mode(
+            tx, "T0SANDBOX", "C0SUPPORT", ChannelMode.OBSERVE, "UBEN00001", at=at
+        )
     store.close()
     text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "Yet observe mode holds here, and it is refused" in text

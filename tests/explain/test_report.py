@@ -6,10 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.explain.report import MOST_LINES, CallFate, brief_duration, compute_report, report_lines
-from storage.call_history import AskedCall, DraftedRevision, ReportedVote
+from bot.explain.report import (
+    MOST_LINES,
+    CallFate,
+    compute_report,
+    format_duration,
+    render_report_lines,
+)
+from storage.call_history import ReportedCall, ReportedRevision, ReportedVote
 from storage.calls import FORM
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, CallVerb
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 UNTIL = AT + timedelta(days=30)
@@ -19,37 +25,37 @@ ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 class Names:
     """People by their ids."""
 
-    def person(self, user: str) -> str:
+    def format_person(self, user: str) -> str:
         """The id."""
         return user
 
-    group = channel = quoted = person
+    format_group = format_channel = quote_text = format_person
 
 
 def call(
     status: CallStatus,
-    *votes: tuple[str, Verb, float],
+    *votes: tuple[str, CallVerb, float],
     tool: str = "refund",
     editor: str = "",
     day: int = 0,
-) -> AskedCall:
+) -> ReportedCall:
     """A call that was shown at noon of that day, with votes so many seconds later.
 
     Where somebody edited it, that was a minute later, and the votes came after.
     """
     shown = AT + timedelta(days=day)
-    drafts = {1: DraftedRevision("agent", shown)}
+    drafts = {1: ReportedRevision("agent", shown)}
     if editor:
         shown += timedelta(minutes=1)
-        drafts[2] = DraftedRevision(editor, shown)
+        drafts[2] = ReportedRevision(editor, shown)
     given = tuple(
         ReportedVote(person, verb, len(drafts), shown + timedelta(seconds=after))
         for person, verb, after in votes
     )
-    return AskedCall("id", tool, status, AT + timedelta(days=day, hours=1), BEN, drafts, given)
+    return ReportedCall("id", tool, status, AT + timedelta(days=day, hours=1), BEN, drafts, given)
 
 
-APPROVE, REJECT = Verb.APPROVE, Verb.REJECT
+APPROVE, REJECT = CallVerb.APPROVE, CallVerb.REJECT
 CALLS = [
     call(CallStatus.SUCCEEDED, (ANA, APPROVE, 2.5)),
     call(CallStatus.FAILED, (ANA, APPROVE, 60), (CLEO, APPROVE, 600), day=1),
@@ -67,8 +73,8 @@ def test_outcomes_are_counted_by_tool() -> None:
     found = compute_report(CALLS, AT, UNTIL)
     counts = {CallFate.APPROVED: 3, CallFate.REJECTED: 1, CallFate.EXPIRED: 1}
     assert found.total.fates == counts | {CallFate.CLOSED: 1, CallFate.WAITING: 1}
-    assert [(each.tool, each.asked) for each in found.tools] == [("refund", 6), ("wipe", 1)]
-    assert (found.total.asked, found.total.edited) == (7, 1)
+    assert [(each.tool, each.asked_count) for each in found.tools] == [("refund", 6), ("wipe", 1)]
+    assert (found.total.asked_count, found.total.edited) == (7, 1)
 
 
 def test_time_to_decide_goes_from_the_card_to_the_last_vote() -> None:
@@ -103,7 +109,7 @@ def test_approvers_are_told_by_their_votes() -> None:
 def test_who_asks_with_a_form_edits_nothing() -> None:
     """The first values are the request itself, whoever wrote them."""
     written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
-    written.drafts[1] = DraftedRevision(FORM, AT)
+    written.revisions_by_number[1] = ReportedRevision(FORM, AT)
     found = compute_report([written], AT, UNTIL)
     assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 
@@ -125,7 +131,7 @@ def test_days_are_those_on_which_something_ended() -> None:
 
 def test_the_lines_say_all_of_it() -> None:
     """Who reads them sees the share of hasty votes, a line for each tool and person, and a day."""
-    lines = list(report_lines(compute_report(CALLS, AT, UNTIL), Names()))
+    lines = list(render_report_lines(compute_report(CALLS, AT, UNTIL), Names()))
     assert lines[0] == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
     assert "1 of 6 votes (17%) were given in under 3 s." in lines[1]
     [refund] = [line for line in lines if line.startswith("refund")]
@@ -137,14 +143,14 @@ def test_the_lines_say_all_of_it() -> None:
 
 def test_nothing_asked_is_one_line() -> None:
     """An empty time has no empty tables."""
-    lines = list(report_lines(compute_report([], AT, UNTIL), Names()))
+    lines = list(render_report_lines(compute_report([], AT, UNTIL), Names()))
     assert lines[1:] == ["Nobody was asked about anything."]
 
 
 def test_long_tables_say_what_they_leave_out() -> None:
     """Of many tools the most asked are listed, and how many are not."""
     many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MOST_LINES + 3)]
-    lines = list(report_lines(compute_report(many, AT, UNTIL), Names()))
+    lines = list(render_report_lines(compute_report(many, AT, UNTIL), Names()))
     assert "… and 3 more tools" in lines
     assert sum(line.startswith("tool_") for line in lines) == MOST_LINES
 
@@ -162,4 +168,4 @@ def test_long_tables_say_what_they_leave_out() -> None:
 )
 def test_times_are_short(seconds: float, told: str) -> None:
     """A time fits a column."""
-    assert brief_duration(timedelta(seconds=seconds)) == told
+    assert format_duration(timedelta(seconds=seconds)) == told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.explain.report import MOST, compute_report, report_blocks
+from bot.explain.report import MOST, compute_report, render_report_blocks
 from storage.states import CallStatus
 from tests.explain.test_report import ANA, APPROVE, AT, CALLS, UNTIL, call
 from tests.messages.cards_support import accept_message, read
@@ -14,7 +14,7 @@ TITLES = {"refund": "Refund an order", "wipe": "Wipe a disk"}
 
 def test_it_reads_in_lines() -> None:
     """Each tool by its title, each person by a mention, each day with its bar; no columns."""
-    blocks = report_blocks(compute_report(CALLS, AT, UNTIL), TITLES, "Come again.")
+    blocks = render_report_blocks(compute_report(CALLS, AT, UNTIL), TITLES, "Come again.")
     accept_message(blocks)
     text = read(blocks)
     assert text.startswith("How people decided\nFrom 2026-03-02 to 2026-04-01 (UTC). Half of")
@@ -28,7 +28,7 @@ def test_it_reads_in_lines() -> None:
 
 def test_nothing_asked_is_one_sentence() -> None:
     """An empty time lists nothing."""
-    blocks = report_blocks(compute_report([], AT, UNTIL), TITLES)
+    blocks = render_report_blocks(compute_report([], AT, UNTIL), TITLES)
     accept_message(blocks)
     assert read(blocks).endswith("(UTC). Nobody was asked about anything.")
 
@@ -39,7 +39,7 @@ def test_much_is_counted() -> None:
         call(CallStatus.SUCCEEDED, (f"U{n:09}", APPROVE, 9), tool=f"{'long ' * 30}{n}", day=n)
         for n in range(MOST + 8)
     ]
-    blocks = report_blocks(compute_report(many, AT, AT + timedelta(days=60)), {})
+    blocks = render_report_blocks(compute_report(many, AT, AT + timedelta(days=60)), {})
     accept_message(blocks)
     assert "… and 8 more tools" in read(blocks)
     assert "… and 8 more people" in read(blocks)

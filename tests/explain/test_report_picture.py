@@ -12,7 +12,12 @@ from matplotlib.container import BarContainer
 from matplotlib.dates import date2num
 
 from bot.explain.report import Report, compute_report
-from bot.explain.report_picture import MOST, draw_figure, draw_png, has_picture
+from bot.explain.report_picture import (
+    MOST,
+    draw_report_figure,
+    draw_report_png,
+    has_decisions_to_draw,
+)
 from storage.states import CallStatus
 from tests.explain.test_report import ANA, APPROVE, AT, CALLS, CLEO, REJECT, UNTIL, call
 
@@ -21,7 +26,7 @@ TITLES = {"refund": "Refund an order, for $5 or $6"}
 
 def panels(of: Report) -> tuple[Axes, Axes]:
     """The two halves of the picture: the days, the tools."""
-    days, tools = draw_figure(of, TITLES).axes
+    days, tools = draw_report_figure(of, TITLES).axes
     return days, tools
 
 
@@ -105,25 +110,26 @@ def test_what_only_expired_has_no_times() -> None:
     days, tools = panels(found)
     assert [[bar.get_height() for bar in each] for each in bars(days)] == [[0], [0], [1]]
     assert told(tools) == ["People have decided nothing."]
-    assert has_picture(found)
+    assert has_decisions_to_draw(found)
 
 
 @pytest.mark.parametrize("status", [CallStatus.PENDING, CallStatus.CANCELLED])
 def test_what_waits_or_was_closed_is_no_picture(status: CallStatus) -> None:
     """Where nothing was decided and nothing expired there is nothing to draw."""
-    assert not has_picture(compute_report([call(status)], AT, UNTIL))
+    assert not has_decisions_to_draw(compute_report([call(status)], AT, UNTIL))
 
 
 def test_the_file_is_a_png_of_that_size() -> None:
     """Its head says so, and names no program that made it; the title has the dates."""
     found = compute_report(CALLS, AT, UNTIL)
-    file = draw_png(found, TITLES)
+    file = draw_report_png(found, TITLES)
     assert file.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = (int.from_bytes(file[at : at + 4], "big") for at in (16, 20))
     assert (width, height) == (1820, 756)
     assert b"Software" not in file
     assert (
-        draw_figure(found, TITLES).get_suptitle() == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
+        draw_report_figure(found, TITLES).get_suptitle()
+        == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
     )
 
 

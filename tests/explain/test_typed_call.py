@@ -8,11 +8,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from bot.cli.read_only_core import NotLookedUp
-from bot.explain.typed_call import MistypedError, parse_typed_call
+from bot.cli.read_only_core import FailingDirectory
+from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.tools import Effect, Registry, ToolContext, tool
 
-OFF = NotLookedUp("Slack is not asked")
+OFF = FailingDirectory("Slack is not asked")
 
 
 class Everything(BaseModel):
@@ -66,7 +66,7 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 )
 def test_values_that_are_none(word: str) -> None:
     """What is neither words for the field nor one JSON value is refused, and adds nothing."""
-    with pytest.raises(MistypedError):
+    with pytest.raises(TypedCallError):
         parse_typed_call(_tools(), ["take", "amount=1", word], OFF, None)
 
 

@@ -19,9 +19,9 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from bot.config.connection_settings import Transport
-from bot.mcp.server_connection import look_up_tools
-from bot.mcp.server_file import read_servers, write_lock
-from bot.mcp.server_tools import prefixed_tool_name
+from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_file import read_server_file, write_lock_file
+from bot.mcp.server_tools import build_prefixed_tool_name
 from tests.client_keys import make_key
 from tests.pages import ROOT
 from tests.proxy.host import hosting, said
@@ -116,16 +116,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     path = folder / "servers.toml"
     path.write_text(FILE.format(time=TIME, node=NODE, everything=EVERYTHING, port=port))
     with listening(port):
-        file = read_servers(path, os.environ)
+        file = read_server_file(path, os.environ)
         harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
         harness.slack.wait(lambda: is_there(port), 30)
-        found = {each.name: look_up_tools(each) for each in file.servers}
-        write_lock(file.lock, found)
+        found = {each.name: look_up_definitions(each) for each in file.servers}
+        write_lock_file(file.lock_path, found)
         harness.app.stop()
         harness.extra["COUNTERSIGN_SERVERS"] = str(path)
         harness.start()
         names = {
-            f"{each.name} {tool}": prefixed_tool_name(each, tool)
+            f"{each.name} {tool}": build_prefixed_tool_name(each, tool)
             for each in file.servers
             for tool in found[each.name]
         }
@@ -157,7 +157,7 @@ def test_a_server_from_npm(served: Served, way: str) -> None:
     heard: list[str] = []
 
     def hear(event: Any) -> None:
-        heard.append(getattr(getattr(event, "step", None), "so_far", ""))
+        heard.append(getattr(getattr(event, "draw_step", None), "so_far", ""))
 
     end = served.harness.app.core.signals.live.listen(hear)
     steps = {"duration": 1, "steps": 2}

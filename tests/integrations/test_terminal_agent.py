@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bot.app import build
-from bot.demo.demo import begin
+from bot.demo.demo import start_demo
 from tests.integrations.frameworks import FRAMEWORKS, PATIENCE
 from tests.pages import ROOT
 from tests.stories.first_hour import SUPPORT, Hour, typed
@@ -37,7 +37,7 @@ def test_the_terminal_agent_waits_for_people() -> None:
         shell = shell.replace(written, meant)
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory()))  # short enough for sockets
-        hour = Hour(begin(stack, place / "var" / "demo", 0, {}, build))
+        hour = Hour(start_demo(stack, place / "var" / "demo", 0, {}, build))
         with subprocess.Popen(
             ["sh", "-c", f"{shell} put the mugs on sale for 20 percent"],
             cwd=place,

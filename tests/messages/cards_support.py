@@ -14,7 +14,7 @@ import pytest
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from bot.cards.views import CallView, CardView, Value
+from bot.cards.views import ArgumentValue, CallView, CardView
 from slack_sandbox.blockkit.blocks import check_blocks, check_message_size, check_view
 from storage.states import CallStatus
 from tests.json_schema import Schema
@@ -29,7 +29,7 @@ REFUND = CallView(
     effect="Refund 40.00 EUR of order 1042",
     does="write",
     status=CallStatus.PENDING,
-    values=(Value("Order", "1042"), Value("Amount", "40.00 EUR")),
+    values=(ArgumentValue("Order", "1042"), ArgumentValue("Amount", "40.00 EUR")),
     digest="1a2b3c4d5e6f",
     deadline=NOW + timedelta(hours=1),
     agent_reason="The parcel arrived broken.",
@@ -40,7 +40,7 @@ CANCEL = replace(
     title="Cancel an order",
     effect="Cancel order 1043 for good",
     does="destructive",
-    values=(Value("Order", "1043"),),
+    values=(ArgumentValue("Order", "1043"),),
 )
 
 

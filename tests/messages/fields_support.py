@@ -12,7 +12,7 @@ from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import FieldErrors, ParsedEdit, edit_modal, read_submission
+from bot.cards.edit_form import FieldErrors, ParsedEdit, parse_edit_submission, render_edit_dialog
 from bot.tools import Effect, Tool, ToolContext
 from slack_sandbox.blockkit.blocks import check_view
 from slack_sandbox.blockkit.inputs import merge, problems, states
@@ -94,7 +94,9 @@ def dumped(model: BaseModel) -> dict[str, Any]:
 
 def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -> dict[str, Any]:
     """The modal, after the sandbox and Slack's own library found nothing wrong with it."""
-    view = edit_modal(tool, arguments, target=CallTarget("call-1", 3), save_and_approve=approve)
+    view = render_edit_dialog(
+        tool, arguments, target=CallTarget("call-1", 3), save_and_approve=approve
+    )
     assert check_view(view) == []
     View(**view).validate_json()
     return view
@@ -143,7 +145,7 @@ def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> Parsed
     view = view_of(tool, arguments, approve=True)
     state = typed(view, **entered)
     assert problems(view["blocks"], state) == {}
-    return read_submission(tool, arguments, state)
+    return parse_edit_submission(tool, arguments, state)
 
 
 def edited(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, Any]:
@@ -176,7 +178,7 @@ def errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[s
 
     Slack's own checks are not relied upon.
     """
-    refused = read_submission(tool, arguments, typed(view_of(tool, arguments), **entered))
+    refused = parse_edit_submission(tool, arguments, typed(view_of(tool, arguments), **entered))
     assert isinstance(refused, FieldErrors), refused
     ids = {b["block_id"] for b in view_of(tool, arguments)["blocks"] if b["type"] == "input"}
     assert refused.errors.keys() <= ids

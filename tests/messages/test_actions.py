@@ -10,33 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards.action_names import MENU, Action, Block, Dialog
+from bot.cards.action_names import MENU, Action, BlockKind, DialogId
 from bot.cards.button_codec import (
     LOOKS,
     TURNS_HOME,
+    AnswerRating,
     CallTarget,
     CardTarget,
     Click,
     DelegationTarget,
     DialogSubject,
+    FormContext,
     FormKind,
     FormTarget,
     HomePart,
     HomeTarget,
     MalformedValue,
     NoTarget,
-    Rating,
     RunTarget,
-    Setting,
     Target,
-    block_id,
-    decode,
-    decode_action,
-    decode_dialog,
-    encode,
-    encode_dialog,
-    note_thread,
-    thread_of,
+    add_thread_to_metadata,
+    build_block_id,
+    decode_click,
+    decode_clicked_element,
+    decode_dialog_subject,
+    encode_button_value,
+    encode_dialog_metadata,
+    get_thread_from_metadata,
 )
 from storage.models import new_id
 
@@ -44,10 +44,10 @@ IDS = st.text(f"{ascii_letters}{digits}_-", min_size=1, max_size=64)
 CALLS = st.builds(CallTarget, IDS, st.integers(0, 10**9 - 1))
 CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10**18 - 1))
 RUNS = st.builds(RunTarget, IDS)
-RATINGS = st.builds(Rating, IDS, st.booleans())
-PLACES = st.builds(Setting, st.text("CDG019", max_size=40))
+RATINGS = st.builds(AnswerRating, IDS, st.booleans())
+PLACES = st.builds(FormContext, st.text("CDG019", max_size=40))
 CHANNELS = st.text("CDG019", max_size=40)
-SETTINGS = st.builds(Setting, CHANNELS, st.text(), st.text(), CHANNELS)
+SETTINGS = st.builds(FormContext, CHANNELS, st.text(), st.text(), CHANNELS)
 NAMES = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
 FORMS = st.builds(FormTarget, st.sampled_from(FormKind), NAMES.map(lambda name: name[:120]))
 FILLED = st.builds(
@@ -57,11 +57,11 @@ WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
 EITHER = {Action.REVIEW, Action.REJECT, Action.CANCEL_RUN}
 CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 OTHERS = {Action.FEEDBACK: RATINGS, Action.REQUEST: PLACES, Action.PICK: FORMS}
-ABOUT: dict[Dialog, st.SearchStrategy[Any]] = {
-    Dialog.REJECT: CALLS | CARDS,
-    Dialog.PICK: SETTINGS,
-    Dialog.REQUEST: FILLED,
-    Dialog.DELEGATE: st.just(NoTarget()),
+ABOUT: dict[DialogId, st.SearchStrategy[Any]] = {
+    DialogId.REJECT: CALLS | CARDS,
+    DialogId.PICK: SETTINGS,
+    DialogId.REQUEST: FILLED,
+    DialogId.DELEGATE: st.just(NoTarget()),
 }
 
 
@@ -84,7 +84,7 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
 CLICKS = st.sampled_from(Action).flatmap(
     lambda each: st.builds(Click, st.just(each), targets(each))
 )
-SUBJECTS = st.sampled_from(Dialog).flatmap(
+SUBJECTS = st.sampled_from(DialogId).flatmap(
     lambda each: st.builds(DialogSubject, st.just(each), ABOUT.get(each, CALLS))
 )
 
@@ -93,9 +93,9 @@ SUBJECTS = st.sampled_from(Dialog).flatmap(
 def test_a_click_is_read_as_it_was_written(click: Click) -> None:
     """A button's value, and a menu's choice, name the same action and target when they return."""
     if click.action in CHOICES:
-        assert decode(MENU, encode(click)) == click
+        assert decode_click(MENU, encode_button_value(click)) == click
     if click.action not in CHOICES - EITHER:
-        assert decode(click.action, encode(click.target)) == click
+        assert decode_click(click.action, encode_button_value(click.target)) == click
 
 
 @given(
@@ -103,9 +103,9 @@ def test_a_click_is_read_as_it_was_written(click: Click) -> None:
 )
 def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None:
     """Whatever comes, it is malformed or exactly what the bot would have written itself."""
-    match decode(action_id, value):
+    match decode_click(action_id, value):
         case Click(action, target) as click:
-            assert encode(click if action_id == MENU else target) == value
+            assert encode_button_value(click if action_id == MENU else target) == value
             assert action_id in (MENU, action)
         case MalformedValue(why):
             assert why
@@ -118,15 +118,15 @@ def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None
         ("run_again", "c-1:3", CallTarget("c-1", 3)),
         ("approve_all", "p_1:2:7", CardTarget("p_1", 2, 7)),
         ("cancel_run", "r-1", RunTarget("r-1")),
-        ("feedback", "bad:r-1", Rating("r-1", good=False)),
+        ("feedback", "bad:r-1", AnswerRating("r-1", good=False)),
     ],
 )
 def test_values_on_cards_posted_long_ago_are_understood(
     action_id: str, value: str, target: Target
 ) -> None:
     """The form on the wire does not change, since old cards are still clicked."""
-    assert decode(action_id, value) == Click(Action(action_id), target)
-    assert encode(target) == value
+    assert decode_click(action_id, value) == Click(Action(action_id), target)
+    assert encode_button_value(target) == value
 
 
 ODD = [
@@ -148,7 +148,7 @@ ODD = [
 @pytest.mark.parametrize(("action_id", "value"), ODD)
 def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str) -> None:
     """A value the bot did not write is malformed, whatever it resembles."""
-    found = decode(action_id, value)
+    found = decode_click(action_id, value)
     assert isinstance(found, MalformedValue)
     assert found.name == (value.partition(":")[0] if action_id == MENU else action_id)
 
@@ -167,24 +167,24 @@ def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str)
 )
 def test_an_unknown_action_is_none_of_ours(action_id: str, value: str) -> None:
     """Neither a foreign id, nor a choice as a button, nor a button as a choice is acted on."""
-    found = decode(action_id, value)
+    found = decode_click(action_id, value)
     assert isinstance(found, MalformedValue)
     assert found.name is None
 
 
 def test_button_and_menu_give_their_value_in_different_places() -> None:
     """A payload's element is read wherever Slack puts the value, and an odd one is malformed."""
-    assert decode_action({"action_id": "edit", "value": "c:1"}) == Click(
+    assert decode_clicked_element({"action_id": "edit", "value": "c:1"}) == Click(
         Action.EDIT, CallTarget("c", 1)
     )
     chosen = {"action_id": MENU, "selected_option": {"value": "review:c:1"}}
-    assert decode_action(chosen) == Click(Action.REVIEW, CallTarget("c", 1))
+    assert decode_clicked_element(chosen) == Click(Action.REVIEW, CallTarget("c", 1))
     for odd in (
         {},
         {"action_id": MENU, "selected_option": None},
         {"action_id": 7, "value": ["c:1"]},
     ):
-        assert isinstance(decode_action(odd), MalformedValue)
+        assert isinstance(decode_clicked_element(odd), MalformedValue)
 
 
 @given(SUBJECTS, st.booleans())
@@ -192,12 +192,12 @@ def test_a_dialog_is_read_as_it_was_written(about: DialogSubject, placed: bool) 
     """What a dialog is about, and the thread of its request, come back with its submission."""
     view: dict[str, Any] = {
         "callback_id": about.dialog,
-        "private_metadata": encode_dialog(about),
+        "private_metadata": encode_dialog_metadata(about),
     }
     if placed:
-        view = note_thread(view, "C0SUPPORT", "100.1")
-    assert decode_dialog(view) == about
-    assert thread_of(view) == (("C0SUPPORT", "100.1") if placed else ("", ""))
+        view = add_thread_to_metadata(view, "C0SUPPORT", "100.1")
+    assert decode_dialog_subject(view) == about
+    assert get_thread_from_metadata(view) == (("C0SUPPORT", "100.1") if placed else ("", ""))
 
 
 @pytest.mark.parametrize(
@@ -219,15 +219,15 @@ def test_a_dialog_is_read_as_it_was_written(about: DialogSubject, placed: bool) 
 def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
     """A dialog whose metadata the bot did not write is about nothing."""
     view = {"callback_id": dialog, "private_metadata": metadata}
-    found = decode_dialog(view)
+    found = decode_dialog_subject(view)
     assert isinstance(found, MalformedValue)
     assert found.name == dialog
-    assert thread_of(view) == ("", "")
+    assert get_thread_from_metadata(view) == ("", "")
 
 
 def test_a_foreign_dialog_is_none_of_ours() -> None:
     """A dialog with another callback id is malformed, also when its metadata fits."""
-    found = decode_dialog({"callback_id": "mine", "private_metadata": '{"target": "c:1"}'})
+    found = decode_dialog_subject({"callback_id": "mine", "private_metadata": '{"target": "c:1"}'})
     assert isinstance(found, MalformedValue)
     assert found.name is None
 
@@ -235,20 +235,20 @@ def test_a_foreign_dialog_is_none_of_ours() -> None:
 def test_a_dialog_is_about_what_it_can_be() -> None:
     """Only a rejection is about a whole card; another such dialog is a mistake in the program."""
     with pytest.raises(ValueError, match="no edit_call dialog is about a CardTarget"):
-        encode_dialog(DialogSubject(Dialog.EDIT, CardTarget("p", 1, 1)))
+        encode_dialog_metadata(DialogSubject(DialogId.EDIT, CardTarget("p", 1, 1)))
 
 
 def test_stored_ids_fit_into_values() -> None:
     """Every id that storage makes can stand in a value."""
     for _ in range(100):
         made = RunTarget(new_id())
-        assert decode(Action.RETRY, encode(made)) == Click(Action.RETRY, made)
+        assert decode_click(Action.RETRY, encode_button_value(made)) == Click(Action.RETRY, made)
 
 
 def test_block_ids_tell_kind_and_target() -> None:
     """A block's id changes with what it shows, so that Slack keeps no state of an older one."""
     call = CallTarget("c", 2)
-    assert block_id(Block.HEADLINE, call) == "h:c:2"
-    assert block_id(Block.VALUES, call, 1) == "v:c:2:1"
-    assert block_id(Block.PART, "p") == "part:p"
-    assert len(set(Block.__members__.values())) == len(Block.__members__)
+    assert build_block_id(BlockKind.HEADLINE, call) == "h:c:2"
+    assert build_block_id(BlockKind.VALUES, call, 1) == "v:c:2:1"
+    assert build_block_id(BlockKind.PART, "p") == "part:p"
+    assert len(set(BlockKind.__members__.values())) == len(BlockKind.__members__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.cards.card import draw_card
-from bot.cards.views import Value
+from bot.cards.card import render_card
+from bot.cards.views import ArgumentValue
 from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,
@@ -26,7 +26,11 @@ DECIDED = replace(
     REFUND,
     decided_by=("UANA00001",),
     decided_at=NOW,
-    values=(Value("Order", "1042"), Value("Amount", "40.00"), Value("Reason", "damaged")),
+    values=(
+        ArgumentValue("Order", "1042"),
+        ArgumentValue("Amount", "40.00"),
+        ArgumentValue("Reason", "damaged"),
+    ),
 )
 
 
@@ -63,7 +67,7 @@ def test_every_outcome_has_its_line(status: CallStatus) -> None:
     It keeps the arguments that the first line does not say.
     """
     changes, line = OUTCOMES[status]
-    drawn = draw_card(view(replace(DECIDED, status=status, **changes)), NOW)
+    drawn = render_card(view(replace(DECIDED, status=status, **changes)), NOW)
     accept_message(drawn.blocks)
     lines = read(drawn.blocks).splitlines()
     assert lines[:3] == ["Refund 40.00 EUR of order 1042", line, "Reason: damaged"]
@@ -73,7 +77,7 @@ def test_every_outcome_has_its_line(status: CallStatus) -> None:
 @pytest.mark.parametrize("status", list(OUTCOMES))
 def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
     """A decided card has no button that could be clicked again. An unknown one asks a person."""
-    ids = action_ids(draw_card(view(replace(DECIDED, status=status)), NOW).blocks)
+    ids = action_ids(render_card(view(replace(DECIDED, status=status)), NOW).blocks)
     wanted = (
         ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
     )
@@ -82,7 +86,7 @@ def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
 
 def test_running_an_unknown_call_again_asks_first() -> None:
     """Doing it twice takes a second thought."""
-    found = buttons(draw_card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
+    found = buttons(render_card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
     assert "second time" in found["run_again", "call-1:1"]["confirm"]["text"]["text"]
 
 
@@ -91,11 +95,11 @@ def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
 
     It keeps the open call's buttons.
     """
-    drawn = draw_card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
+    drawn = render_card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
     assert "runs once the rest is decided" in read(drawn.blocks)
     assert action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
-    elsewhere = draw_card(view(replace(DECIDED, status=CallStatus.APPROVED), undecided=True), NOW)
+    elsewhere = render_card(view(replace(DECIDED, status=CallStatus.APPROVED), undecided=True), NOW)
     assert "runs once the rest is decided" in read(elsewhere.blocks)
 
 
@@ -105,11 +109,11 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
         DECIDED,
         status=CallStatus.SUCCEEDED,
         outcome="Refunded 30.00 EUR of order 1042, 59.90 left",
-        values=(Value("Order", "1042"), Value("Amount", "30.00", "40.00")),
+        values=(ArgumentValue("Order", "1042"), ArgumentValue("Amount", "30.00", "40.00")),
         edited_by="UCLEO0001",
         remarks=(("UANA00001", "one item only"),),
     )
-    drawn = draw_card(view(done), NOW)
+    drawn = render_card(view(done), NOW)
     accept_message(drawn.blocks)
     assert read(drawn.blocks).splitlines()[:4] == [
         "Refunded 30.00 EUR of order 1042, 59.90 left",
@@ -123,13 +127,17 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
 
 def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
     """The 4 of a version, or a word within another, is not the argument of that value."""
-    values = (Value("Version", "2.8.4"), Value("Servers", "4"), Value("Part", "check"))
+    values = (
+        ArgumentValue("Version", "2.8.4"),
+        ArgumentValue("Servers", "4"),
+        ArgumentValue("Part", "check"),
+    )
     decided: dict[str, Any] = {
         "status": CallStatus.REJECTED,
         "effect": "Deploy 2.8.4 to prod/check-in",
     }
     done = replace(DECIDED, **decided, values=values)
-    lines = read(draw_card(view(done), NOW).blocks).splitlines()
+    lines = read(render_card(view(done), NOW).blocks).splitlines()
     assert "Servers: 4  ·  Part: check" in lines
 
 
@@ -137,12 +145,12 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
     """The fallback text tells the truth as the blocks do."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     assert (
-        draw_card(view(done), NOW).text
+        render_card(view(done), NOW).text
         == "Done: Refund 40.00 EUR of order 1042. Approved by <@UANA00001>."
     )
     expired = replace(REFUND, status=CallStatus.EXPIRED)
     assert (
-        draw_card(view(expired), NOW).text
+        render_card(view(expired), NOW).text
         == "Nobody answered in time: Refund 40.00 EUR of order 1042."
     )
 
@@ -150,7 +158,7 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
 def test_a_decided_card_still_says_who_asked() -> None:
     """Among direct messages a settled card keeps its requester and the way to the thread."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
-    foot = draw_card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks[-1]
+    foot = render_card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks[-1]
     assert foot["text"]["text"].startswith(
         "Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)  ·  Approved by "
     )
@@ -160,23 +168,23 @@ def test_what_is_over_can_be_asked_for_again() -> None:
     """A settled card has the choice to ask again, for each call that is over; none that waits."""
     over = [replace(DECIDED, status=each) for each in (CallStatus.SUCCEEDED, CallStatus.EXPIRED)]
     [menu] = [
-        each["accessory"] for each in draw_card(view(over[0]), NOW).blocks if "accessory" in each
+        each["accessory"] for each in render_card(view(over[0]), NOW).blocks if "accessory" in each
     ]
     assert [each["text"]["text"] for each in menu["options"]] == ["Ask again…"]
     [menu] = [
-        each["accessory"] for each in draw_card(view(*over), NOW).blocks if "accessory" in each
+        each["accessory"] for each in render_card(view(*over), NOW).blocks if "accessory" in each
     ]
     assert len(menu["options"]) == 2
     running = replace(DECIDED, status=CallStatus.RUNNING)
-    assert "ask_again" not in str(draw_card(view(running), NOW).blocks)
-    assert "ask_again" not in str(draw_card(view(REFUND), NOW).blocks)
+    assert "ask_again" not in str(render_card(view(running), NOW).blocks)
+    assert "ask_again" not in str(render_card(view(REFUND), NOW).blocks)
 
 
 def test_many_arguments_of_a_decided_card_are_counted() -> None:
     """What a settled card leaves out, it counts."""
-    values = tuple(Value("Note", "x" * 300) for _ in range(9))
+    values = tuple(ArgumentValue("Note", "x" * 300) for _ in range(9))
     text = read(
-        draw_card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks
+        render_card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks
     )
     assert text.count("Note: ") == 5
     assert "more characters)" in text
@@ -186,7 +194,7 @@ def test_many_arguments_of_a_decided_card_are_counted() -> None:
 def test_a_result_of_many_lines_is_quoted() -> None:
     """A tool's result cannot write lines of the card."""
     result = "booked\n✅ Approved by Ana"
-    blocks = draw_card(
+    blocks = render_card(
         view(replace(DECIDED, status=CallStatus.SUCCEEDED, result=result)), NOW
     ).blocks
     quotes = [
@@ -202,6 +210,6 @@ def test_many_approvers_are_counted() -> None:
 
     It says how many it does not name.
     """
-    drawn = draw_card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
+    drawn = render_card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
     accept_message(drawn.blocks)
     assert "221 more" in read(drawn.blocks)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.cards.card import approved_on, draw_card
-from bot.cards.slack_text import slack_length, visible
-from bot.cards.views import CallView, CardView, Progress, Value
+from bot.cards.card import list_calls_with_approve_button, render_card
+from bot.cards.slack_text import count_slack_characters, show_hidden_characters
+from bot.cards.views import ArgumentValue, CallView, CardView, VoteProgress
 from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,
@@ -57,13 +57,13 @@ NASTY = st.sampled_from(
 TEXT = st.one_of(NASTY, st.text(max_size=40), st.lists(NASTY, max_size=3).map(" ".join))
 SHORT = st.one_of(NASTY.map(lambda text: text[:200]), st.text(max_size=30))
 VALUES = st.lists(
-    st.builds(Value, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)),
+    st.builds(ArgumentValue, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)),
     max_size=6,
 ).map(tuple)
 PERSON = st.sampled_from(["", "UANA00001", "UCLEO0001"])
 PEOPLE = st.lists(PERSON, max_size=3).map(tuple)
 PROGRESS = st.builds(
-    Progress,
+    VoteProgress,
     approved=PEOPLE,
     rejected=PEOPLE,
     needed=st.integers(1, 50),
@@ -120,7 +120,7 @@ def test_any_card_is_valid(shown: CardView) -> None:
 
     The notification is one short plain line.
     """
-    drawn = draw_card(shown, NOW)
+    drawn = render_card(shown, NOW)
     accept_message(drawn.blocks)
     assert "\n" not in drawn.text
     assert len(drawn.text) <= 300
@@ -135,9 +135,9 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
 
     Else there is a Review.
     """
-    blocks = draw_card(shown, NOW).blocks
+    blocks = render_card(shown, NOW).blocks
     text, found = read(blocks), buttons(blocks)
-    approved = approved_on(shown, NOW)
+    approved = list_calls_with_approve_button(shown, NOW)
     for call in shown.calls:
         value = f"{call.id}:{call.revision}"
         assert (("approve", value) in found) == (call.id in approved)
@@ -148,9 +148,9 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
             assert (("review", value) in found) == waits
             assert not waits or "Not in full here: " in text
             continue
-        seen = [part for v in call.values for part in (v.label, v.text, v.before) if part]
+        seen = [part for v in call.values for part in (v.label, v.text, v.previous_text) if part]
         for part in [*seen, call.preview, call.agent_reason]:
-            assert part.isspace() or _squeeze(visible(part)) in _squeeze(text)
+            assert part.isspace() or _squeeze(show_hidden_characters(part)) in _squeeze(text)
     if any(verb == "review" for verb, _ in found):
         assert not any(verb == "approve_all" for verb, _ in found)
 
@@ -173,7 +173,7 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
             call,
             title="t",
             effect="e",
-            values=tuple(Value("l", "v") for _ in call.values),
+            values=tuple(ArgumentValue("l", "v") for _ in call.values),
             preview="p" if call.preview.strip() else "",
             agent_reason="r",
             note="n",
@@ -183,8 +183,8 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
         )
         for call in shown.calls
     )
-    allowed = set(mrkdwn_texts(draw_card(replace(shown, calls=tame), NOW).blocks))
-    assert set(mrkdwn_texts(draw_card(shown, NOW).blocks)) <= allowed
+    allowed = set(mrkdwn_texts(render_card(replace(shown, calls=tame), NOW).blocks))
+    assert set(mrkdwn_texts(render_card(shown, NOW).blocks)) <= allowed
 
 
 def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
@@ -192,8 +192,12 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
 
     The other call is unaffected.
     """
-    values = (Value("To", "#general"), Value("Text", "word " * 800), Value("At", "noon"))
-    drawn = draw_card(view(replace(REFUND, values=values), CANCEL), NOW)
+    values = (
+        ArgumentValue("To", "#general"),
+        ArgumentValue("Text", "word " * 800),
+        ArgumentValue("At", "noon"),
+    )
+    drawn = render_card(view(replace(REFUND, values=values), CANCEL), NOW)
     accept_message(drawn.blocks)
     text = read(drawn.blocks)
     assert "🔎 Not in full here: “Text”. Review shows all of it to those who may decide." in text
@@ -214,11 +218,15 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
         ({"agent_reason": "x" * 3_000}, "why it is asked"),
         ({"effect": "x" * 3_000}, "the sentence at the top"),
         (
-            {"effect": "x" * 3_000, "values": (Value("T", "x" * 3_000),), "preview": "x" * 3_000},
+            {
+                "effect": "x" * 3_000,
+                "values": (ArgumentValue("T", "x" * 3_000),),
+                "preview": "x" * 3_000,
+            },
             "“T”, the sentence at the top and the preview",
         ),
-        ({"values": (Value("T", "\n" * 60 + "x"),)}, "“T”"),
-        ({"values": (Value("T", "x" * 3_000),) * 9}, "“T”, “T”, “T” and 6 more arguments"),
+        ({"values": (ArgumentValue("T", "\n" * 60 + "x"),)}, "“T”"),
+        ({"values": (ArgumentValue("T", "x" * 3_000),) * 9}, "“T”, “T”, “T” and 6 more arguments"),
         ({"covered": ("Order", "the preview")}, "“Order” and the preview"),
     ],
 )
@@ -227,7 +235,7 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
 
     The beginning of what is too long is shown.
     """
-    drawn = draw_card(view(replace(REFUND, **changes)), NOW)
+    drawn = render_card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
     text = read(drawn.blocks)
     assert f"Not in full here: {said}. Review" in text
@@ -238,22 +246,22 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
 def test_lengths_are_counted_after_escaping() -> None:
     """What grows by escaping counts with what it grows to."""
     assert "approve" in action_ids(
-        draw_card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks
+        render_card(view(replace(REFUND, values=(ArgumentValue("T", "a" * 2_800),))), NOW).blocks
     )
     assert "review" in action_ids(
-        draw_card(view(replace(REFUND, values=(Value("T", "&" * 600),))), NOW).blocks
+        render_card(view(replace(REFUND, values=(ArgumentValue("T", "&" * 600),))), NOW).blocks
     )
     assert (
-        draw_card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"]
+        render_card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"]
         == REFUND.title
     )
-    assert slack_length("&<>a") == 5 + 4 + 4 + 1
+    assert count_slack_characters("&<>a") == 5 + 4 + 4 + 1
 
 
 def test_a_long_effect_stands_below_the_title_in_full() -> None:
     """A sentence too long for a header is shown whole, in bold, below the title."""
     effect = "Post in #general: " + "hello " * 30 + "end"
-    drawn = draw_card(view(replace(REFUND, effect=effect)), NOW)
+    drawn = render_card(view(replace(REFUND, effect=effect)), NOW)
     assert drawn.blocks[0]["text"]["text"] == "Refund an order"
     assert effect in read(drawn.blocks)
     assert "approve" in action_ids(drawn.blocks)
@@ -261,13 +269,13 @@ def test_a_long_effect_stands_below_the_title_in_full() -> None:
 
 def test_small_calls_leave_their_room_to_large_ones() -> None:
     """A message is shared out: two long calls beside small ones are still shown in full."""
-    long = tuple(Value(f"Field {n}", "word " * 150) for n in range(4))
+    long = tuple(ArgumentValue(f"Field {n}", "word " * 150) for n in range(4))
     small = [replace(REFUND, id=f"s{n}") for n in range(3)]
-    drawn = draw_card(view(*small, replace(CANCEL, values=long)), NOW)
+    drawn = render_card(view(*small, replace(CANCEL, values=long)), NOW)
     accept_message(drawn.blocks)
     assert "review" not in action_ids(drawn.blocks)
     five = [replace(CANCEL, id=f"f{n}", values=long) for n in range(5)]
-    drawn = draw_card(view(*five), NOW)
+    drawn = render_card(view(*five), NOW)
     accept_message(drawn.blocks)
     assert action_ids(drawn.blocks).count("review") == 5
 
@@ -277,7 +285,7 @@ def test_small_calls_leave_their_room_to_large_ones() -> None:
 def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
     """Five calls, everything as long as it can be, and as many approvers as can be named."""
     long = char * 3_000
-    value = Value(char * 200, char * 280, char * 280)
+    value = ArgumentValue(char * 200, char * 280, char * 280)
     call = replace(
         CANCEL,
         status=status,
@@ -295,7 +303,7 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
         decided_at=NOW,
     )
     some = [replace(call, id=f"{n}{'i' * 21}") for n in range(5)]
-    drawn = draw_card(
+    drawn = render_card(
         view(*some, approver_users=tuple(f"U{n:010}" for n in range(300)), parts=2), NOW
     )
     accept_message(drawn.blocks)

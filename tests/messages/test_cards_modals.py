@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cards.button_codec import CallTarget, CardTarget
-from bot.cards.review_dialog import REASONS, chunks, read_rejection, reject_modal, review_modal
-from bot.cards.slack_text import slack_length, visible
-from bot.cards.views import Value
+from bot.cards.review_dialog import (
+    REASONS,
+    parse_rejection,
+    render_reject_dialog,
+    render_review_dialog,
+    split_into_chunks,
+)
+from bot.cards.slack_text import count_slack_characters, show_hidden_characters
+from bot.cards.views import ArgumentValue
 from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, read
 
 
@@ -26,7 +32,7 @@ def everything(modal: dict[str, Any]) -> str:
 
 def test_review_shows_what_the_card_shows_and_approves() -> None:
     """The dialog has the effect, the arguments, the agent's words, and Approve."""
-    modal = review_modal(REFUND)
+    modal = render_review_dialog(REFUND)
     accept_view(modal)
     assert modal["callback_id"] == "review_call"
     assert json.loads(modal["private_metadata"]) == {"call": "call-1", "revision": 1}
@@ -38,12 +44,12 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
         "The parcel arrived broken.",
         "NoteFor the thread and for the agent",
     ]
-    assert "cannot be undone" in read(review_modal(CANCEL)["blocks"])
+    assert "cannot be undone" in read(render_review_dialog(CANCEL)["blocks"])
 
 
 def test_who_may_not_approve_gets_no_submit() -> None:
     """Who may look and not approve is told why, and cannot submit."""
-    modal = review_modal(REFUND, bar="You edited this.")
+    modal = render_review_dialog(REFUND, bar="You edited this.")
     accept_view(modal)
     assert "submit" not in modal
     assert "You edited this." in read(modal["blocks"])
@@ -52,7 +58,7 @@ def test_who_may_not_approve_gets_no_submit() -> None:
 def test_a_long_argument_is_there_to_its_last_character() -> None:
     """A text of many chunks is complete, its parts numbered, and can be approved."""
     text = "".join(f"{n:06}" for n in range(10_000))
-    modal = review_modal(replace(REFUND, values=(Value("Text", text, "before"),)))
+    modal = render_review_dialog(replace(REFUND, values=(ArgumentValue("Text", text, "before"),)))
     accept_view(modal)
     parts = [
         e["elements"][0]["text"]
@@ -67,7 +73,7 @@ def test_a_long_argument_is_there_to_its_last_character() -> None:
 @pytest.mark.parametrize("text", ["x" * 400_000, "é" * 60_000, "x\n" * 150_000])
 def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
     """Beyond Slack's limits of blocks or bytes the dialog says so and has no submit."""
-    modal = review_modal(replace(REFUND, values=(Value("Text", text),)))
+    modal = render_review_dialog(replace(REFUND, values=(ArgumentValue("Text", text),)))
     accept_view(modal)
     assert "submit" not in modal
     assert "more than Slack can show" in read(modal["blocks"])
@@ -75,19 +81,22 @@ def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
 
 @given(
     st.lists(
-        st.builds(Value, label=st.text(max_size=20), text=st.text(max_size=6_000)), max_size=8
+        st.builds(ArgumentValue, label=st.text(max_size=20), text=st.text(max_size=6_000)),
+        max_size=8,
     ),
     st.booleans(),
 )
-def test_any_review_is_valid_and_complete(values: list[Value], edited: bool) -> None:
+def test_any_review_is_valid_and_complete(values: list[ArgumentValue], edited: bool) -> None:
     """Whatever the values, Slack takes the dialog, and all of each is in it."""
     changed = tuple(replace(each, before=each.text[::-1] if edited else None) for each in values)
-    modal = review_modal(replace(REFUND, values=changed))
+    modal = render_review_dialog(replace(REFUND, values=changed))
     accept_view(modal)
     printable = [
         each.text
         for each in values
-        if each.text.isprintable() and each.text.strip() and visible(each.text) == each.text
+        if each.text.isprintable()
+        and each.text.strip()
+        and show_hidden_characters(each.text) == each.text
     ]
     assert all(len(text) > 2_900 or text in everything(modal) for text in printable)
 
@@ -95,23 +104,26 @@ def test_any_review_is_valid_and_complete(values: list[Value], edited: bool) -> 
 @given(st.text(alphabet="a&<>\n🏴", max_size=300), st.integers(5, 40))
 def test_chunks_join_to_the_text(text: str, limit: int) -> None:
     """Cutting for Slack's limit loses nothing and keeps the limit as Slack counts."""
-    parts = chunks(text, limit)
+    parts = split_into_chunks(text, limit)
     assert "".join(parts) == text
-    assert all(slack_length(part) <= limit for part in parts)
+    assert all(count_slack_characters(part) <= limit for part in parts)
 
 
 def test_reject_names_its_target() -> None:
     """The dialog carries what it rejects and shows it as plain text."""
-    modal = reject_modal(CallTarget("call-1", 1), count=1, title="Refund <!here> " + "x" * 5_000)
+    modal = render_reject_dialog(
+        CallTarget("call-1", 1), count=1, title="Refund <!here> " + "x" * 5_000
+    )
     accept_view(modal)
     assert modal["callback_id"] == "reject"
     assert json.loads(modal["private_metadata"]) == {"target": "call:call-1:1"}
     assert modal["blocks"][0]["text"]["type"] == "plain_text"
     assert "more characters)" in read(modal["blocks"])
     assert (
-        reject_modal(CardTarget("p", 2, 7), count=3, title="x")["title"]["text"] == "Reject all 3"
+        render_reject_dialog(CardTarget("p", 2, 7), count=3, title="x")["title"]["text"]
+        == "Reject all 3"
     )
-    accept_view(reject_modal(CardTarget("p", 2, 7), count=3, title="\u202e"))
+    accept_view(render_reject_dialog(CardTarget("p", 2, 7), count=3, title="\u202e"))
 
 
 def state(key: str | None, words: str | None) -> dict[str, Any]:
@@ -137,7 +149,7 @@ def state(key: str | None, words: str | None) -> dict[str, Any]:
 )
 def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object) -> None:
     """The reason is the preset with the person's words, or an error at the field that lacks one."""
-    assert read_rejection(state(key, words)) == outcome
+    assert parse_rejection(state(key, words)) == outcome
 
 
 @pytest.mark.parametrize(
@@ -145,15 +157,15 @@ def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object
 )
 def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
     """A submission that lacks the blocks is an error at a field that exists, never an exception."""
-    errors = read_rejection(values)
+    errors = parse_rejection(values)
     assert isinstance(errors, dict)
     assert set(errors) <= {
         block["block_id"]
-        for block in reject_modal(CallTarget("x", 1), count=1, title="x")["blocks"]
+        for block in render_reject_dialog(CallTarget("x", 1), count=1, title="x")["blocks"]
     }
 
 
 def test_the_dialog_offers_the_reasons_that_are_read() -> None:
-    """Every option of the dialog is one that `read_rejection` knows."""
-    modal = reject_modal(CallTarget("x", 1), count=1, title="x")
+    """Every option of the dialog is one that `parse_rejection` knows."""
+    modal = render_reject_dialog(CallTarget("x", 1), count=1, title="x")
     assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(REASONS)

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from bot.cards.slack_text import (
     channel_mention,
-    escape,
+    count_slack_characters,
+    escape_mrkdwn,
+    format_local_time,
     group_mention,
-    mention,
-    neutral_markdown,
-    plain,
-    slack_length,
+    replace_notifying_mentions,
+    shorten_text,
     split_markdown,
-    when,
-    without_markdown,
+    strip_markdown,
+    user_mention,
 )
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -39,20 +39,20 @@ BITS = st.sampled_from(
 
 def test_escaping_touches_three_characters() -> None:
     """And no more than these, in the order that escapes once."""
-    assert escape("a & b <c> *d* &amp;") == "a &amp; b &lt;c&gt; *d* &amp;amp;"
+    assert escape_mrkdwn("a & b <c> *d* &amp;") == "a &amp; b &lt;c&gt; *d* &amp;amp;"
 
 
 @pytest.mark.parametrize("odd", ["", "UANA|x", "U1> <!here", "C0SUPPORT", "u1", "<@U1>"])
 def test_only_ids_become_mentions(odd: str) -> None:
     """What is not an id never gets between the angle brackets."""
-    assert mention(odd) == "someone"
+    assert user_mention(odd) == "someone"
     assert group_mention(odd) == "a user group"
     assert "<" not in channel_mention(odd) or odd == "C0SUPPORT"
 
 
 def test_ids_become_mentions() -> None:
     """People, groups and channels by id."""
-    assert mention("UANA00001") == "<@UANA00001>"
+    assert user_mention("UANA00001") == "<@UANA00001>"
     assert group_mention("S0LEADS") == "<!subteam^S0LEADS>"
     assert channel_mention("C0SUPPORT") == "<#C0SUPPORT>"
 
@@ -62,21 +62,24 @@ def test_a_time_is_shown_in_the_readers_zone() -> None:
 
     It does so whatever zone the time came in.
     """
-    assert when(AT) == "<!date^1795269720^{date_short_pretty} at {time}|21 Nov 2026, 14:02 UTC>"
-    assert when(AT.astimezone(timezone(timedelta(hours=9)))) == when(AT)
+    assert (
+        format_local_time(AT)
+        == "<!date^1795269720^{date_short_pretty} at {time}|21 Nov 2026, 14:02 UTC>"
+    )
+    assert format_local_time(AT.astimezone(timezone(timedelta(hours=9)))) == format_local_time(AT)
 
 
 @given(st.text(max_size=300), st.integers(40, 200))
 def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: int) -> None:
     """Counted after escaping; the number in the mark is what is missing."""
-    short = plain(text, limit)
-    assert slack_length(short) <= limit
+    short = shorten_text(text, limit)
+    assert count_slack_characters(short) <= limit
     if short != text:
         start, missing = re.fullmatch(r"(.*)… \((\d+) more characters\)", short, re.DOTALL).groups()  # type: ignore[union-attr]  # the mark is there
         assert text.startswith(start)
         assert len(text) - len(start) == int(missing)
     else:
-        assert slack_length(text) <= limit
+        assert count_slack_characters(text) <= limit
 
 
 @pytest.mark.parametrize(
@@ -98,17 +101,17 @@ def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: i
 )
 def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
     """Broadcasts and mentions become plain names; other Markdown stays as it is."""
-    assert neutral_markdown(text) == harmless
+    assert replace_notifying_mentions(text) == harmless
 
 
 @given(st.one_of(CONTROL, st.lists(st.one_of(BITS, CONTROL), max_size=6).map("".join)))
 def test_no_nesting_puts_a_mention_together(text: str) -> None:
     """After one pass no mention is left, and a second pass changes nothing."""
-    harmless = neutral_markdown(text)
+    harmless = replace_notifying_mentions(text)
     assert not re.search(
         r"<(@[UWB]|!(channel|here|everyone|group|subteam))", harmless, re.IGNORECASE
     )
-    assert neutral_markdown(harmless) == harmless
+    assert replace_notifying_mentions(harmless) == harmless
 
 
 def test_short_markdown_is_one_part() -> None:
@@ -146,7 +149,7 @@ def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> N
     Beside fences and white space nothing is added or lost.
     """
     parts = split_markdown(text, limit)
-    assert all(slack_length(part) <= limit for part in parts)
+    assert all(count_slack_characters(part) <= limit for part in parts)
     assert re.sub(r"[\s`~]", "", "".join(parts)) == re.sub(r"[\s`~]", "", text)
 
 
@@ -173,4 +176,4 @@ def test_a_very_long_word_is_divided() -> None:
 )
 def test_a_notification_has_no_marks(markdown: str, read: str) -> None:
     """Marks of Markdown go, and what only looks like one stays."""
-    assert without_markdown(markdown) == read
+    assert strip_markdown(markdown) == read

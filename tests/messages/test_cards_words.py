@@ -9,10 +9,16 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.cards import notices, refusals, request_sentences, sentence_words
-from bot.cards.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
-from bot.cards.slack_text import unescape
-from bot.policy.gates import Offer
-from storage.states import CallStatus, Mode, RunSource, Surface
+from bot.cards.answers import (
+    greeting_text,
+    help_text,
+    render_answer_part,
+    render_notice,
+    render_retry_message,
+)
+from bot.cards.slack_text import unescape_mrkdwn
+from bot.policy.gates import GrantOffer
+from storage.states import CallStatus, ChannelMode, RunSource, Surface
 from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -45,7 +51,7 @@ SAID = {
     "not_yet": ("<@UANA00001>",),
     "enough": ("<@UANA00001>",),
     "again_needs_all": (),
-    "offer_label": (Offer(), {}),
+    "offer_label": (GrantOffer(), {}),
     "remembered": (AT, 3, "Order 1042"),
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),
@@ -113,14 +119,14 @@ SAID = {
     "nobody_plans": (),
     "no_model": ("UBEN00001",),
     "away_note": ([("UANA00001", AT), ("UCLEO0001", None)],),
-    "mode_everywhere": (Mode.OBSERVE, ("UANA00001", AT)),
+    "mode_everywhere": (ChannelMode.OBSERVE, ("UANA00001", AT)),
     "may_not_switch_all": ("<@UANA00001>",),
-    "mode_now": (Mode.STRICT, ("UANA00001", AT), "<@UANA00001>"),
-    "mode_as_before": (Mode.ASK,),
-    "mode_set": (Mode.OBSERVE,),
-    "may_not_loosen": (Mode.STRICT, ""),
-    "mode_switched": ("UANA00001", Mode.OBSERVE),
-    "mode_note": (Mode.STRICT,),
+    "mode_now": (ChannelMode.STRICT, ("UANA00001", AT), "<@UANA00001>"),
+    "mode_as_before": (ChannelMode.ASK,),
+    "mode_set": (ChannelMode.OBSERVE,),
+    "may_not_loosen": (ChannelMode.STRICT, ""),
+    "mode_switched": ("UANA00001", ChannelMode.OBSERVE),
+    "mode_note": (ChannelMode.STRICT,),
     "people_named": (["UANA00001"], ["S0LEADS"]),
     "asked_elsewhere": ("<@UANA00001>", EVIL),
     "was_answered": ("UANA00001", False),
@@ -174,16 +180,18 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
 
     Where it was nobody, it hears what the clock or policy did.
     """
-    sentence = refusals.already_decided("UANA00001", "approve", AT)
+    sentence = refusals.already_decided_reply("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
-    assert refusals.already_decided("", "reject", None).startswith("This is already rejected.")
-    assert "12" not in refusals.too_late(None)
+    assert refusals.already_decided_reply("", "reject", None).startswith(
+        "This is already rejected."
+    )
+    assert "12" not in refusals.deadline_passed_reply(None)
 
 
 def test_a_refusal_says_who_may() -> None:
     """And an empty list says that nobody may."""
-    assert "<@UANA00001>" in refusals.not_an_approver("<@UANA00001>")
-    assert "nobody" in refusals.not_an_approver("")
+    assert "<@UANA00001>" in refusals.not_an_approver_reply("<@UANA00001>")
+    assert "nobody" in refusals.not_an_approver_reply("")
 
 
 def test_the_thread_line_is_one_line() -> None:
@@ -192,7 +200,7 @@ def test_the_thread_line_is_one_line() -> None:
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
-    assert sentence_words.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+    assert sentence_words.join_effects(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
 
 
 def test_who_asked_is_told_how_it_ended() -> None:
@@ -213,13 +221,15 @@ def test_who_asked_is_told_how_it_ended() -> None:
 
 def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
     """Feedback buttons come once, below the end, and carry the run."""
-    assert [block["type"] for block in answer_blocks("Hi", "run-1", False)] == ["markdown"]
-    blocks = answer_blocks("Hi <!here>", "run-1", True)
+    assert [block["type"] for block in render_answer_part("Hi", "run-1", False)] == ["markdown"]
+    blocks = render_answer_part("Hi <!here>", "run-1", True)
     accept_message(blocks)
     assert blocks[0]["text"] == "> Hi @here"
     values = [each["value"] for each in inside(blocks) if "value" in each]
     assert values == ["good:run-1", "bad:run-1"]
-    assert [block["type"] for block in answer_blocks("  ", "run-1", True)] == ["context_actions"]
+    assert [block["type"] for block in render_answer_part("  ", "run-1", True)] == [
+        "context_actions"
+    ]
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -229,12 +239,12 @@ def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
     Its mentions, times and links act.
     """
     sentence = SENTENCES[name](*SAID[name])
-    blocks = notice_blocks(sentence)
+    blocks = render_notice(sentence)
     accept_message(blocks)
     leaves = blocks[0]["elements"][0]["elements"]
     literal = "".join(leaf["text"] for leaf in leaves if leaf["type"] == "text")
     assert "&lt;" not in literal
-    assert literal == unescape(re.sub(r"<[^>]*>", "", sentence))
+    assert literal == unescape_mrkdwn(re.sub(r"<[^>]*>", "", sentence))
     assert len(leaves) - sum(leaf["type"] == "text" for leaf in leaves) == len(
         re.findall(r"<[^>]*>", sentence)
     )
@@ -246,7 +256,7 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
         "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> "
         "<https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
     )
-    leaves = notice_blocks(sentence)[0]["elements"][0]["elements"]
+    leaves = render_notice(sentence)[0]["elements"][0]["elements"]
     assert [leaf for leaf in leaves if leaf != {"type": "text", "text": " "}] == [
         {"type": "user", "user_id": "U1"},
         {"type": "usergroup", "usergroup_id": "S1"},
@@ -259,14 +269,14 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
 
 def test_retry_carries_the_run() -> None:
     """What went wrong is said, and one button continues."""
-    blocks = retry_blocks(notices.gave_up(EVIL), "run-1")
+    blocks = render_retry_message(notices.run_failed_notice(EVIL), "run-1")
     accept_message(blocks)
     assert list(buttons(blocks)) == [("retry", "run-1")]
 
 
 def test_greeting_and_help_name_the_tools_and_the_ai() -> None:
     """First contact says what it can do and that it is an AI; help lists every tool, escaped."""
-    hello = greeting("UBOT00001", TOOLS)
+    hello = greeting_text("UBOT00001", TOOLS)
     assert "an AI" in hello
     assert "look up an order" in hello
     text = help_text(TOOLS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, NaiveDatetime
 
-from bot.cards.edit_form import ParsedEdit, read_submission
+from bot.cards.edit_form import ParsedEdit, parse_edit_submission
 from tests.messages.fields_support import (
     Address,
     Everything,
@@ -228,7 +228,7 @@ def test_errors_below_what_is_unset() -> None:
     tool = tool_for(Counted)
     there = {"inner": {"number": 3}}
     state = typed(view_of(tool, there), inner="no", inner__number="1.5")
-    assert read_submission(tool, there, state) == ParsedEdit(
+    assert parse_edit_submission(tool, there, state) == ParsedEdit(
         {"inner": None}, changed=True, approve=False
     )
 

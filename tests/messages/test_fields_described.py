@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.tools.described import arguments_of
+from bot.tools.described import build_argument_model
 from tests.messages.fields_support import block, edited, element, errors, tool_for, view_of
 from tests.tools.described.samples import ANYTHING, CREATE_ISSUE
 
-ISSUE = tool_for(arguments_of(CREATE_ISSUE.schema, "create_issue"))
+ISSUE = tool_for(build_argument_model(CREATE_ISSUE.schema, "create_issue"))
 GIVEN = CREATE_ISSUE.taken[2]
 
 
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said_at_its_input() -> None:
 
 def test_arguments_without_names_can_be_edited() -> None:
     """Where the schema names nothing, each value is edited as what it is."""
-    tool = tool_for(arguments_of(ANYTHING.schema, "anything"))
+    tool = tool_for(build_argument_model(ANYTHING.schema, "anything"))
     given = {"env": "prod", "replicas": 3, "force": False, "extra": {"a": [1]}}
     assert edited(tool, given, env="test", replicas="4") == {"env": "test", "replicas": 4}
     assert element(tool, given, "f:force")["type"] == "radio_buttons"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
-from bot.cards.field_layout import sentence
+from bot.cards.field_layout import reword_pydantic_message
 from tests.messages.fields_support import (
     Everything,
     dumped,
@@ -147,6 +147,6 @@ def test_errors_are_said_as_a_colleague_would(kind: Any, entered: object, says: 
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(kind).validate_python(entered)
     [error] = caught.value.errors()
-    said = sentence(error["type"], error["msg"])
+    said = reword_pydantic_message(error["type"], error["msg"])
     assert said.startswith(says)
     assert not any(term in said for term in ("Input", "parse", "pattern", "valid "))

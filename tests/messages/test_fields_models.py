@@ -18,7 +18,13 @@ from pydantic import (
 )
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import FieldErrors, ParsedEdit, edit_modal, read_submission, values
+from bot.cards.edit_form import (
+    FieldErrors,
+    ParsedEdit,
+    list_argument_values,
+    parse_edit_submission,
+    render_edit_dialog,
+)
 from tests.messages.fields_support import (
     Address,
     Everything,
@@ -88,7 +94,7 @@ def test_read_only_and_secret_values_ignore_the_state() -> None:
         "f:nonsense": {"v": forged},
         "f:name": {"v": {"value": "B"}},
     }
-    parsed = read_submission(tool, NOW, state)
+    parsed = parse_edit_submission(tool, NOW, state)
     assert isinstance(parsed, ParsedEdit)
     assert parsed.arguments == NOW | {"name": "B"}
 
@@ -105,7 +111,7 @@ def test_save_and_approve_is_a_box_to_tick() -> None:
     assert not any(b.get("block_id") == "then" for b in view_of(TOOL, NOW)["blocks"])
     view = view_of(TOOL, NOW, approve=True)
     assert "initial_options" not in block(view, "then")["element"]
-    parsed = read_submission(TOOL, NOW, typed(view, then=["approve"], name="Ben"))
+    parsed = parse_edit_submission(TOOL, NOW, typed(view, then=["approve"], name="Ben"))
     assert isinstance(parsed, ParsedEdit)
     assert parsed.approve
     assert parsed.changed
@@ -179,7 +185,7 @@ def test_aliases_name_the_fields(by_alias: bool) -> None:
     assert edited(tool, now, note="abc") == {"note": "abc"}
     assert errors(tool, now, note="ABC").keys() == {"f:note"}
     assert errors(tool, now, order="100").keys() == {"f:order"}
-    assert [value.label for value in values(tool, now)] == ["Note", "Order"]
+    assert [value.label for value in list_argument_values(tool, now)] == ["Note", "Order"]
 
 
 class Node(BaseModel):
@@ -244,9 +250,11 @@ def test_a_missing_key_stays_missing_until_given() -> None:
 def test_nothing_to_edit_is_no_error() -> None:
     """A modal without inputs still opens and changes nothing."""
     tool = tool_for(Address, editable=frozenset())
-    view = edit_modal(tool, {"city": "Bonn"}, target=CallTarget("c", 1), save_and_approve=False)
+    view = render_edit_dialog(
+        tool, {"city": "Bonn"}, target=CallTarget("c", 1), save_and_approve=False
+    )
     assert not any(b["type"] == "input" for b in view["blocks"])
-    assert not isinstance(read_submission(tool, {"city": "Bonn"}, {}), FieldErrors)
+    assert not isinstance(parse_edit_submission(tool, {"city": "Bonn"}, {}), FieldErrors)
 
 
 def test_a_text_that_has_to_be_given_is_not_called_optional() -> None:

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import ParsedEdit, diff, edit_modal, read_submission, values
+from bot.cards.edit_form import (
+    ParsedEdit,
+    list_argument_values,
+    list_changed_arguments,
+    parse_edit_submission,
+    render_edit_dialog,
+)
 from slack_sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of
 
@@ -120,11 +126,14 @@ def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> 
     view = view_of(tool, arguments, approve)
     assert len(json.dumps(view)) <= 250_000
     state = json.loads(json.dumps(states(view["blocks"])))
-    assert read_submission(tool, arguments, state) == ParsedEdit(
+    assert parse_edit_submission(tool, arguments, state) == ParsedEdit(
         arguments, changed=False, approve=False
     )
-    assert diff(tool, arguments, arguments) == []
-    assert all(value.before is None and value.text for value in values(tool, arguments, arguments))
+    assert list_changed_arguments(tool, arguments, arguments) == []
+    assert all(
+        value.previous_text is None and value.text
+        for value in list_argument_values(tool, arguments, arguments)
+    )
 
 
 @SETTINGS
@@ -135,10 +144,12 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
     tool = tool_for(model)
     arguments = {**instance.model_dump(mode="json"), "marked": "before"}
     state = states(
-        edit_modal(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)["blocks"]
+        render_edit_dialog(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)[
+            "blocks"
+        ]
     )
     state["f:marked"]["v"]["value"] = text
-    parsed = read_submission(tool, arguments, state)
+    parsed = parse_edit_submission(tool, arguments, state)
     assert isinstance(parsed, ParsedEdit)
     expected = arguments | {"marked": text.replace("\r\n", "\n").replace("\r", "\n")}
     assert parsed == ParsedEdit(expected, changed=expected != arguments, approve=False)
@@ -151,7 +162,9 @@ def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) 
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
     state = states(
-        edit_modal(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)["blocks"]
+        render_edit_dialog(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)[
+            "blocks"
+        ]
     )
     for block_id in data.draw(st.lists(st.sampled_from(sorted(state)), max_size=4)):
         for key in state[block_id]["v"].keys() - {"type"}:
@@ -162,10 +175,10 @@ def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) 
             state[block_id]["v"][key] = data.draw(
                 {"selected_option": option, "selected_options": st.just([])}.get(key, odd)
             )
-    answer = read_submission(tool, arguments, state)
+    answer = parse_edit_submission(tool, arguments, state)
     if isinstance(answer, ParsedEdit):
         instance.model_validate_json(json.dumps(answer.arguments))
-        assert answer.changed == bool(diff(tool, arguments, answer.arguments))
+        assert answer.changed == bool(list_changed_arguments(tool, arguments, answer.arguments))
     else:
         assert answer.errors
         assert answer.errors.keys() <= state.keys() - {"then"}

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from bot.cards.edit_form import diff, values
-from bot.cards.slack_text import visible
-from bot.cards.views import Value
-from bot.tools.invisible_characters import is_hidden
+from bot.cards.edit_form import list_argument_values, list_changed_arguments
+from bot.cards.slack_text import show_hidden_characters
+from bot.cards.views import ArgumentValue
+from bot.tools.invisible_characters import is_hidden_character
 from tests.messages.fields_support import Address, Everything, dumped, tool_for
 
 TOOL = tool_for(Everything, secret=frozenset({"token"}))
@@ -24,12 +24,12 @@ NOW = dumped(Everything(name="Ana"))
 
 def shown(**changes: Any) -> dict[str, str]:
     """Label -> text of the arguments with these changes."""
-    return {value.label: value.text for value in values(TOOL, NOW | changes)}
+    return {value.label: value.text for value in list_argument_values(TOOL, NOW | changes)}
 
 
 def test_every_argument_is_there() -> None:
     """Every field has its line, in the order of the model, a nested one for each of its own."""
-    assert [(value.label, value.text) for value in values(TOOL, NOW)] == [
+    assert [(value.label, value.text) for value in list_argument_values(TOOL, NOW)] == [
         ("Name", "Ana"),
         ("Note", "—"),
         ("Body", "(empty)"),
@@ -96,14 +96,16 @@ def test_a_value_reads_plainly(field: str, value: Any, text: str) -> None:
 def test_diff_tells_what_changed() -> None:
     """One line for each value that differs, and none for those that do not."""
     after = NOW | {"amount": "40.01", "address": NOW["address"] | {"city": "Bonn"}, "either": "1"}
-    assert diff(TOOL, NOW, after) == [
+    assert list_changed_arguments(TOOL, NOW, after) == [
         ("Amount", "40.00", "40.01"),
         ("Address › City", "Berlin", "Bonn"),
         ("Either", "1", '"1"'),
     ]
-    assert diff(TOOL, NOW | {"extra": {"a": 1}}, NOW | {"extra": {"a": True}}) != []
-    assert diff(TOOL, NOW, dict(reversed(NOW.items()))) == []
-    before = {value.label: value.before for value in values(TOOL, after, NOW)}
+    assert (
+        list_changed_arguments(TOOL, NOW | {"extra": {"a": 1}}, NOW | {"extra": {"a": True}}) != []
+    )
+    assert list_changed_arguments(TOOL, NOW, dict(reversed(NOW.items()))) == []
+    before = {value.label: value.previous_text for value in list_argument_values(TOOL, after, NOW)}
     assert {label: text for label, text in before.items() if text is not None} == {
         "Amount": "40.00",
         "Address › City": "Berlin",
@@ -114,13 +116,17 @@ def test_diff_tells_what_changed() -> None:
 def test_diff_of_a_nested_model_set_and_unset() -> None:
     """Setting an optional model shows its values, unsetting it shows what was lost."""
     there = NOW | {"other": dumped(Address(city="Bonn"))}
-    assert diff(TOOL, NOW, there) == [
+    assert list_changed_arguments(TOOL, NOW, there) == [
         ("Other › City", "—", "Bonn"),
         ("Other › Zip code", "(not given)", "null"),
         ("Other › Country", "—", "DE"),
     ]
-    assert diff(TOOL, there, NOW) == [("Other", "City: Bonn\nZip code: —\nCountry: DE", "—")]
-    assert Value("Other", "—", "City: Bonn\nZip code: —\nCountry: DE") in values(TOOL, NOW, there)
+    assert list_changed_arguments(TOOL, there, NOW) == [
+        ("Other", "City: Bonn\nZip code: —\nCountry: DE", "—")
+    ]
+    assert ArgumentValue(
+        "Other", "—", "City: Bonn\nZip code: —\nCountry: DE"
+    ) in list_argument_values(TOOL, NOW, there)
 
 
 class Login(BaseModel):
@@ -143,37 +149,48 @@ def test_secrets_are_masked_wherever_they_are() -> None:
     login = {"user": "ana", "password": "hunter22"}
     other = {"user": "ana", "password": "hunter33"}
     before, after = {"one": login, "many": [login]}, {"one": other, "many": []}
-    texts = str([values(tool, before), values(tool, after, before), diff(tool, before, after)])
+    texts = str(
+        [
+            list_argument_values(tool, before),
+            list_argument_values(tool, after, before),
+            list_changed_arguments(tool, before, after),
+        ]
+    )
     assert "hunter" not in texts
-    assert [value.text for value in values(tool, before)] == [
+    assert [value.text for value in list_argument_values(tool, before)] == [
         "ana",
         "••••••••",
         '[\n  {\n    "user": "ana",\n    "password": ••••••••\n  }\n]',
     ]
     assert "hunter" not in str(
         [
-            diff(tool, before, {"one": None, "many": []}),
-            diff(tool, {"one": None, "many": []}, after),
+            list_changed_arguments(tool, before, {"one": None, "many": []}),
+            list_changed_arguments(tool, {"one": None, "many": []}, after),
         ]
     )
-    assert [label for label, _, _ in diff(tool, before, after)] == ["One › Password", "Many"]
+    assert [label for label, _, _ in list_changed_arguments(tool, before, after)] == [
+        "One › Password",
+        "Many",
+    ]
 
 
 def test_a_key_the_model_lacks_is_shown() -> None:
     """What is in the arguments is on the card, also when the model no longer knows it."""
     assert shown(left_over=[1])["Left over"] == "[1]"
-    assert diff(TOOL, NOW | {"left_over": 1}, NOW) == [("Left over", "1", "—")]
+    assert list_changed_arguments(TOOL, NOW | {"left_over": 1}, NOW) == [("Left over", "1", "—")]
 
 
 @given(st.text())
 def test_visible_leaves_nothing_hidden(text: str) -> None:
     """No control or format character is left but newline and tab; the rest is unchanged."""
-    seen = visible(text)
+    seen = show_hidden_characters(text)
     assert not [
         char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"
     ]
     rest = [
-        char for char in text if unicodedata.category(char)[0] not in "CZ" and visible(char) == char
+        char
+        for char in text
+        if unicodedata.category(char)[0] not in "CZ" and show_hidden_characters(char) == char
     ]
     kept = iter(seen)
     assert all(char in kept for char in rest)
@@ -186,8 +203,8 @@ def test_what_unicode_calls_ignorable_is_written_out() -> None:
     told = subprocess.run(["perl", "-e", script], capture_output=True, check=True, text=True).stdout
     points = [int(point) for point in told.split()]
     assert len(points) > 4_000
-    assert [p for p in points if visible(f"a{chr(p)}b") != f"a⟨U+{p:04X}⟩b"] == []
-    hidden = {p for p in range(0x10000) if is_hidden(chr(p))} - set(points)
+    assert [p for p in points if show_hidden_characters(f"a{chr(p)}b") != f"a⟨U+{p:04X}⟩b"] == []
+    hidden = {p for p in range(0x10000) if is_hidden_character(chr(p))} - set(points)
     assert {unicodedata.category(chr(p)) for p in hidden - {0x2800}} == {
         "Cc",
         "Cf",

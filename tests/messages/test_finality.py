@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bot.cards.answers import help_text
-from bot.cards.call_pieces import FINAL, UNSAID, UNTRUSTED, confirmation_of_all
-from bot.cards.card import draw_card
-from bot.cards.review_dialog import review_modal
-from bot.mcp.server_file import Definition, Server
-from bot.mcp.server_tools import _Line, make_tool
+from bot.cards.call_pieces import FINAL, UNSAID, UNTRUSTED, build_joint_approval_confirmation
+from bot.cards.card import render_card
+from bot.cards.review_dialog import render_review_dialog
+from bot.mcp.server_file import Server, ToolDefinition
+from bot.mcp.server_tools import _LazyConnection, build_server_tool
 from bot.tools import Effect, Tool
 from bot.tools.effect_source import EffectSource
 from bot.tools.handed_over import HandedOverAction, load_action_tool
@@ -29,8 +29,10 @@ SAID = {
 def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
     """A tool of a server with these hints."""
     server = Server.model_validate({"name": "s", "command": "s", "trusted": trusted})
-    return make_tool(
-        server, Definition("t", "T", "", {"type": "object"}, **hints), _Line(server, {})
+    return build_server_tool(
+        server,
+        ToolDefinition("t", "T", "", {"type": "object"}, **hints),
+        _LazyConnection(server, {}),
     )
 
 
@@ -63,15 +65,18 @@ def test_what_is_not_said_counts_as_destructive(
     tool: Tool[Any], does: Effect, stated: EffectSource
 ) -> None:
     """And it is known that it was not said, or by whom."""
-    assert (tool.does, tool.stated) == (does, stated)
-    assert tool.stated_effect == (does if stated is EffectSource.BY_AUTHOR else "")
+    assert (tool.does, tool.effect_source) == (does, stated)
+    assert tool.declared_effect == (does if stated is EffectSource.BY_AUTHOR else "")
 
 
 @pytest.mark.parametrize("stated", EffectSource)
 def test_every_place_says_what_is_known(stated: EffectSource) -> None:
     """The card, the question before Approve counts, and Review: one sentence, and no other."""
     call = replace(CANCEL, stated=stated)
-    places = [json.dumps(draw_card(view(call), NOW).blocks), json.dumps(review_modal(call))]
+    places = [
+        json.dumps(render_card(view(call), NOW).blocks),
+        json.dumps(render_review_dialog(call)),
+    ]
     for drawn in places:
         assert SAID[stated] in drawn
         assert not any(each in drawn for each in SAID.values() if each != SAID[stated])
@@ -80,14 +85,14 @@ def test_every_place_says_what_is_known(stated: EffectSource) -> None:
 def test_a_plan_of_both_kinds_tells_them_apart() -> None:
     """Approving all of them asks about each kind in its own words."""
     other = replace(CANCEL, id="call-3", effect="Ship order 7", stated=EffectSource.BY_NOBODY)
-    drawn = json.dumps(draw_card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
-    sure = confirmation_of_all([CANCEL.effect], 2, unsure=[other.effect])
+    drawn = json.dumps(render_card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
+    sure = build_joint_approval_confirmation([CANCEL.effect], 2, unsure=[other.effect])
     assert json.dumps(sure.text, ensure_ascii=False) in drawn
     assert sure.text == (
         "This cannot be undone:\n• Cancel order 1043 for good\n"
         "It is not known whether these can be undone:\n• Ship order 7"
     )
-    long = confirmation_of_all(["x" * 400], 9, unsure=["y" * 400])
+    long = build_joint_approval_confirmation(["x" * 400], 9, unsure=["y" * 400])
     assert len(long.text) <= 300
 
 

@@ -8,8 +8,13 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from bot.cards.block_kit import PART, frame_markdown, parts_of, settled_part
-from bot.cards.slack_text import slack_length
+from bot.cards.block_kit import (
+    PART,
+    cut_before_unfinished_link,
+    quote_markdown,
+    split_into_message_parts,
+)
+from bot.cards.slack_text import count_slack_characters
 
 EVIL = "https://evil.example/approve?x=1"
 TRIES = {
@@ -93,7 +98,7 @@ def links_of(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("text", [*TRIES.values(), *LINKS], ids=repr)
 def test_nothing_leaves_the_frame(text: str) -> None:
     """Each line is quoted, and read as Markdown all of it is one quote."""
-    frame = frame_markdown(text)
+    frame = quote_markdown(text)
     assert all(line.startswith(">") for line in frame.splitlines())
     tops = [each.type for each in READER.parse(frame) if each.level == 0]
     assert tops == ["blockquote_open", "blockquote_close"]
@@ -102,7 +107,7 @@ def test_nothing_leaves_the_frame(text: str) -> None:
 @pytest.mark.parametrize("text", LINKS, ids=repr)
 def test_a_link_says_where_it_leads(text: str) -> None:
     """Whatever is a link has its host as its label, and the host is to be read."""
-    frame = frame_markdown(text)
+    frame = quote_markdown(text)
     assert "evil.example" in frame
     for label, target in links_of(frame):
         assert label in ("evil.example", "ana@evil.example", "bank.example", target), (frame, label)
@@ -113,7 +118,7 @@ def test_a_link_says_where_it_leads(text: str) -> None:
 @pytest.mark.parametrize("text", DECEIVING, ids=repr)
 def test_an_address_that_deceives_is_no_link(text: str) -> None:
     """Where it names somebody before its host, or is not written as the network knows it."""
-    frame = frame_markdown(text)
+    frame = quote_markdown(text)
     assert links_of(frame) == []
     assert BARE.findall(frame) == []
     assert "evil.example" in frame or "аnk" in frame or "bank.example." in frame
@@ -122,14 +127,14 @@ def test_an_address_that_deceives_is_no_link(text: str) -> None:
 @pytest.mark.parametrize("sign", ["\u202e", "\u202d", "\u2066", "\u2067", "\u200f", "\u061c"])
 def test_nothing_turns_a_host_round(sign: str) -> None:
     """A sign that turns the order of letters round is written out: a host reads as it is."""
-    frame = frame_markdown(f"{sign}a [b]({EVIL}) {sign}")
+    frame = quote_markdown(f"{sign}a [b]({EVIL}) {sign}")
     assert sign not in frame
     assert frame.count(f"⟨U+{ord(sign):04X}⟩") == 2
 
 
 def test_letters_that_look_like_others_are_told() -> None:
     """A host in another script is shown as the network knows it."""
-    assert "([xn--" in frame_markdown("[аррӏе.com](https://аррӏе.com)")
+    assert "([xn--" in quote_markdown("[аррӏе.com](https://аррӏе.com)")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,7 @@ def test_letters_that_look_like_others_are_told() -> None:
 )
 def test_what_is_plain_stays_plain(text: str, frame: str) -> None:
     """What says where it leads is as it was, and nobody is notified."""
-    assert frame_markdown(text) == frame
+    assert quote_markdown(text) == frame
 
 
 def test_a_growing_text_grows_in_its_frame() -> None:
@@ -168,10 +173,10 @@ def test_a_growing_text_grows_in_its_frame() -> None:
         text = "".join(random.choices(pieces, k=6))
         shown = ""
         for end in range(len(text) + 1):
-            now = frame_markdown(settled_part(text[:end]))
+            now = quote_markdown(cut_before_unfinished_link(text[:end]))
             assert now.startswith(shown), (text, end)
             shown = now
-        assert frame_markdown(text).startswith(shown)
+        assert quote_markdown(text).startswith(shown)
 
 
 @pytest.mark.parametrize(
@@ -181,5 +186,5 @@ def test_a_growing_text_grows_in_its_frame() -> None:
 )
 def test_each_part_fits_a_message(text: str) -> None:
     """However a text is made, its parts with their frames are short enough, and soon had."""
-    for part in parts_of(text):
-        assert slack_length(frame_markdown(part)) <= PART
+    for part in split_into_message_parts(text):
+        assert count_slack_characters(quote_markdown(part)) <= PART

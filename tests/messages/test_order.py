@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from bot.cards.block_kit import quoted_line
-from bot.cards.card import draw_card
-from bot.cards.review_dialog import review_modal, shows_all
-from bot.cards.sentence_words import cite
+from bot.cards.block_kit import quote_on_one_line
+from bot.cards.card import render_card
+from bot.cards.review_dialog import can_review_show_whole_call, render_review_dialog
+from bot.cards.sentence_words import sanitise_for_mrkdwn
 from bot.cards.slack_text import (
-    isolate_leftward,
-    isolate_leftward_runs,
-    plain,
+    isolate_right_to_left_runs,
+    isolate_right_to_left_text,
+    shorten_text,
+    show_hidden_characters,
     strip_mrkdwn,
-    visible,
 )
-from bot.cards.views import Value
+from bot.cards.views import ArgumentValue
 from tests.messages.cards_support import NOW, REFUND, accept_message, accept_view, read, view
 
 OPEN, END = "\u2068", "\u2069"
@@ -37,11 +37,14 @@ def balanced(text: str) -> bool:
 @pytest.mark.parametrize("word", ["קפה", "قهوة", "٤٠", "שלום עולם", "בע״מ"])
 def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
     """On the card and in Review, beside its label and where an edit has changed it."""
-    values = (Value("Item", f"{word} 12"), Value("Note", f"{word} 40", before=f"{word} 30"))
+    values = (
+        ArgumentValue("Item", f"{word} 12"),
+        ArgumentValue("Note", f"{word} 40", previous_text=f"{word} 30"),
+    )
     call = replace(REFUND, values=values, effect=f"Sell {word} 12 for 40 EUR")
-    drawn = draw_card(view(call), NOW)
+    drawn = render_card(view(call), NOW)
     accept_message(drawn.blocks)
-    modal = review_modal(call)
+    modal = render_review_dialog(call)
     accept_view(modal)
     for shown in (read(drawn.blocks), read(modal["blocks"])):
         for value in (f"{word} 12", f"{word} 40", f"{word} 30"):
@@ -54,44 +57,50 @@ def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
 def test_a_preview_keeps_its_numbers_in_order() -> None:
     """Between an old and a new number no word is that could turn them round."""
     call = replace(REFUND, preview=f"{COFFEE}: 40 → 30\n{COFFEE} 12 → {COFFEE} 7\nplain: 1 → 2")
-    for shown in (read(draw_card(view(call), NOW).blocks), read(review_modal(call)["blocks"])):
+    for shown in (
+        read(render_card(view(call), NOW).blocks),
+        read(render_review_dialog(call)["blocks"]),
+    ):
         assert f"{OPEN}{COFFEE}{END}: 40 → 30" in shown
         assert f"{OPEN}{COFFEE}{END} 12 → {OPEN}{COFFEE}{END} 7" in shown
         assert "plain: 1 → 2" in shown
-    assert shows_all(call)
+    assert can_review_show_whole_call(call)
 
 
 def test_texts_within_json_are_isolated_one_by_one() -> None:
     """A key, and a number behind it, stay in that order."""
     text = f'{{\n  "{COFFEE}": 12,\n  "b": "{COFFEE} \\" 3"\n}}'
-    assert isolate_leftward(text) == (
+    assert isolate_right_to_left_text(text) == (
         f'{{\n  {OPEN}"{COFFEE}"{END}: 12,\n  "b": {OPEN}"{COFFEE} \\" 3"{END}\n}}'
     )
-    assert isolate_leftward(f'["{COFFEE}", 1]') == f'{OPEN}[{OPEN}"{COFFEE}"{END}, 1]{END}'
+    assert (
+        isolate_right_to_left_text(f'["{COFFEE}", 1]') == f'{OPEN}[{OPEN}"{COFFEE}"{END}, 1]{END}'
+    )
 
 
 def test_what_is_cut_is_closed() -> None:
     """A text that is shortened within such words does not turn round what says so."""
     for limit in range(40, 80):
-        cut = plain(isolate_leftward(f"{COFFEE} " * 40), limit)
+        cut = shorten_text(isolate_right_to_left_text(f"{COFFEE} " * 40), limit)
         assert balanced(cut)
         assert cut.endswith("more characters)")
 
 
 def test_lines_in_a_thread_are_in_order() -> None:
     """What a sentence of ours quotes, and what a notification does."""
-    assert cite(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
-    assert strip_mrkdwn(cite(f"Refund {COFFEE} 40 EUR")) == f"Refund {COFFEE} 40 EUR"
-    assert quoted_line(f"{COFFEE} 40") == f"“{OPEN}{COFFEE} 40{END}”"
+    assert sanitise_for_mrkdwn(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
+    assert strip_mrkdwn(sanitise_for_mrkdwn(f"Refund {COFFEE} 40 EUR")) == f"Refund {COFFEE} 40 EUR"
+    assert quote_on_one_line(f"{COFFEE} 40") == f"“{OPEN}{COFFEE} 40{END}”"
 
 
 def test_whoever_writes_isolates_themselves_is_seen() -> None:
     """Only ours are unseen: in a text they are written out, as all that is hidden."""
     assert (
-        isolate_leftward(visible(f"{OPEN}{COFFEE}{END}")) == f"{OPEN}⟨U+2068⟩{COFFEE}⟨U+2069⟩{END}"
+        isolate_right_to_left_text(show_hidden_characters(f"{OPEN}{COFFEE}{END}"))
+        == f"{OPEN}⟨U+2068⟩{COFFEE}⟨U+2069⟩{END}"
     )
-    assert isolate_leftward_runs(visible("a\u202eb")) == "a⟨U+202E⟩b"
-    assert visible(f"{COFFEE}\u200f 1") == f"{COFFEE}⟨U+200F⟩ 1"
+    assert isolate_right_to_left_runs(show_hidden_characters("a\u202eb")) == "a⟨U+202E⟩b"
+    assert show_hidden_characters(f"{COFFEE}\u200f 1") == f"{COFFEE}⟨U+200F⟩ 1"
 
 
 @pytest.mark.parametrize(
@@ -128,9 +137,9 @@ def test_whoever_writes_isolates_themselves_is_seen() -> None:
 def test_emoji_print_as_themselves(emoji: str) -> None:
     """Emoji that are put together of others, alone and beside words."""
     for text in (emoji, f"a {emoji} b", emoji * 3):
-        assert visible(text) == text
-    call = replace(REFUND, values=(Value("Mood", visible(emoji)),))
-    assert f"Mood:  {emoji}" in read(review_modal(call)["blocks"])
+        assert show_hidden_characters(text) == text
+    call = replace(REFUND, values=(ArgumentValue("Mood", show_hidden_characters(emoji)),))
+    assert f"Mood:  {emoji}" in read(render_review_dialog(call)["blocks"])
 
 
 @pytest.mark.parametrize(
@@ -152,4 +161,4 @@ def test_emoji_print_as_themselves(emoji: str) -> None:
 )
 def test_joiners_elsewhere_are_written_out(text: str, shown: str) -> None:
     """What joins no emoji is as hidden as before."""
-    assert visible(text) == shown
+    assert show_hidden_characters(text) == shown

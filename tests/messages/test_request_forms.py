@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.cards.button_codec import DialogSubject, FormKind, FormTarget, Setting, decode_dialog
+from bot.cards.button_codec import (
+    DialogSubject,
+    FormContext,
+    FormKind,
+    FormTarget,
+    decode_dialog_subject,
+)
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import (
     MOST,
@@ -18,13 +24,13 @@ from bot.cards.request_form import (
     CompletedForm,
     FormChoice,
     RequestForm,
-    blank_values,
+    build_default_values,
     can_ask_with_form,
-    form_modal,
-    picker_modal,
-    prefill_message,
-    read_form,
-    template_misfits,
+    list_template_value_problems,
+    parse_form_submission,
+    prefill_with_message_text,
+    render_request_form_dialog,
+    render_request_picker_dialog,
 )
 from bot.tools import Effect, Tool, ToolContext, tool
 from slack_sandbox.blockkit import blocks as checker
@@ -58,7 +64,7 @@ def order(args: Order, context: ToolContext) -> str:
     return args.what
 
 
-TARGET = FormTarget(FormKind.TOOL, "order", Setting("C0SUPPORT"))
+TARGET = FormTarget(FormKind.TOOL, "order", FormContext("C0SUPPORT"))
 FILLED: dict[str, Any] = {
     "f:what": {"v": {"value": "a chair"}},
     "f:amount": {"v": {"value": "12.50"}},
@@ -73,7 +79,7 @@ FILLED: dict[str, Any] = {
 
 def form(of: Tool[Any] = order, **fixed: Any) -> RequestForm:
     """The new form of a tool."""
-    return RequestForm(of, of.title, {**blank_values(of), **fixed}, frozenset(fixed))
+    return RequestForm(of, of.title, {**build_default_values(of), **fixed}, frozenset(fixed))
 
 
 def inputs(view: dict[str, Any]) -> dict[str, bool]:
@@ -83,7 +89,7 @@ def inputs(view: dict[str, Any]) -> dict[str, bool]:
 
 def test_what_has_to_be_entered_is_marked() -> None:
     """Fields without a default have to be filled in; a secret is not asked for."""
-    view = form_modal(form(), TARGET)
+    view = render_request_form_dialog(form(), TARGET)
     assert checker.check_view(view) == []
     found = inputs(view)
     needed = {"f:what", "f:amount", "f:wanted", "f:to.city", "f:size", "f:gift", "f:bill_to"}
@@ -94,9 +100,9 @@ def test_what_has_to_be_entered_is_marked() -> None:
 
 def test_what_is_filled_in_is_read() -> None:
     """The entered values, the defaults of the rest, and the words for the approver."""
-    filled = read_form(form(), FILLED)
+    filled = parse_form_submission(form(), FILLED)
     assert isinstance(filled, CompletedForm)
-    assert filled.why == "we sit on the floor"
+    assert filled.reason == "we sit on the floor"
     args = filled.arguments
     assert isinstance(args, Order)
     assert (args.what, args.amount, args.size, args.to.city, args.wanted, args.when) == (
@@ -111,7 +117,7 @@ def test_what_is_filled_in_is_read() -> None:
 
 def test_an_untouched_form_is_validated() -> None:
     """What is missing is said at its field, also where nothing was entered at all."""
-    found = read_form(form(), {})
+    found = parse_form_submission(form(), {})
     assert isinstance(found, FieldErrors)
     assert found.errors["f:what"] == "A value is needed here."
     assert found.errors["f:to.city"] == "A value is needed here."
@@ -120,10 +126,10 @@ def test_an_untouched_form_is_validated() -> None:
 def test_what_is_fixed_is_no_input() -> None:
     """A fixed field is text; what a submission has for it all the same is ignored."""
     made = form(what="a lamp")
-    view = form_modal(made, TARGET)
+    view = render_request_form_dialog(made, TARGET)
     assert "f:what" not in inputs(view)
     assert "a lamp" in str(view["blocks"])
-    filled = read_form(made, FILLED)
+    filled = parse_form_submission(made, FILLED)
     assert isinstance(filled, CompletedForm)
     assert filled.values["what"] == "a lamp"
 
@@ -131,11 +137,14 @@ def test_what_is_fixed_is_no_input() -> None:
 def test_a_message_is_offered_where_there_is_room() -> None:
     """A message's text goes into the one free text that has to be filled in and can hold it."""
     assert (
-        prefill_message(order, blank_values(order), "a chair for two")["what"] == "a chair for two"
+        prefill_with_message_text(order, build_default_values(order), "a chair for two")["what"]
+        == "a chair for two"
     )
     long = "a chair " * 20
-    assert "what" not in prefill_message(order, blank_values(order), long)
-    assert prefill_message(order, blank_values(order), " ") == blank_values(order)
+    assert "what" not in prefill_with_message_text(order, build_default_values(order), long)
+    assert prefill_with_message_text(
+        order, build_default_values(order), " "
+    ) == build_default_values(order)
 
 
 class Sealed(BaseModel):
@@ -164,19 +173,24 @@ def test_what_needs_a_secret_is_not_askable() -> None:
 )
 def test_what_a_template_may_fix(fixed: dict[str, Any], wrong: list[str]) -> None:
     """Each wrong field and value is named; what is not fixed may be missing."""
-    assert template_misfits(order, fixed) == wrong
+    assert list_template_value_problems(order, fixed) == wrong
 
 
 def test_the_metadata_holds_whatever_a_message_says() -> None:
     """However odd and long a message is, Slack takes the form, and it is read as it was written."""
     quoted = '\U0001f600\u202e"\\\n' * MOST_QUOTED
     target = FormTarget(
-        FormKind.TEMPLATE, "é" * 60, Setting("C0SUPPORT", quoted[:MOST_QUOTED], "https://x/" * 20)
+        FormKind.TEMPLATE,
+        "é" * 60,
+        FormContext("C0SUPPORT", quoted[:MOST_QUOTED], "https://x/" * 20),
     )
-    for view in (form_modal(form(), target), picker_modal([CHOICE], target.setting)):
+    for view in (
+        render_request_form_dialog(form(), target),
+        render_request_picker_dialog([CHOICE], target.form_context),
+    ):
         assert len(view["private_metadata"]) <= 3000
         assert checker.check_view(view) == []
-    found = decode_dialog(form_modal(form(), target))
+    found = decode_dialog_subject(render_request_form_dialog(form(), target))
     assert isinstance(found, DialogSubject)
     assert found.target == target
 
@@ -189,6 +203,6 @@ def test_a_picker_holds_as_many_as_slack_takes() -> None:
     choices = [
         FormChoice(FormKind.TOOL, f"t{n}", f"{n} " + "x" * 90, "read") for n in range(MOST + 7)
     ]
-    view = picker_modal(choices, Setting())
+    view = render_request_picker_dialog(choices, FormContext())
     assert checker.check_view(view) == []
     assert "There are 7 more" in str(view)

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bot.agent.chat_completions import messages
+from bot.agent.chat_completions import build_chat_messages
 from bot.config.connection_settings import ModelApi
-from bot.demo.chat_checks import check_chat
+from bot.demo.chat_checks import check_chat_request
 from storage import runs
 from storage.models import Run
 from storage.states import RunStatus
@@ -57,7 +57,7 @@ def at_rest(harness: Harness, thread: str) -> Run:
     def look() -> Run | None:
         [*_, run] = harness.all(Run, Run.thread_ts == thread) or [None]
         resting = (RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.FAILED)
-        return run if run and run.status in resting and harness.app.is_quiet() else None
+        return run if run and run.status in resting and harness.app.is_idle() else None
 
     return harness.slack.wait(look, PATIENCE)
 
@@ -85,12 +85,12 @@ def heard(harness: Harness) -> None:
 def is_valid(harness: Harness, thread: str) -> None:
     """Check that each call of the transcript has one output, and that a strict server takes it."""
     with harness.app.core.store.read() as tx:
-        items = runs.transcript(tx, harness.run_in(thread))
+        items = runs.list_transcript_items(tx, harness.run_in(thread))
     calls = Counter(i["call_id"] for i in items if i.get("type") == "function_call")
     outputs = Counter(i["call_id"] for i in items if i.get("type") == "function_call_output")
     assert max(calls.values(), default=1) == 1
     assert outputs == calls
-    check_chat({"model": "gpt-5", "messages": messages("Be brief.", items)})
+    check_chat_request({"model": "gpt-5", "messages": build_chat_messages("Be brief.", items)})
 
 
 def nothing_ran_unasked(harness: Harness, fakes: FakeTools, thread: str) -> None:

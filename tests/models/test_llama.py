@@ -14,10 +14,10 @@ import openai
 import pytest
 
 from bot.cli.doctor.doctor import check_model
-from bot.cli.read_only_core import NotLookedUp
+from bot.cli.read_only_core import FailingDirectory
 from bot.config.connection_settings import ModelApi
-from bot.runs.sub_agent_runs import function_schema
-from bot.toolbox import make_tools
+from bot.runs.sub_agent_runs import build_function_schema
+from bot.toolbox import build_tool_registry
 from storage.states import RunStatus
 from tests.models.asking import (
     OFFERED,
@@ -127,11 +127,11 @@ def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: P
     model = models["random-1"]
     with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
         settings = harness.settings().model_copy(update={"slack_tools": True, "without_tools": ()})
-        tools = make_tools(settings, None, NotLookedUp("it is tried without Slack"))
+        tools = build_tool_registry(settings, None, FailingDirectory("it is tried without Slack"))
         with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
             for each in tools:
-                fields = function_schema(each)["parameters"]["properties"]
-                arguments = called(client, {**function_schema(each)})
+                fields = build_function_schema(each)["parameters"]["properties"]
+                arguments = called(client, {**build_function_schema(each)})
                 assert arguments.keys() <= fields.keys(), each.name
     assert len(list(tools)) > 10
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cards.slack_text import visible
+from bot.cards.slack_text import show_hidden_characters
 from bot.config.connection_settings import ModelApi
 from storage import runs
 from storage.states import CallStatus, RunStatus
@@ -52,7 +52,7 @@ TOO_LONG = "longer than the model can read"  # where it filled the context with 
 def written(harness: Harness, thread: str) -> tuple[str, str]:
     """The one call of the thread that waits: its id, and its text as the model wrote it."""
     with harness.app.core.store.read() as tx:
-        items = runs.transcript(tx, harness.run_in(thread))
+        items = runs.list_transcript_items(tx, harness.run_in(thread))
     made = {i["call_id"]: i["arguments"] for i in items if i.get("type") == "function_call"}
     [call] = [each for each in harness.calls_in(thread) if each.status is CallStatus.PENDING]
     return call.id, json.loads(made[call.provider_id])["text"]
@@ -73,7 +73,9 @@ def test_the_card_says_what_a_model_of_its_own_mind_proposes(tmp_path: Path) -> 
                 card = harness.card(SUPPORT, thread)
                 call, text = written(harness, thread)
                 literal = [e["text"] for e in leaves(card["blocks"]) if e["type"] == "text"]
-                assert (visible(text) if text.strip() else NOTHING[text == ""]) in literal
+                assert (
+                    show_hidden_characters(text) if text.strip() else NOTHING[text == ""]
+                ) in literal
                 assert call not in fakes.keys
                 press(harness, "ana", SUPPORT, card, "approve")
                 heard(harness)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bot.policy.condition import Condition, ConditionError, Facts, SpendingSum
 from bot.policy.evaluation import PolicyError, parse
-from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
+from bot.policy.gates import Approvers, Ask, Ballot, Escalation, GrantOffer, Stage
 
 DAY = 86_400
 ARGS: dict[str, Any] = {
@@ -51,7 +51,7 @@ def facts(**changed: Any) -> Facts:
 
 def holds(source: str, **changed: Any) -> bool:
     """What the condition says of these facts."""
-    return Condition(source).holds(facts(**changed))
+    return Condition(source).is_true_for(facts(**changed))
 
 
 def untold(source: str, **changed: Any) -> str:
@@ -61,7 +61,7 @@ def untold(source: str, **changed: Any) -> str:
     """
     condition = Condition(source)
     with pytest.raises(ConditionError) as found:
-        condition.holds(facts(**changed))
+        condition.is_true_for(facts(**changed))
     return str(found.value)
 
 
@@ -95,7 +95,7 @@ stages = st.lists(
 ).map(tuple)
 _steps = st.builds(Escalation, after=st.sampled_from([60, 600, 3600]), approvers=approvers)
 _offers = st.builds(
-    Offer, fields=st.sampled_from([None, ("a",), ("a", "b")]), uses=st.integers(1, 2)
+    GrantOffer, fields=st.sampled_from([None, ("a",), ("a", "b")]), uses=st.integers(1, 2)
 )
 _fields = st.lists(st.sampled_from("abc"), unique=True).map(tuple)
 

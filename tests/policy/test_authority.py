@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
+from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
 from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory
 from tests.storage.builders import TEAM
@@ -32,7 +32,7 @@ def ask(*users: str, groups: tuple[str, ...] = (), channel: bool = False, **opti
 
 def why(verdict: Verdict) -> str:
     """yes, or why not."""
-    return verdict.why if isinstance(verdict, No) else "yes"
+    return verdict.why if isinstance(verdict, Denial) else "yes"
 
 
 NAMED = {
@@ -55,7 +55,7 @@ NAMED = {
 def test_whom_a_list_names(authority: Authority, case: str) -> None:
     """Whom a list names: distinct people, the group's of now, nobody where there is nobody."""
     gate, channel, expected = NAMED[case]
-    assert authority.named(gate.approvers, requester=BEN, channel=channel) == expected
+    assert authority.list_named_people(gate.approvers, requester=BEN, channel=channel) == expected
 
 
 def test_who_could_approve(authority: Authority) -> None:
@@ -64,13 +64,17 @@ def test_who_could_approve(authority: Authority) -> None:
     The requester could only where the rule says so.
     """
     everyone = ask(ANA, BEN, GUS, EVE, ZOE, BOT, "UNOBODY01")
-    assert authority.eligible(everyone, requester=BEN, channel=HERE) == [ANA]
-    assert authority.eligible(
+    assert authority.list_first_stage_approvers(everyone, requester=BEN, channel=HERE) == [ANA]
+    assert authority.list_first_stage_approvers(
         everyone.model_copy(update={"self_approval": True}), requester=BEN, channel=HERE
     ) == [ANA, BEN]
-    assert authority.eligible(ask(channel=True), requester=BEN, channel=HERE) == [ANA, CLEO, DAN]
-    assert authority.eligible(ask(BEN), requester=BEN, channel=HERE) == []
-    assert authority.eligible(ask(), requester=BEN, channel=HERE) == []
+    assert authority.list_first_stage_approvers(ask(channel=True), requester=BEN, channel=HERE) == [
+        ANA,
+        CLEO,
+        DAN,
+    ]
+    assert authority.list_first_stage_approvers(ask(BEN), requester=BEN, channel=HERE) == []
+    assert authority.list_first_stage_approvers(ask(), requester=BEN, channel=HERE) == []
 
 
 EVERYBODY = ask(ANA, BEN, CLEO, DAN, GUS, EVE, ZOE, BOT, "UNOBODY01")
@@ -94,12 +98,14 @@ def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
             authority.may_edit(gate, person, requester=person, channel=HERE),
         ]
         assert [why(each) for each in verdicts] == ["stranger"] * 3
-    assert not authority.colleague(person)
+    assert not authority.is_active_colleague(person)
 
 
 def test_the_same_id_in_another_workspace(authority: Authority, directory: FakeDirectory) -> None:
     """An approver's id is nobody's here once Slack says that it belongs to another workspace."""
-    assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes(why="named")
+    assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Permission(
+        why="named"
+    )
     other = Authority(directory, "T0OTHERCO")
     assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
     assert (
@@ -212,9 +218,9 @@ def test_a_failed_look_up_refuses(authority: Authority, directory: FakeDirectory
         assert [why(each) for each in verdicts] == ["lookup"] * 3
         if gate != ask():
             with pytest.raises(LookupFailedError):
-                authority.eligible(gate, requester=BEN, channel=HERE)
+                authority.list_first_stage_approvers(gate, requester=BEN, channel=HERE)
     with pytest.raises(LookupFailedError):
-        authority.colleague(ANA)
+        authority.is_active_colleague(ANA)
 
 
 def test_a_group_that_cannot_be_asked_refuses_its_members(
@@ -225,7 +231,7 @@ def test_a_group_that_cannot_be_asked_refuses_its_members(
     def group(handle: str) -> None:
         raise LookupFailedError("ratelimited")
 
-    directory.group = group  # type: ignore[method-assign] # only this look-up fails
+    directory.find_group = group  # type: ignore[method-assign] # only this look-up fails
     assert (
         why(
             authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE)

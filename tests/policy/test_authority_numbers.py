@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from bot.policy.authority import Authority, LookupFailedError, No, Person, Yes, is_colleague
+from bot.policy.authority import (
+    Authority,
+    Denial,
+    LookupFailedError,
+    Permission,
+    Person,
+    is_colleague,
+)
 from bot.policy.gates import Approvers, Ask, Escalation, Stage
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, GUS, FakeDirectory
 from tests.storage.builders import TEAM
@@ -25,10 +32,10 @@ class Counting(FakeDirectory):
         super().__init__()
         self.sizes: list[int] = []
 
-    def people(self, users: Collection[str]) -> dict[str, Person]:
+    def find_people(self, users: Collection[str]) -> dict[str, Person]:
         """As the one above."""
         self.sizes.append(len(users))
-        return super().people(users)
+        return super().find_people(users)
 
 
 @pytest.fixture
@@ -89,7 +96,9 @@ def test_how_many_are_missing(
     authority: Authority, asked: Ask, editors: tuple[str, ...], missing: int
 ) -> None:
     """So that every stage finds people of its own, not who edited it, by the deadline."""
-    found = authority.shortage(asked, requester=BEN, channel=HERE, editors=frozenset(editors))
+    found = authority.count_missing_approvers(
+        asked, requester=BEN, channel=HERE, editors=frozenset(editors)
+    )
     assert found == missing
 
 
@@ -113,16 +122,16 @@ def test_of_a_crowd_few_are_looked_up(
         user: Person(user, TEAM, user, is_guest=number < strangers)
         for number, user in enumerate(people)
     }
-    found = authority.first(people, count)
+    found = authority.list_first_colleagues(people, count)
     assert found == people[strangers : strangers + count]
     assert directory.sizes == sizes
 
 
 def test_nobody_is_looked_up_in_vain(authority: Authority, directory: Counting) -> None:
     """Without anybody wanted, or to choose from."""
-    assert authority.first([ANA], 0) == authority.first([], 3) == []
+    assert authority.list_first_colleagues([ANA], 0) == authority.list_first_colleagues([], 3) == []
     assert directory.sizes == []
-    assert authority.first([CLEO, ANA], 5) == [ANA, CLEO]
+    assert authority.list_first_colleagues([CLEO, ANA], 5) == [ANA, CLEO]
 
 
 def test_who_asked_may_be_named_as_that(authority: Authority) -> None:
@@ -130,19 +139,21 @@ def test_who_asked_may_be_named_as_that(authority: Authority) -> None:
     stage = Stage(approvers=Approvers(requester=True))
     own = gate(stage)
     common: dict[str, Any] = {"requester": BEN, "channel": HERE}
-    assert authority.candidates(own, own.approvers, **common) == {BEN}
-    assert authority.may_approve(own, BEN, editors=frozenset(), **common) == Yes(why="requester")
-    assert authority.may_approve(own, ANA, editors=frozenset(), **common) == No("not_approver")
+    assert authority.list_approver_candidates(own, own.approvers, **common) == {BEN}
+    assert authority.may_approve(own, BEN, editors=frozenset(), **common) == Permission(
+        why="requester"
+    )
+    assert authority.may_approve(own, ANA, editors=frozenset(), **common) == Denial("not_approver")
     listed = gate([ANA, BEN])
-    assert authority.candidates(listed, listed.approvers, **common) == {ANA}
-    assert authority.able(listed, listed.approvers, **common) == {ANA}
+    assert authority.list_approver_candidates(listed, listed.approvers, **common) == {ANA}
+    assert authority.list_able_approvers(listed, listed.approvers, **common) == {ANA}
 
 
 def met(authority: Authority, asked: Ask, *people: str, **how: Any) -> bool:
     """Whether the approvals of these are enough for it."""
     given = [(each, NOW) for each in people]
     common: dict[str, Any] = {"requester": BEN, "editors": frozenset(), "channel": HERE, **how}
-    return authority.met(asked, given, **common)
+    return authority.is_gate_met(asked, given, **common)
 
 
 def test_whether_those_who_approved_are_enough(authority: Authority, directory: Counting) -> None:
@@ -164,27 +175,30 @@ def test_where_a_yes_may_count(authority: Authority, directory: Counting) -> Non
     """
     asked = gate([ANA, CLEO], [DAN], [ANA, BEN], any_order=True)
 
-    def found(person: str, *open_stages: int, **how: Any) -> Yes | No:
+    def found(person: str, *open_stages: int, **how: Any) -> Permission | Denial:
         known: dict[str, Any] = {"requester": BEN, "editors": frozenset(), "channel": HERE, **how}
-        return authority.may_approve_any(asked, person, open_stages, **known)
+        return authority.may_approve_any_stage(asked, person, open_stages, **known)
 
-    assert found(ANA, 0, 1, 2) == Yes(0, "named", (2,))
-    assert found(ANA, 2) == Yes(2, "named", (0,))
-    assert found(ANA, 1) == No("enough")
-    assert found(DAN, 1) == Yes(1, "named")
-    assert found(BEN, 0, 1, 2) == No("own_request")
-    assert found(GUS, 0) == No("stranger")
-    assert found(ANA, 0, editors=frozenset({ANA})) == No("own_edit")
+    assert found(ANA, 0, 1, 2) == Permission(0, "named", (2,))
+    assert found(ANA, 2) == Permission(2, "named", (0,))
+    assert found(ANA, 1) == Denial("enough")
+    assert found(DAN, 1) == Permission(1, "named")
+    assert found(BEN, 0, 1, 2) == Denial("own_request")
+    assert found(GUS, 0) == Denial("stranger")
+    assert found(ANA, 0, editors=frozenset({ANA})) == Denial("own_edit")
     directory.down = True
-    assert found(ANA, 0) == No("lookup")
+    assert found(ANA, 0) == Denial("lookup")
 
 
 def test_who_comes_in_later_may_say_no_as_well(authority: Authority) -> None:
     """From that moment on, and edit."""
     asked, common = gate([ANA], escalation=LATE), {"requester": BEN, "channel": HERE}
-    for seconds, found in ((59, No("not_approver")), (60, Yes(why="named"))):
+    for seconds, found in ((59, Denial("not_approver")), (60, Permission(why="named"))):
         waited = timedelta(seconds=seconds)
         assert authority.may_reject(asked, DAN, waited=waited, **common) == found
         assert authority.may_edit(asked, DAN, waited=waited, **common) == found
-    assert authority.eligible(asked, waited=timedelta(seconds=60), **common) == [ANA, DAN]
-    assert authority.may_edit(asked, BEN, **common) == Yes(why="requester")
+    assert authority.list_first_stage_approvers(asked, waited=timedelta(seconds=60), **common) == [
+        ANA,
+        DAN,
+    ]
+    assert authority.may_edit(asked, BEN, **common) == Permission(why="requester")

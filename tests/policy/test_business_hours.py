@@ -18,10 +18,10 @@ from bot.policy.gates import (
     Ask,
     Escalation,
     Stage,
+    combine_gates,
     dump_gate,
     load_gate,
     shorten_deadline,
-    stricter_gate,
 )
 from tests.policy.builders import facts, problems
 
@@ -51,8 +51,8 @@ def at(text: str) -> datetime:
 def test_when_time_is_up(start: str, hours: int, end: str) -> None:
     """So many business hours after it was asked, as a clock in Berlin has them."""
     off = BERLIN.model_copy(update={"holidays": (date(2026, 12, 24), date(2026, 12, 25))})
-    assert off.after(at(start), hours * HOUR) == at(end)
-    assert off.between(at(start), at(end)) == timedelta(hours=hours)
+    assert off.add_business_seconds(at(start), hours * HOUR) == at(end)
+    assert off.measure_business_time(at(start), at(end)) == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize(
@@ -67,22 +67,22 @@ def test_when_time_is_up(start: str, hours: int, end: str) -> None:
 def test_holidays_of_a_calendar(calendar: str, start: str, end: str) -> None:
     """A calendar knows its own days off, also those of the next year and those that are moved."""
     hours = BERLIN.model_copy(update={"calendar": calendar})
-    assert hours.after(at(start), 4 * HOUR) == at(end)
-    assert hours.between(at(start), at(end)) == timedelta(hours=4)
+    assert hours.add_business_seconds(at(start), 4 * HOUR) == at(end)
+    assert hours.measure_business_time(at(start), at(end)) == timedelta(hours=4)
 
 
 def test_the_next_days_off() -> None:
     """Own dates and those of the calendar, in order, named where they have a name; no weekends."""
     own = (date(2026, 12, 24), date(2026, 12, 26), date(2027, 1, 5))
     hours = BERLIN.model_copy(update={"calendar": "DE-BY", "holidays": own})
-    assert hours.next_off(at("2026-12-23 12:00"), 5) == [
+    assert hours.list_next_holidays(at("2026-12-23 12:00"), 5) == [
         (date(2026, 12, 24), ""),
         (date(2026, 12, 25), "Christmas Day"),
         (date(2027, 1, 1), "New Year's Day"),
         (date(2027, 1, 5), ""),
         (date(2027, 1, 6), "Epiphany"),
     ]
-    assert BERLIN.next_off(at("2026-12-23 12:00"), 5) == []
+    assert BERLIN.list_next_holidays(at("2026-12-23 12:00"), 5) == []
 
 
 def test_its_library_comes_late() -> None:
@@ -114,9 +114,11 @@ moments = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31)).map(
 @given(schedules, moments, st.integers(1, 200 * HOUR))
 def test_both_ways_agree(hours: BusinessHours, start: datetime, seconds: int) -> None:
     """What has passed when time is up is what was given, and not a microsecond before."""
-    end = hours.after(start, seconds)
-    assert hours.between(start, end) == timedelta(seconds=seconds)
-    assert hours.between(start, end - timedelta(microseconds=1)) < timedelta(seconds=seconds)
+    end = hours.add_business_seconds(start, seconds)
+    assert hours.measure_business_time(start, end) == timedelta(seconds=seconds)
+    assert hours.measure_business_time(start, end - timedelta(microseconds=1)) < timedelta(
+        seconds=seconds
+    )
     assert end >= start + timedelta(seconds=seconds)  # never sooner than by the clock
 
 
@@ -126,15 +128,17 @@ def test_time_only_goes_on(
 ) -> None:
     """What passes adds up, and what is before the start is nothing."""
     first, middle, last = sorted((one, two, three))
-    assert hours.between(first, last) == hours.between(first, middle) + hours.between(middle, last)
-    assert hours.between(last, first) == timedelta()
+    assert hours.measure_business_time(first, last) == hours.measure_business_time(
+        first, middle
+    ) + hours.measure_business_time(middle, last)
+    assert hours.measure_business_time(last, first) == timedelta()
 
 
 def test_hours_that_never_come() -> None:
     """Where years pass without a business day, time is up all the same."""
     off = tuple(date(2026, 1, 1) + timedelta(days=each) for each in range(1_100))
     never = BERLIN.model_copy(update={"holidays": off})
-    assert never.after(at("2026-01-01 09:00"), HOUR) == at("2026-01-01 09:00")
+    assert never.add_business_seconds(at("2026-01-01 09:00"), HOUR) == at("2026-01-01 09:00")
 
 
 HOURS = """
@@ -163,7 +167,7 @@ reminders = []
 
 def asked(text: str, **known: Any) -> Ask:
     """What a policy asks."""
-    gate = parse(text).gate(facts(**known))
+    gate = parse(text).get_gate(facts(**known))
     assert isinstance(gate, Ask)
     return gate
 
@@ -178,7 +182,10 @@ def test_as_it_is_written() -> None:
         days=(1, 2, 3, 4),
         holidays=(date(2026, 12, 24), date(2026, 12, 25)),
     )
-    assert (gate.deadline, gate.moments()) == (17 * HOUR, [HOUR, 2 * HOUR, 8 * HOUR + 1800])
+    assert (gate.deadline, gate.list_notification_delays()) == (
+        17 * HOUR,
+        [HOUR, 2 * HOUR, 8 * HOUR + 1800],
+    )
     assert load_gate(dump_gate(gate)) == gate
     other = asked(HOURS, effect="destructive")
     assert (other.hours, other.deadline) == (None, 2 * 24 * HOUR)
@@ -260,13 +267,13 @@ def test_the_stricter_of_two_clocks() -> None:
     slow = Ask(rule="r", stages=(stage,), hours=BERLIN, escalation=(step,))
     fast = slow.model_copy(update={"hours": None})
     for both in (
-        stricter_gate(slow, fast),
-        stricter_gate(fast, slow),
+        combine_gates(slow, fast),
+        combine_gates(fast, slow),
         shorten_deadline(slow, fast),
     ):
         assert (both.hours, both.escalation, both.deadline) == (None, (), 3600)
-    assert stricter_gate(slow, slow.model_copy(update={"deadline": 60})).escalation == (step,)
-    assert not slow.same_terms(fast)
-    assert fast.model_copy(update={"escalation": ()}).same_terms(
+    assert combine_gates(slow, slow.model_copy(update={"deadline": 60})).escalation == (step,)
+    assert not slow.has_same_terms(fast)
+    assert fast.model_copy(update={"escalation": ()}).has_same_terms(
         slow.model_copy(update={"escalation": ()})
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.condition import Condition, ConditionError, SpendingSum, seconds_of
+from bot.policy.condition import Condition, ConditionError, SpendingSum, parse_window_seconds
 from tests.policy.builders import ARGS, DAY, facts, holds, refused, untold
 
 
@@ -258,19 +258,23 @@ def test_names_no_value() -> None:
 def test_windows_that_are_none(window: str) -> None:
     """A window is a whole number of minutes, hours or days, from one minute to 90 days."""
     with pytest.raises(ValueError, match="no window"):
-        seconds_of(window)
+        parse_window_seconds(window)
     assert "no window" in refused(f'count("refund_order", "{window}") > 1')
-    assert (seconds_of("1m"), seconds_of("24h"), seconds_of("90d")) == (60, DAY, 90 * DAY)
+    assert (
+        parse_window_seconds("1m"),
+        parse_window_seconds("24h"),
+        parse_window_seconds("90d"),
+    ) == (60, DAY, 90 * DAY)
 
 
 def test_asking_changes_nothing() -> None:
     """The same condition says the same of the same facts, whatever it was asked in between."""
     condition = Condition("args.codes.exists(x, x == args.count) && requester in groups.finance")
     for _ in range(3):
-        assert condition.holds(facts())
-        assert not condition.holds(facts(args={**ARGS, "count": 4}))
+        assert condition.is_true_for(facts())
+        assert not condition.is_true_for(facts(args={**ARGS, "count": 4}))
         with pytest.raises(ConditionError):
-            condition.holds(facts(groups={}))
+            condition.is_true_for(facts(groups={}))
         with pytest.raises(ConditionError):
-            condition.holds(facts(args={"codes": [1]}))
+            condition.is_true_for(facts(args={"codes": [1]}))
     assert ARGS["codes"] == [1, 2, 3]

@@ -49,6 +49,6 @@ def test_what_the_page_says_of_conditions(source: str, expected: bool | None) ->
     condition = Condition(source)
     if expected is None:
         with pytest.raises(ValueError, match="could not be told"):
-            condition.holds(facts)
+            condition.is_true_for(facts)
     else:
-        assert condition.holds(facts) is expected
+        assert condition.is_true_for(facts) is expected

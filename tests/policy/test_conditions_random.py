@@ -110,7 +110,7 @@ def test_what_is_told_is_what_cel_tells(source: str) -> None:
     if len(source) > 1000:
         return
     try:
-        told = Condition(source).holds(facts(args=ARGS))
+        told = Condition(source).is_true_for(facts(args=ARGS))
     except ConditionError:
         return
     assert told is _library_says(source), source
@@ -172,7 +172,7 @@ def test_whatever_the_arguments_are(left: Any, right: Any, sign: str) -> None:
     args, says = {"l": left, "r": right}, []
     for source in (f"args.l {sign} args.r", f"!(args.l {sign} args.r)"):
         try:
-            says.append(Condition(source).holds(facts(args=args)))
+            says.append(Condition(source).is_true_for(facts(args=args)))
         except ConditionError:
             says.append(None)
     assert says in ([True, False], [False, True], [None, None])
@@ -216,7 +216,7 @@ def test_whatever_is_written(source: str) -> None:
     except ConditionError:
         return
     try:
-        assert condition.holds(facts(args=ARGS)) in (True, False)
+        assert condition.is_true_for(facts(args=ARGS)) in (True, False)
     except ConditionError:
         return
 

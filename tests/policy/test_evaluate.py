@@ -14,7 +14,7 @@ WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'
 
 def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
     """What it says of a call of which nothing else is known."""
-    return policy.gate(Facts(tool=tool, effect=effect, requester="UBEN00001", args={}))
+    return policy.get_gate(Facts(tool=tool, effect=effect, requester="UBEN00001", args={}))
 
 
 def test_defaults_without_a_rule() -> None:

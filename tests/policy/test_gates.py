@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from bot.policy.gates import Allow, Approvers, Ask, Ballot, Deny, Gate, Stage, Tally, tally
+from bot.policy.gates import Allow, Approvers, Ask, Ballot, Deny, Gate, Stage, Tally, tally_ballots
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
@@ -42,7 +42,7 @@ def _sequence(gate: Ask) -> list[Ballot]:
 def test_a_person_counts_once(gate: Ask, cast: list[Ballot]) -> None:
     """Over all stages and both verbs nobody counts twice, and nobody counts who did not vote."""
     for some in _prefixes(cast):
-        counted = _counted(tally(gate, some))
+        counted = _counted(tally_ballots(gate, some))
         assert len(counted) == len(set(counted))
         assert set(counted) <= {each.person for each in some}
 
@@ -55,7 +55,7 @@ def test_a_vote_counts_where_it_was_let_through(gate: Ask, cast: list[Ballot]) -
     an approval leaves a gap.
     """
     for some in _prefixes(cast):
-        found = tally(gate, some)
+        found = tally_ballots(gate, some)
         for stage, people in enumerate(found.approved):
             assert len(people) <= gate.stages[stage].quorum
             assert {(each, "approve", stage) for each in people} <= {
@@ -75,7 +75,7 @@ def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
 
     Never both, and open is neither.
     """
-    found = tally(gate, cast)
+    found = tally_ballots(gate, cast)
     full = all(
         len(people) == stage.quorum
         for people, stage in zip(found.approved, gate.stages, strict=True)
@@ -94,7 +94,7 @@ def test_after_the_end_nothing_changes(gate: Ask, cast: list[Ballot]) -> None:
     """Whatever arrives after it was approved or rejected, everything stays as it was."""
     ended = None
     for some in _prefixes(cast):
-        found = tally(gate, some)
+        found = tally_ballots(gate, some)
         assert ended in (None, found)
         ended = found if found.outcome != "open" else None
 
@@ -113,9 +113,9 @@ def test_the_end_comes_in_one_way(
     needed = _sequence(gate)
     for each in useless:
         needed.insert(data.draw(st.integers(0, len(needed))), each)
-    assert tally(gate, needed).outcome == "approved"
-    assert tally(gate, needed + cast + more) == tally(gate, needed)
-    assert tally(gate, _sequence(gate)[:-1]).outcome == "open"
+    assert tally_ballots(gate, needed).outcome == "approved"
+    assert tally_ballots(gate, needed + cast + more) == tally_ballots(gate, needed)
+    assert tally_ballots(gate, _sequence(gate)[:-1]).outcome == "open"
 
 
 @given(asks, votes, st.randoms(use_true_random=False))
@@ -126,10 +126,12 @@ def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) ->
     """
     cast = sorted((replace(each, verb="approve") for each in cast), key=lambda each: each.stage)
     mixed = sorted(random.sample(cast, len(cast)), key=lambda each: each.stage)
-    one, other = tally(gate, cast), tally(gate, mixed)
+    one, other = tally_ballots(gate, cast), tally_ballots(gate, mixed)
     assert (one.outcome, one.stage, one.needed) == (other.outcome, other.stage, other.needed)
     rejecting = [replace(each, verb="reject") for each in mixed]
-    assert tally(gate, rejecting).outcome == ("rejected" if len(cast) >= gate.veto else "open")
+    assert tally_ballots(gate, rejecting).outcome == (
+        "rejected" if len(cast) >= gate.veto else "open"
+    )
 
 
 @given(asks, votes, st.integers(0, 10**6))
@@ -137,7 +139,7 @@ def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: i
     """Votes stored at one moment, or by a clock that went back, count in their rows' order."""
     same = [replace(each, at=ASKED + timedelta(microseconds=after)) for each in cast]
     back = [replace(each, at=ASKED - timedelta(seconds=n)) for n, each in enumerate(cast)]
-    assert tally(gate, cast) == tally(gate, same) == tally(gate, back)
+    assert tally_ballots(gate, cast) == tally_ballots(gate, same) == tally_ballots(gate, back)
 
 
 @given(asks, ballots)
@@ -147,14 +149,14 @@ def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
 
     When it has ended nobody is needed.
     """
-    found = tally(gate, cast)
+    found = tally_ballots(gate, cast)
     assert (found.needed == 0) is (found.outcome != "open")
     if found.outcome == "open":
         assert found.needed == gate.stages[found.stage].quorum - len(found.approved[found.stage])
         fresh = [ballot(f"new{n}", found.stage) for n in range(found.needed)]
-        short = tally(gate, cast + fresh[:-1])
+        short = tally_ballots(gate, cast + fresh[:-1])
         assert (short.outcome, short.stage, short.needed) == ("open", found.stage, 1)
-        on = tally(gate, cast + fresh)
+        on = tally_ballots(gate, cast + fresh)
         assert (on.outcome == "approved") is (found.stage == len(gate.stages) - 1)
         # who has approved further on, before somebody took theirs back, still counts there
         there = [len(people) for people in found.approved]
@@ -170,28 +172,28 @@ def test_a_veto_needs_different_people(gate: Ask, cast: list[Ballot]) -> None:
     It counts also when they had a part in no stage.
     """
     once = [ballot("A", each.stage, "reject") for each in cast]
-    assert tally(gate, once).outcome == ("rejected" if once and gate.veto == 1 else "open")
+    assert tally_ballots(gate, once).outcome == ("rejected" if once and gate.veto == 1 else "open")
     many = [ballot(person, 0, "reject") for person in PEOPLE[: gate.veto]]
-    assert tally(gate, many).outcome == "rejected"
-    assert tally(gate, many[:-1] + _sequence(gate)).outcome == "approved"
+    assert tally_ballots(gate, many).outcome == "rejected"
+    assert tally_ballots(gate, many[:-1] + _sequence(gate)).outcome == "approved"
 
 
 def test_two_stages_step_by_step() -> None:
     """A vote for the second stage before it opens does not count, and costs the person nothing."""
     gate = Ask(rule="r", stages=(Stage(approvers=FINANCE, quorum=2), Stage(approvers=OPS)), veto=2)
     early = [ballot("C", 1)]
-    assert tally(gate, early) == Tally("open", 0, ((), ()), (), 2)
+    assert tally_ballots(gate, early) == Tally("open", 0, ((), ()), (), 2)
     half = [*early, ballot("A", 0), ballot("A", 0), ballot("D", 0, "reject")]
-    assert tally(gate, half) == Tally("open", 0, (("A",), ()), ("D",), 1)
+    assert tally_ballots(gate, half) == Tally("open", 0, (("A",), ()), ("D",), 1)
     second = [*half, ballot("B", 0), ballot("A", 1), ballot("D", 1)]
-    assert tally(gate, second) == Tally("open", 1, (("A", "B"), ()), ("D",), 1)
-    assert tally(gate, [*second, ballot("F", 0)]) == tally(
+    assert tally_ballots(gate, second) == Tally("open", 1, (("A", "B"), ()), ("D",), 1)
+    assert tally_ballots(gate, [*second, ballot("F", 0)]) == tally_ballots(
         gate, second
     )  # late for the first, not let through to the second
-    assert tally(gate, [*second, ballot("C", 1)]) == Tally(
+    assert tally_ballots(gate, [*second, ballot("C", 1)]) == Tally(
         "approved", 1, (("A", "B"), ("C",)), ("D",), 0
     )
-    assert tally(gate, [*second, ballot("E", 0, "reject")]) == Tally(
+    assert tally_ballots(gate, [*second, ballot("E", 0, "reject")]) == Tally(
         "rejected", 1, (("A", "B"), ()), ("D", "E"), 0
     )
 

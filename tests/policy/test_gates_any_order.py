@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.authority import _missing
+from bot.policy.authority import _count_largest_shortage
 from bot.policy.evaluation import parse
-from bot.policy.gates import Approvers, Ask, Ballot, Stage, stricter_gate, tally
-from storage.states import Verb
+from bot.policy.gates import Approvers, Ask, Ballot, Stage, combine_gates, tally_ballots
+from storage.states import CallVerb
 from tests.policy.builders import ASKED, asks, facts
 
 unordered = asks.map(lambda gate: gate.model_copy(update={"any_order": True, "veto": 1}))
@@ -20,12 +20,12 @@ BOTH = Ask(rule="r", stages=(FINANCE, LEGAL), any_order=True)
 
 def yes(person: str, *stages: int) -> Ballot:
     """An approval that may count in these stages."""
-    return Ballot(person, Verb.APPROVE, stages[0], ASKED, stages[1:])
+    return Ballot(person, CallVerb.APPROVE, stages[0], ASKED, stages[1:])
 
 
 def no(person: str) -> Ballot:
     """A rejection."""
-    return Ballot(person, Verb.REJECT, 0, ASKED)
+    return Ballot(person, CallVerb.REJECT, 0, ASKED)
 
 
 @st.composite
@@ -45,8 +45,8 @@ def test_it_is_met_when_everybody_finds_a_place(election: tuple[Ask, list[Ballot
         frozenset(each.person for each in cast if at in (each.stage, *each.also))
         for at in range(len(gate.stages))
     ]
-    found = tally(gate, cast)
-    assert (found.outcome == "approved") == (_missing(gate, able) <= 0)
+    found = tally_ballots(gate, cast)
+    assert (found.outcome == "approved") == (_count_largest_shortage(gate, able) <= 0)
     assert (found.needed == 0) == (found.outcome == "approved")
 
 
@@ -56,8 +56,12 @@ def test_the_order_does_not_matter(election: tuple[Ask, list[Ballot]], random: A
     gate, cast = election
     shuffled = list(cast)
     random.shuffle(shuffled)
-    one, other = tally(gate, cast), tally(gate, shuffled)
-    assert (one.outcome, one.needed, one.open) == (other.outcome, other.needed, other.open)
+    one, other = tally_ballots(gate, cast), tally_ballots(gate, shuffled)
+    assert (one.outcome, one.needed, one.open_stages) == (
+        other.outcome,
+        other.needed,
+        other.open_stages,
+    )
 
 
 @given(elections())
@@ -65,9 +69,9 @@ def test_nobody_counts_twice_or_where_they_may_not(election: tuple[Ask, list[Bal
     """Each counts in one stage, where they may, and no stage holds more than its quorum."""
     gate, cast = election
     may = {each.person: {each.stage, *each.also} for each in cast}
-    found = tally(gate, cast)
+    found = tally_ballots(gate, cast)
     counted = [person for people in found.approved for person in people]
-    assert len(counted) == len(set(counted)) == gate.people - found.needed
+    assert len(counted) == len(set(counted)) == gate.required_approvers - found.needed
     for at, people in enumerate(found.approved):
         assert len(people) <= gate.stages[at].quorum
         assert all(at in may[person] for person in people)
@@ -77,58 +81,60 @@ def test_nobody_counts_twice_or_where_they_may_not(election: tuple[Ask, list[Bal
 def test_one_more_counts_exactly_in_an_open_stage(election: tuple[Ask, list[Ballot]]) -> None:
     """Somebody new who may decide in one stage only helps where that stage is open."""
     gate, cast = election
-    before = tally(gate, cast)
+    before = tally_ballots(gate, cast)
     for at in range(len(gate.stages)):
-        after = tally(gate, [*cast, yes("NEW", at)])
-        assert (after.needed < before.needed) == (at in before.open)
+        after = tally_ballots(gate, [*cast, yes("NEW", at)])
+        assert (after.needed < before.needed) == (at in before.open_stages)
 
 
 @given(elections())
 def test_a_change_of_mind_takes_a_yes_back(election: tuple[Ask, list[Ballot]]) -> None:
     """Who rejects before the end does not count any more, and one rejection ends it."""
     gate, cast = election
-    before = tally(gate, cast[:1])
+    before = tally_ballots(gate, cast[:1])
     if cast and before.outcome == "open":
-        found = tally(gate, [cast[0], no(cast[0].person)])
+        found = tally_ballots(gate, [cast[0], no(cast[0].person)])
         assert (found.outcome, found.rejected) == ("rejected", (cast[0].person,))
         patient = gate.model_copy(update={"veto": 2})
-        assert tally(patient, [cast[0], no(cast[0].person)]).needed == gate.people
+        assert (
+            tally_ballots(patient, [cast[0], no(cast[0].person)]).needed == gate.required_approvers
+        )
 
 
 def test_who_may_in_both_makes_room() -> None:
     """Ana of both groups said yes first: then one more of either is enough."""
     for other in (0, 1):
-        assert tally(BOTH, [yes("ana", 0, 1), yes("ben", other)]).outcome == "approved"
-    assert tally(BOTH, [yes("ana", 0, 1)]).open == (0, 1)
-    assert tally(BOTH, [yes("ben", 0)]).open == (1,)
-    assert tally(BOTH, [yes("ben", 0), yes("dan", 0)]).needed == 1
+        assert tally_ballots(BOTH, [yes("ana", 0, 1), yes("ben", other)]).outcome == "approved"
+    assert tally_ballots(BOTH, [yes("ana", 0, 1)]).open_stages == (0, 1)
+    assert tally_ballots(BOTH, [yes("ben", 0)]).open_stages == (1,)
+    assert tally_ballots(BOTH, [yes("ben", 0), yes("dan", 0)]).needed == 1
 
 
 def test_after_the_end_nothing_counts() -> None:
     """What is approved stays approved, and what is rejected stays rejected."""
     met = [yes("ana", 0), yes("ben", 1)]
-    assert tally(BOTH, [*met, no("ana")]).outcome == "approved"
-    assert tally(BOTH, [no("dan"), *met]).outcome == "rejected"
+    assert tally_ballots(BOTH, [*met, no("ana")]).outcome == "approved"
+    assert tally_ballots(BOTH, [no("dan"), *met]).outcome == "rejected"
 
 
 def test_where_it_stands_when_it_is_over() -> None:
     """Approved, it stands at its last stage; rejected, at the first; and nobody more is needed."""
-    approved = tally(BOTH, [yes("ana", 0), yes("ben", 1)])
-    rejected = tally(BOTH, [yes("ana", 0), no("dan")])
-    assert (approved.turn, approved.needed) == ((1,), 0)
-    assert (rejected.turn, rejected.needed) == ((0,), 0)
+    approved = tally_ballots(BOTH, [yes("ana", 0), yes("ben", 1)])
+    rejected = tally_ballots(BOTH, [yes("ana", 0), no("dan")])
+    assert (approved.asked_stages, approved.needed) == ((1,), 0)
+    assert (rejected.asked_stages, rejected.needed) == ((0,), 0)
 
 
 @given(unordered, asks)
 def test_an_order_is_stricter_than_none(gate: Ask, other: Ask) -> None:
     """Where one of two gates has an order, both together have; the laws of `stricter` hold."""
-    assert not stricter_gate(gate, other).any_order or gate == other
-    assert not stricter_gate(other, gate).any_order or gate == other
+    assert not combine_gates(gate, other).any_order or gate == other
+    assert not combine_gates(other, gate).any_order or gate == other
     free = other.model_copy(update={"any_order": True})
-    both = stricter_gate(gate, free)
+    both = combine_gates(gate, free)
     assert both.any_order
-    assert stricter_gate(both, free) == both
-    assert not gate.same_terms(gate.model_copy(update={"any_order": False}))
+    assert combine_gates(both, free) == both
+    assert not gate.has_same_terms(gate.model_copy(update={"any_order": False}))
 
 
 def test_as_it_is_written() -> None:
@@ -138,4 +144,4 @@ def test_as_it_is_written() -> None:
         f"[defaults]\n{stages}any_order = true\n",
         f"[defaults]\nany_order = true\n{stages}",
     ):
-        assert parse(text).gate(facts()) == BOTH.model_copy(update={"rule": "default"})
+        assert parse(text).get_gate(facts()) == BOTH.model_copy(update={"rule": "default"})

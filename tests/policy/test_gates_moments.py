@@ -28,7 +28,7 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
                     for step in gate.escalation
                     if timedelta(seconds=step.after) <= waited
                 ]
-                found = gate.approvers_of(stage, waited)
+                found = gate.get_stage_approvers(stage, waited)
                 assert set(found.groups) == {
                     name for each in (own.approvers, *due) for name in each.groups
                 }
@@ -44,7 +44,7 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
 def test_moments_come_in_order(gate: Ask) -> None:
     """Reminders and escalations are due in order, each moment once, only before the deadline."""
     due = {*gate.reminders, *(step.after for step in gate.escalation)}
-    assert gate.moments() == sorted(each for each in due if each < gate.deadline)
+    assert gate.list_notification_delays() == sorted(each for each in due if each < gate.deadline)
 
 
 def test_a_reminder_at_the_deadline() -> None:
@@ -57,4 +57,4 @@ def test_a_reminder_at_the_deadline() -> None:
         reminders=(599, 600, 60),
         escalation=(late,),
     )
-    assert gate.moments() == [60, 599]
+    assert gate.list_notification_delays() == [60, 599]

@@ -16,7 +16,7 @@ from bot.policy.gates import (
     Approvers,
     Ask,
     Escalation,
-    Offer,
+    GrantOffer,
     Stage,
     dump_gate,
     load_gate,
@@ -30,49 +30,49 @@ HOUR = timedelta(hours=1)
 
 def test_where_it_begins() -> None:
     """At its first stage, or at all of them where they have no order."""
-    assert GATE.first == (0,)
-    assert GATE.model_copy(update={"any_order": True}).first == (0, 1)
-    assert (GATE.people, GATE.approvers) == (3, ONE | TWO)
+    assert GATE.initial_stages == (0,)
+    assert GATE.model_copy(update={"any_order": True}).initial_stages == (0, 1)
+    assert (GATE.required_approvers, GATE.approvers) == (3, ONE | TWO)
 
 
 def test_who_counts_in_some_stages() -> None:
     """Everybody of any of them, with those who come in later once they have."""
     late = Escalation(after=60, approvers=Approvers(users=("U9",)))
     gate = GATE.model_copy(update={"escalation": (late,)})
-    assert gate.approvers_in([0, 1], timedelta()) == ONE | TWO
-    assert gate.approvers_in([1], timedelta()) == TWO
-    assert gate.approvers_in([], timedelta(days=1)) == Approvers()
-    assert gate.approvers_in([0], timedelta(seconds=60)).users == ("U1", "U9")
+    assert gate.get_approvers_of_stages([0, 1], timedelta()) == ONE | TWO
+    assert gate.get_approvers_of_stages([1], timedelta()) == TWO
+    assert gate.get_approvers_of_stages([], timedelta(days=1)) == Approvers()
+    assert gate.get_approvers_of_stages([0], timedelta(seconds=60)).users == ("U1", "U9")
 
 
 def test_how_time_is_counted() -> None:
     """All hours are counted, or those of business alone; it is never less than none."""
-    assert GATE.after(MONDAY, 3600) == MONDAY + HOUR
-    assert GATE.waited(MONDAY, MONDAY + HOUR) == HOUR
-    assert GATE.waited(MONDAY, MONDAY - HOUR) == timedelta()
+    assert GATE.compute_due_time(MONDAY, 3600) == MONDAY + HOUR
+    assert GATE.measure_waiting_time(MONDAY, MONDAY + HOUR) == HOUR
+    assert GATE.measure_waiting_time(MONDAY, MONDAY - HOUR) == timedelta()
     hours = BusinessHours(zone="UTC", opens=540, closes=780, days=(1, 2, 3, 4, 5))
     gate = GATE.model_copy(update={"hours": hours})
-    assert gate.after(MONDAY, 7200) == MONDAY + 22 * HOUR
-    assert gate.waited(MONDAY, MONDAY + 5 * HOUR) == HOUR
+    assert gate.compute_due_time(MONDAY, 7200) == MONDAY + 22 * HOUR
+    assert gate.measure_waiting_time(MONDAY, MONDAY + 5 * HOUR) == HOUR
 
 
 def test_a_gate_that_forgets() -> None:
     """Nothing is left to be remembered, chosen or not; what has nothing is itself."""
-    offer = Offer()
+    offer = GrantOffer()
     for some in ({"remember": (offer,)}, {"once": offer}, {"remember": (offer,), "once": offer}):
-        assert GATE.model_copy(update=some).forgetful() == GATE
-    assert GATE.forgetful() is GATE
+        assert GATE.model_copy(update=some).copy_without_offers() == GATE
+    assert GATE.copy_without_offers() is GATE
 
 
 def test_what_are_other_terms() -> None:
     """An order is one; hours are where somebody comes in after a while, for they say when."""
     hours = BusinessHours(zone="UTC", opens=540, closes=780, days=(1, 2, 3, 4, 5))
-    assert not GATE.same_terms(GATE.model_copy(update={"any_order": True}))
-    assert GATE.same_terms(GATE.model_copy(update={"hours": hours}))
+    assert not GATE.has_same_terms(GATE.model_copy(update={"any_order": True}))
+    assert GATE.has_same_terms(GATE.model_copy(update={"hours": hours}))
     late = Escalation(after=60, approvers=ONE)
     waits = GATE.model_copy(update={"escalation": (late,)})
-    assert not waits.same_terms(waits.model_copy(update={"hours": hours}))
-    assert waits.same_terms(waits)
+    assert not waits.has_same_terms(waits.model_copy(update={"hours": hours}))
+    assert waits.has_same_terms(waits)
 
 
 def test_the_text_of_a_gate() -> None:
@@ -128,10 +128,15 @@ def test_what_a_stored_gate_does_not_say() -> None:
 def test_what_a_gate_is_unless_it_is_said() -> None:
     """One person within an hour, by nobody's own word, and a no of one ends it."""
     given = Ask(rule="r", stages=(Stage(approvers=ONE),))
-    assert (given.people, given.veto, given.any_order, given.would_allow) == (1, 1, False, False)
+    assert (given.required_approvers, given.veto, given.any_order, given.would_allow) == (
+        1,
+        1,
+        False,
+        False,
+    )
     assert (given.deadline, given.good_for) == (3600, 86_400)
     assert (given.self_approval, given.editor_counts) == (False, False)
-    assert (Offer().lasts, Offer().uses) == (86_400, 10)
+    assert (GrantOffer().lasts, GrantOffer().uses) == (86_400, 10)
     assert (Approvers().channel, Approvers().requester) == (False, False)
     with pytest.raises(ValidationError):
         given.rule = "another"

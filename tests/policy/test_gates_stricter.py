@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter_gate, tally
+from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, combine_gates, tally_ballots
 from tests.policy.builders import asks, ballot, ballots
 
 FINANCE, OPS, CHANNEL = (
@@ -79,22 +79,22 @@ def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
 
     They do so stage for stage of the same approvers.
     """
-    both = stricter_gate(shown, now)
-    standing = tally(both, _approve(both))
+    both = combine_gates(shown, now)
+    standing = tally_ballots(both, _approve(both))
     assert standing.outcome == "approved"
     people: dict[Any, list[tuple[str, ...]]] = defaultdict(list)
     for stage, counted in zip(both.stages, standing.approved, strict=True):
         people[_who(stage)].append(counted)
     for gate in (shown, now):
         cast = _meets(gate, people)
-        assert tally(gate, cast).outcome == "approved"
+        assert tally_ballots(gate, cast).outcome == "approved"
         assert len({each.person for each in cast}) == len(cast)
 
 
 @given(asks, asks)
 def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
     """Of the same approvers it asks for no more stages than one gate, nor people than both."""
-    both = stricter_gate(shown, now)
+    both = combine_gates(shown, now)
 
     def per(gate: Ask) -> Counter[Any]:
         return Counter(_who(each) for each in gate.stages)
@@ -114,13 +114,13 @@ def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> Non
 
     They never come further than before.
     """
-    both = stricter_gate(shown, now)
+    both = combine_gates(shown, now)
     for old, new in zip(shown.stages, both.stages, strict=False):
         assert old.approvers == new.approvers
         assert new.quorum >= old.quorum
-    if tally(both, cast).outcome == "approved":
+    if tally_ballots(both, cast).outcome == "approved":
         loose = shown.model_copy(update={"veto": 9})
-        assert tally(loose, cast).outcome == "approved"
+        assert tally_ballots(loose, cast).outcome == "approved"
 
 
 @given(asks, asks)
@@ -129,7 +129,7 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
 
     More have to give reasons.
     """
-    both = stricter_gate(shown, now)
+    both = combine_gates(shown, now)
     for each in (shown, now):
         assert both.deadline <= each.deadline
         assert both.good_for <= each.good_for
@@ -155,22 +155,22 @@ def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> Non
 
     Asking again settles at once.
     """
-    both = stricter_gate(one, two)
-    assert stricter_gate(one, one) == one
-    assert stricter_gate(both, two) == both
-    assert stricter_gate(one, both) == both
-    assert _strictness(stricter_gate(two, one)) == _strictness(both)
-    assert _strictness(stricter_gate(both, three)) == _strictness(
-        stricter_gate(one, stricter_gate(two, three))
+    both = combine_gates(one, two)
+    assert combine_gates(one, one) == one
+    assert combine_gates(both, two) == both
+    assert combine_gates(one, both) == both
+    assert _strictness(combine_gates(two, one)) == _strictness(both)
+    assert _strictness(combine_gates(both, three)) == _strictness(
+        combine_gates(one, combine_gates(two, three))
     )
 
 
 @given(asks, asks)
 def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
     """What comes out is a gate that can be stored, read again and met."""
-    both = stricter_gate(shown, now)
+    both = combine_gates(shown, now)
     assert Ask.model_validate_json(both.model_dump_json()) == both
-    assert all(moment < both.deadline for moment in both.moments())
+    assert all(moment < both.deadline for moment in both.list_notification_delays())
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
 )
 def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
     """A stage that both gates have is one stage, and twice the same stage stays two."""
-    assert stricter_gate(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
+    assert combine_gates(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
 
 
 @given(asks)
@@ -205,7 +205,7 @@ def test_the_same_terms(gate: Ask) -> None:
         {"escalation": (*gate.escalation, step)},
         {"reasons": "always" if gate.reasons != "always" else "never"},
     ):
-        assert not gate.same_terms(gate.model_copy(update=other))
+        assert not gate.has_same_terms(gate.model_copy(update=other))
     for same in (
         {"rule": "new"},
         {"post_to": "C9"},
@@ -213,4 +213,4 @@ def test_the_same_terms(gate: Ask) -> None:
         {"remember": ()},
         {"reminders": ()},
     ):
-        assert gate.same_terms(gate.model_copy(update=same))
+        assert gate.has_same_terms(gate.model_copy(update=same))

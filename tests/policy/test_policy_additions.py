@@ -19,11 +19,11 @@ from bot.policy.gates import (
     Deny,
     Escalation,
     Stage,
-    tally,
+    tally_ballots,
     tighten_gate,
 )
 from bot.policy.rules import Rule
-from storage.states import Verb
+from storage.states import CallVerb
 from tests.policy.builders import approvers, asks, ballot, facts, problems, stages
 
 WHO = '[defaults]\napprovers = ["@leads"]\n'
@@ -58,7 +58,7 @@ WORDS = {"never": set(), "approve": {1}, "reject": {2}, "always": {1, 2}}
 
 def judged(text: str, **changed: Any) -> Allow | Ask | Deny:
     """What a policy says of a refund."""
-    return parse(WHO + text).gate(facts(**changed))
+    return parse(WHO + text).get_gate(facts(**changed))
 
 
 @given(asks, some)
@@ -88,13 +88,13 @@ def test_who_meets_it_meets_what_was_asked_before(
     assert isinstance(found, Ask)
     people = st.sampled_from("ABCDEFGHIJKL")
     drawn = st.lists(
-        st.builds(ballot, people, st.integers(0, len(found.stages) - 1), st.just(Verb.APPROVE)),
+        st.builds(ballot, people, st.integers(0, len(found.stages) - 1), st.just(CallVerb.APPROVE)),
         max_size=12,
         unique_by=lambda each: each.person,
     )
     cast = sorted(data.draw(drawn), key=lambda each: each.stage)
-    if tally(found, cast).outcome == "approved":
-        assert tally(gate, cast).outcome == "approved"
+    if tally_ballots(found, cast).outcome == "approved":
+        assert tally_ballots(gate, cast).outcome == "approved"
 
 
 @given(asks, some)
@@ -106,7 +106,7 @@ def test_more_people_come_only_by_a_sure_escalation(
     assert isinstance(found, Ask)
     sure = [step for addition, known in adding if known for step in addition.escalation]
     assert set(found.escalation) == {*gate.escalation, *sure}
-    assert found.approvers_of(0, timedelta()) == gate.approvers_of(0, timedelta())
+    assert found.get_stage_approvers(0, timedelta()) == gate.get_stage_approvers(0, timedelta())
 
 
 @given(some)
@@ -145,7 +145,7 @@ def test_a_rule_that_adds_never_frees_a_call(verdicts: list[str], data: st.DataO
     with_them = Policy(source="p", rules=tuple(made), default=default)
     plain = tuple(rule for rule in made if not isinstance(rule.gate, Addition))
     without = with_them.model_copy(update={"rules": plain})
-    before, after = without.gate(facts()), with_them.gate(facts())
+    before, after = without.get_gate(facts()), with_them.get_gate(facts())
     order = ("allow", "ask", "deny")
     assert order.index(after.verdict) >= order.index(before.verdict)
     assert not isinstance(before, Deny) or after == before
@@ -201,17 +201,17 @@ def test_a_remembered_approval_is_bound_to_what_was_added() -> None:
     )
     policy = parse(WHO + "remember = [{}]\n" + night)
     day, dark = facts(), facts(now=facts().now.replace(hour=21))
-    by_day, by_night = policy.gate(day), policy.gate(dark)
+    by_day, by_night = policy.get_gate(day), policy.get_gate(dark)
     assert isinstance(by_day, Ask)
     assert isinstance(by_night, Ask)
     assert by_night.remember == by_day.remember != ()
-    known = {policy.source_of(by_day), policy.source_of(by_night)}
+    known = {policy.find_rule_digest(by_day), policy.find_rule_digest(by_night)}
     assert "" not in known
     assert len(known) == 2
     later = parse(WHO + "remember = [{}]\n" + night.replace("30m", "20m"))
-    assert later.source_of(by_night) == ""
-    assert later.source_of(by_day) == policy.source_of(by_day)
-    assert parse(WHO + "remember = [{}]\n").source_of(by_night) == ""
+    assert later.find_rule_digest(by_night) == ""
+    assert later.find_rule_digest(by_day) == policy.find_rule_digest(by_day)
+    assert parse(WHO + "remember = [{}]\n").find_rule_digest(by_night) == ""
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,12 @@ def test_what_a_rule_cannot_add(line: str, said: str) -> None:
 def test_it_hides_no_rule_and_answers_no_call() -> None:
     """A rule that adds to everything leaves every call to the rules below and to [defaults]."""
     text = ADDS + "veto = 1\n" + '[[rule]]\nname = "last"\nverdict = "ask"\n'
-    assert parse(WHO + text).gate(facts()).rule == "last"
+    assert parse(WHO + text).get_gate(facts()).rule == "last"
     [found] = problems(ADDS + 'approvers = ["@a"]\n')
     assert "nobody could decide about calls that no rule matches" in found
-    tried = parse(WHO + text).judged(Facts(tool="x", effect="write", requester="U", args={})).tried
+    tried = (
+        parse(WHO + text).judge_call(Facts(tool="x", effect="write", requester="U", args={})).tried
+    )
     assert [each.adds for each in tried] == [True, False]
 
 
@@ -249,8 +251,8 @@ def test_what_is_asked_though_it_is_allowed_is_as_strict() -> None:
     text = '[[rule]]\nname = "free"\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
     text += ADDS.replace("adds", "elsewhere") + 'tool = "other"\nveto = 1\n'
     policy = parse(WHO + text)
-    assert policy.gate(facts()) == Allow(rule="free")
-    found = policy.fallback(facts())
+    assert policy.get_gate(facts()) == Allow(rule="free")
+    found = policy.build_fallback_gate(facts())
     assert found == Ask(rule="default", added=("adds",), stages=(LEADS,), reasons="always")
     nobody = '[[rule]]\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
-    assert parse(nobody).fallback(facts()) is None
+    assert parse(nobody).build_fallback_gate(facts()) is None

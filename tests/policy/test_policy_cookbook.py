@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition_values import Facts, Id, SpendingSum
+from bot.policy.condition_values import Facts, SlackId, SpendingSum
 from bot.policy.evaluation import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from tests.policy.recipes import RECIPES
@@ -58,7 +58,7 @@ def judge(title: str) -> Judge:
             "spent": {SPENT: Decimal(0), COUNT: Decimal(0)},
         }
         more = {key: known.pop(key) for key in tuple(known) if key in Facts.__dataclass_fields__}
-        return read.gate(Facts(**{**facts, "args": known, **more}))
+        return read.get_gate(Facts(**{**facts, "args": known, **more}))
 
     return gate
 
@@ -129,14 +129,16 @@ def test_access_to_a_channel() -> None:
     Any other channel goes to the office, many people to two of it.
     """
     gate = judge("Access to a channel")
-    assert who(gate("invite", args={"channel": Id("C0GENERAL"), "people": ["dan"]})).channel
+    assert who(gate("invite", args={"channel": SlackId("C0GENERAL"), "people": ["dan"]})).channel
     for name in ("C0BOARD", "C0FINANCE"):
-        asked = gate("invite", args={"channel": Id(name), "people": ["dan"]})
+        asked = gate("invite", args={"channel": SlackId(name), "people": ["dan"]})
         assert (who(asked).groups, who(asked).channel) == (("office",), False)
-    many = gate("invite", args={"channel": Id("C0GENERAL"), "people": list("abcdef")})
+    many = gate("invite", args={"channel": SlackId("C0GENERAL"), "people": list("abcdef")})
     assert isinstance(many, Ask)
     assert (many.approvers.groups, many.stages[0].quorum) == (("office",), 2)
-    assert who(gate("invite", args={"channel": Id("C0GENERAL"), "people": list("abcde")})).channel
+    assert who(
+        gate("invite", args={"channel": SlackId("C0GENERAL"), "people": list("abcde")})
+    ).channel
 
 
 def test_announcements_by_channel() -> None:
@@ -145,13 +147,13 @@ def test_announcements_by_channel() -> None:
     Nobody calls everyone.
     """
     gate = judge("Announcements")
-    ours = gate("post_message", args={"channel": Id("C0SUPPORT"), "text": "We open at nine."})
+    ours = gate("post_message", args={"channel": SlackId("C0SUPPORT"), "text": "We open at nine."})
     assert isinstance(ours, Ask)
     assert (ours.approvers.channel, ours.deadline) == (True, 1800)
     assert ours == gate(
-        "schedule_message", args={"channel": Id("C0SUPPORT"), "text": "We open at nine."}
+        "schedule_message", args={"channel": SlackId("C0SUPPORT"), "text": "We open at nine."}
     )
-    elsewhere = gate("post_message", args={"channel": Id("C0GENERAL"), "text": "News"})
+    elsewhere = gate("post_message", args={"channel": SlackId("C0GENERAL"), "text": "News"})
     assert isinstance(elsewhere, Ask)
     assert (elsewhere.approvers.groups, elsewhere.post_to, elsewhere.reminders) == (
         ("comms",),
@@ -159,12 +161,13 @@ def test_announcements_by_channel() -> None:
         (3600,),
     )
     from_elsewhere = gate(
-        "post_message", channel="C0GENERAL", args={"channel": Id("C0SUPPORT"), "text": "Hi"}
+        "post_message", channel="C0GENERAL", args={"channel": SlackId("C0SUPPORT"), "text": "Hi"}
     )
     assert who(from_elsewhere).groups == ("comms",)
     for text in ("Hi @channel", "<!here> now", "@Everyone!"):
         assert (
-            gate("post_message", args={"channel": Id("C0SUPPORT"), "text": text}).verdict == "deny"
+            gate("post_message", args={"channel": SlackId("C0SUPPORT"), "text": text}).verdict
+            == "deny"
         )
 
 
@@ -177,7 +180,7 @@ def test_four_eyes_on_every_change() -> None:
     change, final = gate("refund_order", amount=5), gate("cancel_order")
     assert isinstance(change, Ask)
     assert isinstance(final, Ask)
-    assert (change.people, final.people) == (1, 2)
+    assert (change.required_approvers, final.required_approvers) == (1, 2)
     for each in (change, final):
         assert (each.approvers.channel, each.self_approval, each.editor_counts) == (
             True,
@@ -214,7 +217,7 @@ def test_escalation_at_night(hour: int, night: bool) -> None:
     assert isinstance(gate, Ask)
     assert gate.approvers.groups == (("on-call",) if night else ("shop-leads",))
     if night:
-        assert (gate.moments(), gate.deadline) == ([600, 1800], 5400)
+        assert (gate.list_notification_delays(), gate.deadline) == ([600, 1800], 5400)
         assert gate.escalation[0].approvers.groups == ("managers",)
 
 

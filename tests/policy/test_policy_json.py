@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from bot.policy.evaluation import PolicyError, parse
 from bot.policy.gates import Ask, dump_gate, load_gate
-from bot.toml_file import to_json
+from bot.toml_file import convert_toml_to_json
 from storage.grants import Grant, dump_grant, load_grant
 from tests.pages import ROOT, blocks
 from tests.policy.builders import asks
@@ -30,7 +30,7 @@ moments = st.datetimes(timezones=st.just(UTC))
 def test_a_policy_means_the_same_in_either(title: str) -> None:
     """Every policy of the page is the same policy as JSON, to the last condition."""
     text = POLICIES[title]
-    assert parse(to_json(text), "p.json").digest == parse(text, "p.toml").digest
+    assert parse(convert_toml_to_json(text), "p.json").digest == parse(text, "p.toml").digest
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import parse
-from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
+from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
 from tests.policy.builders import facts, problems
 
 RULE = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01", "U02", "U03"]\n'
@@ -15,7 +15,7 @@ WHO = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 def asked(text: str, tool: str = "x", effect: str = "write") -> Ask:
     """The gate of a call of which nothing else is known."""
-    gate = parse(text).gate(Facts(tool=tool, effect=effect, requester="U09", args={}))
+    gate = parse(text).get_gate(Facts(tool=tool, effect=effect, requester="U09", args={}))
     assert isinstance(gate, Ask)
     return gate
 
@@ -67,7 +67,7 @@ def test_every_option_of_a_gate() -> None:
         editable=("amount", "note"),
         reasons="always",
     )
-    assert gate.moments() == [1800, 2700, 3600, 5400]
+    assert gate.list_notification_delays() == [1800, 2700, 3600, 5400]
 
 
 def test_what_may_be_remembered() -> None:
@@ -78,8 +78,8 @@ def test_what_may_be_remembered() -> None:
     offers = 'remember = [{}, {fields = ["a"], where = "everywhere", lasts = "30d", uses = 1000}]\n'
     gate = asked(RULE + offers + WHO)
     assert gate.remember == (
-        Offer(fields=None, where="thread", lasts=86_400, uses=10),
-        Offer(fields=("a",), where="everywhere", lasts=30 * 86_400, uses=1000),
+        GrantOffer(fields=None, where="thread", lasts=86_400, uses=10),
+        GrantOffer(fields=("a",), where="everywhere", lasts=30 * 86_400, uses=1000),
     )
     once = asked(RULE.replace('"ask"', '"once"') + WHO)
     assert once.once is not None
@@ -143,10 +143,10 @@ def test_what_is_inherited_is_not_held_against_a_rule() -> None:
     short = asked(
         f'{WHO}reminders = ["30m"]\n[[rule]]\ntool = "x"\nverdict = "ask"\ndeadline = "10m"\n'
     )
-    assert (short.reminders, short.moments()) == ((1800,), [])
+    assert (short.reminders, short.list_notification_delays()) == ((1800,), [])
     late = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01"]\nquorum = 2\n'
     late += 'escalation = [{after = "30m", approvers = ["U02"]}]\n'
-    assert asked(late + WHO).people == 2
+    assert asked(late + WHO).required_approvers == 2
 
 
 def test_tables_of_their_own() -> None:
@@ -173,7 +173,7 @@ def test_what_holds_after_a_rejection() -> None:
     allows = rule.format("allow")
     defaults = WHO + 'after_rejection = "allow"\n'
     found = [
-        parse(text).gate(facts(tool="x"))
+        parse(text).get_gate(facts(tool="x"))
         for text in (WHO + allows, defaults + allows, defaults + allows + 'after_rejection = "ask"')
     ]
     assert [getattr(gate, "after_rejection", "") for gate in found] == ["ask", "allow", "ask"]

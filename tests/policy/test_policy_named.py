@@ -52,7 +52,7 @@ def test_names_mean_what_they_stand_for() -> None:
     assert "'conditions.large'" in when  # a text is a text
     for amount, hour, rule in ((40, 12, "hard"), (40, 21, "default"), (20, 12, "default")):
         known = facts(args={"amount": amount, "order": "A"}, now=facts().now.replace(hour=hour))
-        assert named.gate(known).rule == rule
+        assert named.get_gate(known).rule == rule
 
 
 def test_a_change_of_a_name_is_a_change_of_its_rules() -> None:
@@ -119,7 +119,7 @@ def test_a_field_of_that_name_is_a_field() -> None:
     """`args.conditions.large` is an argument's field, whatever has a name."""
     text = NAMED.replace("args.order != 'conditions.large'", "args.conditions.large == 1")
     known = facts(args={"amount": 40, "conditions": {"large": 1}})
-    assert parse(text).gate(known).rule == "hard"
+    assert parse(text).get_gate(known).rule == "hard"
 
 
 def test_names_wherever_people_are_listed() -> None:

@@ -78,9 +78,9 @@ def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
     denying = [
         rule
         for rule in policy.rules
-        if isinstance(rule.gate, Deny) and rule.fits(facts, effect)[0] is not False
+        if isinstance(rule.gate, Deny) and rule.match_call(facts, effect)[0] is not False
     ]
-    gate = policy.gate(facts)
+    gate = policy.get_gate(facts)
     if denying:
         assert isinstance(gate, Deny)
         assert gate.rule == denying[0].name
@@ -94,11 +94,11 @@ def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
 
     The exception is a read that nothing speaks of.
     """
-    gate = policy.gate(facts)
+    gate = policy.get_gate(facts)
     if not isinstance(gate, Allow):
         return
     assert facts.effect in EFFECTS
-    told = [(rule, rule.fits(facts, facts.effect)[0]) for rule in policy.rules]
+    told = [(rule, rule.match_call(facts, facts.effect)[0]) for rule in policy.rules]
     if gate.rule == "default" and not any(fits for _, fits in told):
         assert facts.effect == "read"
         assert facts.tool not in policy.asking
@@ -109,7 +109,7 @@ def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
         if (
             rule.gate == gate
             and fits is True
-            and (facts.tool not in policy.asking or rule.names(facts.tool))
+            and (facts.tool not in policy.asking or rule.has_specific_pattern_for(facts.tool))
         ):
             break
         before.append((rule, fits))
@@ -124,15 +124,17 @@ def test_the_order_of_denials_does_not_matter(policy: Policy, facts: Facts, rand
     """However the rules are shuffled, what was denied by a rule stays denied."""
     shuffled = list(policy.rules)
     random.shuffle(shuffled)
-    denied = any(isinstance(each, Deny) and each.rule != "default" for each in [policy.gate(facts)])
-    after = policy.model_copy(update={"rules": tuple(shuffled)}).gate(facts)
+    denied = any(
+        isinstance(each, Deny) and each.rule != "default" for each in [policy.get_gate(facts)]
+    )
+    after = policy.model_copy(update={"rules": tuple(shuffled)}).get_gate(facts)
     assert not denied or isinstance(after, Deny)
 
 
 @given(policies, calls)
 def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) -> None:
     """A rule in front that allows everything leaves every denial by a rule as it is."""
-    before = policy.gate(facts)
+    before = policy.get_gate(facts)
     everything = Rule(
         name="all",
         tools=("*",),
@@ -140,7 +142,7 @@ def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) 
         risks=("low", "medium", "high"),
         gate=Allow(rule="all"),
     )
-    after = policy.model_copy(update={"rules": (everything, *policy.rules)}).gate(facts)
+    after = policy.model_copy(update={"rules": (everything, *policy.rules)}).get_gate(facts)
     if isinstance(before, Deny) and before.rule != "default":
         assert after == before
 
@@ -148,7 +150,7 @@ def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) 
 @given(policies, calls)
 def test_every_tried_rule_says_why(policy: Policy, facts: Facts) -> None:
     """What was tried is told rule by rule, in order, up to the one that denied."""
-    judged = policy.judged(facts)
+    judged = policy.judge_call(facts)
     assert [each.rule for each in judged.tried] == [
         rule.name for rule in policy.rules[: len(judged.tried)]
     ]

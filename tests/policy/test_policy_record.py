@@ -21,7 +21,7 @@ DENY = '[[rule]]\ntool = "*"\nverdict = "deny"\nreason = "No."\n'
 
 def asked(policy: Policy, tool: str = "note", effect: str = "write") -> Ask:
     """What it asks for a call of which nothing else is known."""
-    found = policy.gate(Facts(tool=tool, effect=effect, requester="U1", args={}))
+    found = policy.get_gate(Facts(tool=tool, effect=effect, requester="U1", args={}))
     assert isinstance(found, Ask)
     return found
 
@@ -30,23 +30,23 @@ def test_where_somebody_is_named() -> None:
     """Each rule with that id anywhere in it, and the defaults."""
     text = '[[rule]]\nname = "one"\nverdict = "ask"\napprovers = ["U0123"]\n'
     policy = parse('[defaults]\napprovers = ["U0123", "U0456"]\n' + text)
-    assert policy.naming("U0123") == ["rule 'one'", "the defaults"]
-    assert policy.naming("U0456") == ["the defaults"]
-    assert policy.naming("U0789") == []
-    assert parse(DENY).naming("U0123") == []
+    assert policy.list_rules_containing("U0123") == ["rule 'one'", "the defaults"]
+    assert policy.list_rules_containing("U0456") == ["the defaults"]
+    assert policy.list_rules_containing("U0789") == []
+    assert parse(DENY).list_rules_containing("U0123") == []
 
 
 def test_what_it_falls_back_to() -> None:
     """The defaults, with what matching rules add, and not what others do; none without them."""
     policy = parse(WHO + NOTES + NIGHT + DENY)
     assert policy.default is not None
-    assert parse(DENY).fallback(facts()) is None
-    found = policy.fallback(facts(tool="note"))
+    assert parse(DENY).build_fallback_gate(facts()) is None
+    found = policy.build_fallback_gate(facts(tool="note"))
     assert found is not None
     assert [stage.approvers.groups for stage in found.stages] == [("leads",), ("legal",)]
-    assert policy.fallback(facts(tool="put")) == policy.default
+    assert policy.build_fallback_gate(facts(tool="put")) == policy.default
     unsure = NIGHT.replace('tool = "note"', 'requester = "@gone"')
-    doubtful = parse(WHO + unsure).fallback(facts())
+    doubtful = parse(WHO + unsure).build_fallback_gate(facts())
     assert doubtful is not None
     assert len(doubtful.stages) == 2
 
@@ -55,7 +55,7 @@ def test_a_fall_back_for_an_effect_nobody_knows() -> None:
     """What is added to what cannot be undone is added to it, too."""
     for effect, stages in (("destructive", 2), ("write", 1)):
         adds = NIGHT.replace('tool = "note"', f'effect = "{effect}"')
-        found = parse(WHO + adds).fallback(facts(effect="odd"))
+        found = parse(WHO + adds).build_fallback_gate(facts(effect="odd"))
         assert found is not None
         assert len(found.stages) == stages
 
@@ -74,19 +74,19 @@ def test_which_rule_a_gate_is_of() -> None:
     """That of the rule and of what adds to it: another condition of either makes it another."""
     plain, added = parse(WHO + NOTES), parse(WHO + NOTES + SOONER)
     gates = asked(plain), asked(added)
-    sources = [plain.source_of(gates[0]), added.source_of(gates[1])]
+    sources = [plain.find_rule_digest(gates[0]), added.find_rule_digest(gates[1])]
     assert len({*sources, ""}) == 3
-    assert added.source_of(gates[0]) == sources[0]  # as it is where nothing is added
-    assert plain.source_of(gates[1]) == ""
+    assert added.find_rule_digest(gates[0]) == sources[0]  # as it is where nothing is added
+    assert plain.find_rule_digest(gates[1]) == ""
     narrower = NOTES.replace("verdict", 'risk = ["low"]\nverdict')
-    assert parse(WHO + narrower).source_of(gates[0]) not in ("", sources[0])
+    assert parse(WHO + narrower).find_rule_digest(gates[0]) not in ("", sources[0])
     later = SOONER.replace("verdict", 'risk = ["low"]\nverdict')
-    assert parse(WHO + NOTES + later).source_of(gates[1]) not in ("", sources[1])
+    assert parse(WHO + NOTES + later).find_rule_digest(gates[1]) not in ("", sources[1])
     default = asked(plain, "put")
-    assert plain.source_of(default) == added.source_of(default) != ""
-    assert plain.source_of(default.model_copy(update={"deadline": 61})) == ""
+    assert plain.find_rule_digest(default) == added.find_rule_digest(default) != ""
+    assert plain.find_rule_digest(default.model_copy(update={"deadline": 61})) == ""
     two = parse(WHO + NOTES + NOTES.replace("note", "put").replace("[{}]", "[]"))
-    assert len({two.source_of(asked(two, tool)) for tool in ("note", "put")}) == 2
+    assert len({two.find_rule_digest(asked(two, tool)) for tool in ("note", "put")}) == 2
 
 
 def test_every_gate_there_is() -> None:
@@ -109,7 +109,7 @@ def test_what_has_to_be_looked_up() -> None:
     rule = 'tool = "note"\neffect = "write"\nrequester = "@staff"\nverdict = "allow"\n'
     policy = parse(f"{WHO}[[rule]]\n{rule}")
     found = {
-        (tool, effect): bool(policy.needs(tool, effect, "low").groups)
+        (tool, effect): bool(policy.get_needed_lookups(tool, effect, "low").groups)
         for tool, effect in (("note", "write"), ("note", "odd"), ("note", "read"), ("put", "write"))
     }
     assert [pair for pair, needed in found.items() if needed] == [
@@ -131,7 +131,7 @@ def test_doubt_is_told_with_its_reason() -> None:
     """A denial that could not be told says so; one that applies gives its own reason."""
     deny = '[[rule]]\nname = "out"\nverdict = "deny"\nreason = "No."\n{}\n'
     sure, doubt = (
-        parse(WHO + deny.format(line)).gate(facts()) for line in ("", 'requester = "@gone"')
+        parse(WHO + deny.format(line)).get_gate(facts()) for line in ("", 'requester = "@gone"')
     )
     assert (sure.verdict, doubt.verdict) == ("deny", "deny")
     assert sure.model_dump()["reason"] == "No."

@@ -41,7 +41,7 @@ ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
 def test_what_protects_nothing_is_refused(rule: str, said: str) -> None:
     """A denied tool or a sum that is not there is told with its line, and the nearest name."""
     with pytest.raises(PolicyError) as found:
-        parse(WHO + rule, "p.toml").beside(TOOLS, frozenset())
+        parse(WHO + rule, "p.toml").bind_to_tools(TOOLS, frozenset())
     [problem] = found.value.problems
     assert said in problem
 
@@ -58,6 +58,6 @@ def test_what_protects_nothing_is_refused(rule: str, said: str) -> None:
 )
 def test_what_is_there_or_may_come_is_fine(rule: str) -> None:
     """Names that are there, patterns, and rules that ask about what is not there are taken."""
-    policy = parse(WHO + rule).beside(TOOLS, frozenset({"pay"}))
+    policy = parse(WHO + rule).bind_to_tools(TOOLS, frozenset({"pay"}))
     assert (policy.tools, policy.asking) == (TOOLS, {"pay"})
     assert policy.digest == parse(WHO + rule).digest

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition_values import Facts, Needs, SpendingSum
+from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Allow
-from bot.policy.rules import Rule, needs_of
+from bot.policy.rules import Rule, collect_needed_lookups
 
 DAY = 86_400
 EVERY: dict[str, Any] = {
@@ -38,7 +38,7 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
         "args": {"amount": 5},
     }
     facts |= {"channel": "C1", "groups": GROUPS, "channels": CHANNELS}
-    told, why = made.fits(Facts(**{**facts, **known}), effect)
+    told, why = made.match_call(Facts(**{**facts, **known}), effect)
     assert why
     return told
 
@@ -112,7 +112,7 @@ def test_needs_are_collected() -> None:
 
     Sums come from conditions.
     """
-    needs = needs_of(
+    needs = collect_needed_lookups(
         [
             rule(requesters=("@a", "U1"), channels=("#x", "C1")),
             rule(when='requester in groups.a || requester in groups["b-c"]'),
@@ -122,12 +122,12 @@ def test_needs_are_collected() -> None:
             ),
         ]
     )
-    assert needs == Needs(
+    assert needs == NeededLookups(
         frozenset({"a", "b-c"}),
         frozenset({"#x"}),
         frozenset({SpendingSum("pay", "amount", DAY), SpendingSum("pay", "", DAY)}),
     )
-    assert needs_of([rule()]) == Needs(frozenset(), frozenset(), frozenset())
+    assert collect_needed_lookups([rule()]) == NeededLookups(frozenset(), frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,15 @@ def test_needs_are_collected() -> None:
 )
 def test_which_rules_are_asked(keys: dict[str, Any], about: bool) -> None:
     """Which rules have to be asked at all is settled by tool, effect and risk."""
-    assert rule(**keys).is_about("refund_order", "write", "medium") is about
-    assert rule(effects=("read",)).is_about("refund_order", None, "medium")
+    assert rule(**keys).can_match("refund_order", "write", "medium") is about
+    assert rule(effects=("read",)).can_match("refund_order", None, "medium")
 
 
 def test_stars_name_no_tool() -> None:
     """A pattern of nothing but stars names no tool."""
-    assert rule(tools=("refund_*",)).names("refund_order")
-    assert rule(tools=("*", "refund_order")).names("refund_order")
-    assert not rule(tools=("*", "**")).names("refund_order")
+    assert rule(tools=("refund_*",)).has_specific_pattern_for("refund_order")
+    assert rule(tools=("*", "refund_order")).has_specific_pattern_for("refund_order")
+    assert not rule(tools=("*", "**")).has_specific_pattern_for("refund_order")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_stars_name_no_tool() -> None:
 )
 def test_what_a_rule_covers(keys: dict[str, Any]) -> None:
     """A rule takes every call of its effects only where nothing else narrows it."""
-    assert rule(effects=("write",)).covers() == {"write"}
-    assert rule(**keys).covers() == frozenset()
+    assert rule(effects=("write",)).list_fully_covered_effects() == {"write"}
+    assert rule(**keys).list_fully_covered_effects() == frozenset()
 
 
 def test_facts_reach_the_condition() -> None:

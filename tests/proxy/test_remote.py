@@ -18,7 +18,7 @@ from mcp.server.auth.provider import AccessToken
 from bot.config.connection_settings import Transport
 from countersign.cli import mcp_proxy, proxy_process
 from countersign.cli.console import UsageError
-from countersign.cli.proxy_process import remote_address, show
+from countersign.cli.proxy_process import build_remote_address, show_login_address
 from storage.models import Call
 from storage.states import CallStatus
 from tests.proxy.host import Host, hosting, said
@@ -152,7 +152,7 @@ def test_a_header_says_who_asks(tmp_path: Path) -> None:
 def test_what_is_no_address_or_header_is_refused(url: str, headers: list[str], why: str) -> None:
     """In words, before anything is asked; no message holds what a variable held."""
     with pytest.raises(UsageError, match=why) as refused:
-        remote_address(url, headers, {"TWO_LINES": "secret\nx", "HOME": "/nowhere"})
+        build_remote_address(url, headers, {"TWO_LINES": "secret\nx", "HOME": "/nowhere"})
     assert "secret" not in str(refused.value)
 
 
@@ -181,13 +181,13 @@ def test_an_address_is_opened_only_where_there_is_a_screen(
     monkeypatch.setenv("BROWSER", str(browser))
     for each in proxy_process.SCREENS:
         monkeypatch.delenv(each, raising=False)
-    show("https://login.example/\x1b[2J")
+    show_login_address("https://login.example/\x1b[2J")
     written = capsys.readouterr()
     assert written.out == ""
     assert written.err == "To log in at the server behind, open https://login.example/⟨U+001B⟩[2J\n"
     assert not (tmp_path / "opened").exists()
     monkeypatch.setenv("DISPLAY", ":1")
-    show("https://login.example/a")
+    show_login_address("https://login.example/a")
     opened = tmp_path / "opened"
     pause = threading.Event()
     for _ in range(400):

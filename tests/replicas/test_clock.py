@@ -23,7 +23,7 @@ class Wrong:
 def test_it_is_the_databases_time_whatever_the_machine_says() -> None:
     """And it goes on from there as time passes."""
     clock, now = SharedClock(Wrong()), elapsed_seconds()
-    clock.learn(THERE, now - 0.002, now)
+    clock.follow_database_time(THERE, now - 0.002, now)
     assert timedelta() < clock.now() - THERE < NEAR
     assert clock.now() <= clock.now()
 
@@ -31,10 +31,10 @@ def test_it_is_the_databases_time_whatever_the_machine_says() -> None:
 def test_an_answer_that_may_be_as_wrong_changes_nothing() -> None:
     """A slow answer says little; one that is far off says that something has happened."""
     clock, now = SharedClock(Wrong()), elapsed_seconds()
-    clock.learn(THERE, now, now)
-    clock.learn(THERE + timedelta(seconds=0.4), now - 0.5, now + 0.5)
+    clock.follow_database_time(THERE, now, now)
+    clock.follow_database_time(THERE + timedelta(seconds=0.4), now - 0.5, now + 0.5)
     assert clock.now() - THERE < timedelta(seconds=0.3)
-    clock.learn(THERE + HOUR, now, now)
+    clock.follow_database_time(THERE + HOUR, now, now)
     assert clock.now() - THERE >= HOUR
 
 
@@ -42,7 +42,7 @@ def test_tests_may_move_it() -> None:
     """What a test moves its clock by counts on top."""
     own = ShiftedClock()
     clock, now = SharedClock(own), elapsed_seconds()
-    clock.learn(THERE, now, now)
+    clock.follow_database_time(THERE, now, now)
     own.advance(3600)
     assert HOUR <= clock.now() - THERE < HOUR + NEAR
     assert clock.on_shift is own.on_shift
@@ -51,8 +51,8 @@ def test_tests_may_move_it() -> None:
 def test_it_does_not_go_back_with_the_database() -> None:
     """Where the database's clock is set back, time goes on as it passes, at later looks too."""
     clock, now = SharedClock(Wrong()), elapsed_seconds()
-    clock.learn(THERE, now, now)
+    clock.follow_database_time(THERE, now, now)
     before = clock.now()
     for _ in range(3):
-        clock.learn(THERE - HOUR, now, now)
+        clock.follow_database_time(THERE - HOUR, now, now)
         assert before <= clock.now() < before + NEAR

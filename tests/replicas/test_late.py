@@ -15,7 +15,7 @@ from tests.runs.harness import LoopHarness
 class Jobs(NoOtherProcesses):
     """Requests are left to those who hear of them by a job."""
 
-    patience = timedelta(seconds=5)
+    job_pickup_timeout = timedelta(seconds=5)
 
 
 class Heard(Exporter):
@@ -24,7 +24,7 @@ class Heard(Exporter):
     def __init__(self) -> None:
         self.incidents: list[Incident] = []
 
-    def happened(self, what: Incident, about: str) -> None:
+    def report_incident(self, what: Incident, about: str) -> None:
         """Keep it."""
         self.incidents.append(what)
 
@@ -36,8 +36,8 @@ def test_a_request_without_a_job_is_taken_up_and_told(
     harness, heard = LoopHarness(tmp_path / "countersign.db"), Heard()
     taken: list[str] = []
     workers = WorkerPool(lambda run_id, _: taken.append(run_id), 1, harness.core.signals)
-    loop = harness.core.loop(
-        harness.core.intake(harness.directory, lambda _: None),
+    loop = harness.core.build_loop(
+        harness.core.build_intake(harness.directory, lambda _: None),
         workers,
         lambda _: None,
         others=Jobs(),

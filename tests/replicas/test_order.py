@@ -6,8 +6,13 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from bot.cards.action_names import Action, Dialog
-from bot.cards.button_codec import CallTarget, DialogSubject, encode, encode_dialog
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import (
+    CallTarget,
+    DialogSubject,
+    encode_button_value,
+    encode_dialog_metadata,
+)
 from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind
@@ -21,7 +26,7 @@ class OneOther(NoOtherProcesses):
 
     is_alive = True
 
-    def have(self, delivery: Delivery, now: datetime) -> bool:
+    def is_handling(self, delivery: Delivery, now: datetime) -> bool:
         """Until it is no more."""
         return self.is_alive and delivery.kind is DeliveryKind.SUBMISSION
 
@@ -32,8 +37,8 @@ def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
     That was of the version before; so it counts for nothing, and nothing runs.
     """
     harness, other = LoopHarness(tmp_path / "countersign.db"), OneOther()
-    loop = harness.core.loop(
-        harness.core.intake(harness.directory, lambda _: None),
+    loop = harness.core.build_loop(
+        harness.core.build_intake(harness.directory, lambda _: None),
         WorkerPool(lambda *_: None, 1, harness.core.signals),
         lambda _: None,
         others=other,
@@ -43,10 +48,10 @@ def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
     loop.tick()
     harness.work()
     target = CallTarget(harness.all()[1][0].id, 1)
-    about, state = DialogSubject(Dialog.EDIT, target), {"f:text": {"v": {"value": "final"}}}
-    metadata = json.loads(encode_dialog(about))
+    about, state = DialogSubject(DialogId.EDIT, target), {"f:text": {"v": {"value": "final"}}}
+    metadata = json.loads(encode_dialog_metadata(about))
     harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
-    harness.arrive(lambda key: click(key, Action.APPROVE, encode(target), CLEO))
+    harness.arrive(lambda key: click(key, Action.APPROVE, encode_button_value(target), CLEO))
     loop.tick()
     [call] = harness.all()[1]
     assert (call.status, call.revision) == (CallStatus.PENDING, 1)

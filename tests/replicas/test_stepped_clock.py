@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from bot.clock import SystemClock
-from bot.replicas.replicas import LEASE, Heartbeat, LostReplicas, ReplicaChannels
+from bot.replicas.replicas import LEASE, DeadReplicaDetector, Heartbeat, ReplicaChannels
 from bot.replicas.shared_clock import SharedClock
 from storage import replicas
 from storage.store import Store
@@ -61,19 +61,21 @@ class Replica:
 
     def __init__(self, store: Store, name: str) -> None:
         self.clock, self.time = SharedClock(SystemClock()), Time()
-        self.living = LostReplicas(LEASE, self.time.passed)
+        self.living = DeadReplicaDetector(LEASE, self.time.passed)
         self.pulse = Heartbeat(
             store,
             self.clock,
             name,
             LEASE,
             active=set,
-            learn=lambda tx: self.living.look(lambda: replicas.latest_heartbeats(tx)),
-            lapsed=lambda: self.channels.lose(),
+            learn=lambda tx: self.living.record_heartbeats(
+                lambda: replicas.get_latest_heartbeats(tx)
+            ),
+            lapsed=lambda: self.channels.forget_all_channels(),
         )
         self.channels = ReplicaChannels(store, self.living, name, self.pulse.is_alive, lambda: None)
-        self.clock.measure(store)
-        assert self.pulse.beat()
+        self.clock.synchronize_with_database(store)
+        assert self.pulse.store_heartbeat()
 
 
 @pytest.fixture
@@ -91,24 +93,24 @@ def database() -> Iterator[Database]:
 def held(*all_: Replica) -> list[set[str]]:
     """The channels that each takes itself for the sender of, all having something to send."""
     for each in all_:
-        each.channels.mine(CHANNELS)
-    return [{name for name in CHANNELS if each.channels.holds(name)} for each in all_]
+        each.channels.claim_channels(CHANNELS)
+    return [{name for name in CHANNELS if each.channels.is_channel_owned(name)} for each in all_]
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_each_keeps_its_channels(database: Database, step: str) -> None:
     """Whoever sees the step first, and also beside a replica that begins only then."""
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
-    assert first.channels.mine({"C1"}) == {"C1"}
-    assert second.channels.mine({"C2"}) == {"C2"}
+    assert first.channels.claim_channels({"C1"}) == {"C1"}
+    assert second.channels.claim_channels({"C2"}) == {"C2"}
     database.step(STEPS[step])
-    assert first.pulse.beat()
+    assert first.pulse.store_heartbeat()
     assert held(first, second) == [{"C1"}, {"C2"}]
     third = Replica(database.store, "c")
     assert held(third, second, first) == [set(), {"C2"}, {"C1"}]
     for each in (second, first, third):
         each.time.at += LEASE / 2
-        assert each.pulse.beat()
+        assert each.pulse.store_heartbeat()
     assert held(third, first, second) == [set(), {"C1"}, {"C2"}]
 
 
@@ -116,21 +118,21 @@ def test_each_keeps_its_channels(database: Database, step: str) -> None:
 def test_the_channels_of_one_who_died_are_free(database: Database, step: str) -> None:
     """As soon as a beat does not count any more, whatever the clock says by then."""
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
-    assert first.channels.mine({"C1"}) == {"C1"}
-    assert second.channels.mine(CHANNELS) == {"C2"}
+    assert first.channels.claim_channels({"C1"}) == {"C1"}
+    assert second.channels.claim_channels(CHANNELS) == {"C2"}
     database.step(STEPS[step])
     for _ in range(2):
         second.time.at += LEASE * 0.4
-        assert second.channels.mine(CHANNELS) == {"C2"}
+        assert second.channels.claim_channels(CHANNELS) == {"C2"}
     second.time.at += LEASE * 0.3
-    assert second.channels.mine(CHANNELS) == CHANNELS
+    assert second.channels.claim_channels(CHANNELS) == CHANNELS
 
 
 def test_who_stalls_takes_nobody_for_dead(database: Database) -> None:
     """What was not seen meanwhile says nothing."""
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
-    assert first.channels.mine({"C1"}) == {"C1"}
-    assert second.channels.mine(CHANNELS) == {"C2"}
+    assert first.channels.claim_channels({"C1"}) == {"C1"}
+    assert second.channels.claim_channels(CHANNELS) == {"C2"}
     second.time.at += 10 * LEASE
-    assert first.pulse.beat()
-    assert second.channels.mine(CHANNELS) == {"C2"}
+    assert first.pulse.store_heartbeat()
+    assert second.channels.claim_channels(CHANNELS) == {"C2"}

@@ -6,7 +6,7 @@ from slack_bolt import App, BoltRequest
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
-from bot.app import make_commands, make_listeners
+from bot.app import build_command_handler, build_listeners
 from bot.core import Core
 from bot.slack.client import SlackClient
 from tests.runs.fakes import ANA
@@ -27,7 +27,9 @@ def bolt(core: Core) -> App:
         token_verification_enabled=False,
     )
     client = SlackClient("xoxb-1", retry_handlers=[])
-    make_listeners(core, app, make_commands(core, client, core.directory), client, core.directory)
+    build_listeners(
+        core, app, build_command_handler(core, client, core.directory), client, core.directory
+    )
     return app
 
 

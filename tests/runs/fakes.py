@@ -69,40 +69,40 @@ class FakeDirectory:
         if self.down:
             raise LookupFailedError("ratelimited")
 
-    def person(self, user: str) -> Person | None:
+    def find_person(self, user: str) -> Person | None:
         """As `bot.policy.authority.Directory` says."""
         self._up(user)
         return self.known.get(user)
 
-    def people(self, users: Collection[str]) -> dict[str, Person]:
+    def find_people(self, users: Collection[str]) -> dict[str, Person]:
         """The same."""
         self._up("people")
         return {user: self.known[user] for user in users if user in self.known}
 
-    def named(self, name: str) -> dict[str, str]:
+    def find_people_by_name(self, name: str) -> dict[str, str]:
         """The same."""
         return {user: each.name for user, each in self.known.items() if each.name == name}
 
-    def group(self, handle: str) -> Group | None:
+    def find_group(self, handle: str) -> Group | None:
         """The same."""
         self._up(handle)
         return Group(f"S{handle.upper()}", self.groups[handle]) if handle in self.groups else None
 
-    def members(self, channel: str) -> frozenset[str]:
+    def list_channel_members(self, channel: str) -> frozenset[str]:
         """The same."""
         self._up(channel)
         return self.channels.get(channel, frozenset())
 
-    def channel(self, name: str) -> str | None:
+    def find_channel_id(self, name: str) -> str | None:
         """The same."""
         self._up(name)
         return name if name in self.channels else None
 
-    def sees(self, user: str, channel: str) -> bool:
+    def can_see_channel(self, user: str, channel: str) -> bool:
         """None is private."""
         return channel in self.channels
 
-    def outsiders_read(self, channel: str) -> bool:
+    def is_shared_channel(self, channel: str) -> bool:
         """None is shared."""
         return False
 

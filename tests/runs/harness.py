@@ -26,7 +26,7 @@ from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
 from storage.store import Store
-from storage.transaction import Transaction, rows
+from storage.transaction import Transaction, fetch_rows
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
 from tests.storage.builders import TEAM, click
@@ -65,12 +65,12 @@ class FakeModel:
         self.turns = 0
         self.wrong: list[str] = []
 
-    seal = ""
+    compaction_server_id = ""
 
-    def compacted(self, items: object, instructions: str) -> None:
+    def compact_items(self, items: object, instructions: str) -> None:
         """Its server has no means of its own."""
 
-    def turn(
+    def take_turn(
         self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object
     ) -> Reply | Proposal:
         """As bot.agent.planner.Planner's."""
@@ -114,34 +114,34 @@ class SilentThread:
     def __init__(self, harness: LoopHarness) -> None:
         self._harness = harness
 
-    def take_in(self, run: Run) -> None:
+    def add_messages_to_transcript(self, run: Run) -> None:
         """Held messages become items."""
         with self._harness.store.write() as tx:
-            held = runs.held_by(tx, run.id, run.fence)
-            for each in inbox.held_messages(tx, run.id):
-                runs.append(
+            held = runs.get_run_with_fence(tx, run.id, run.fence)
+            for each in inbox.list_held_messages(tx, run.id):
+                runs.append_transcript_item(
                     tx, held, {"role": "user", "content": each.key}, at=self._harness.clock.now()
                 )
-                inbox.settle_delivery(tx, each, "taken")
+                inbox.mark_delivery_done(tx, each, "taken")
 
     def write(self, text: str) -> None:
         """Nobody reads it."""
 
-    def restart(self) -> None:
+    def discard_text(self) -> None:
         """Nothing to take back."""
 
-    def finish(
+    def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Nothing to post."""
 
-    def abandon(self) -> None:
+    def close_failed_answer(self) -> None:
         """Nothing to close."""
 
-    def working(self, run: Run) -> None:
+    def show_working(self, run: Run) -> None:
         """Nobody looks."""
 
-    waiting = done = working
+    show_waiting = show_done = show_working
 
 
 class LoopHarness:
@@ -173,16 +173,16 @@ class LoopHarness:
         self.core = make_core(self.store, self.clock, self.directory, tools, **self.limits)
         quiet: Any = SilentThread(self)
         no_portal: Any = None  # no tool here is asynchronous
-        executor = self.core.executor(self.pool, no_portal)
+        executor = self.core.build_executor(self.pool, no_portal)
         model: Any = self.model
-        self.worker = self.core.worker(model, executor, quiet, lambda _: quiet, quiet)
+        self.worker = self.core.build_worker(model, executor, quiet, lambda _: quiet, quiet)
         directory: Any = self.directory
-        intake = self.core.intake(directory, lambda _: None)
-        self.loop = self.core.loop(
+        intake = self.core.build_intake(directory, lambda _: None)
+        self.loop = self.core.build_loop(
             intake, WorkerPool(lambda *_: None, 1, self.core.signals), lambda _: None
         )
-        self.core.restored(lambda run: self.over.append(run.id)).take_up()
-        self.loop.adopt()
+        self.core.build_restoration(lambda run: self.over.append(run.id)).settle_open_work()
+        self.loop.reclaim_orphaned_runs()
 
     def opened(self) -> Store:
         """The record, as a process opens it."""
@@ -199,7 +199,7 @@ class LoopHarness:
         row = make(f"msg:{TEAM}:C0SUPPORT:{self.number}")
         row.received_at = self.clock.now()
         with self.store.write() as tx:
-            inbox.store_delivery(tx, row)
+            inbox.insert_delivery(tx, row)
 
     def say(self, text: str, thread: str = "1.0", person: str = BEN) -> None:
         """A message to the bot."""
@@ -229,11 +229,11 @@ class LoopHarness:
         """Workers take every run that is ready, until none is; a Crash passes through."""
         for _ in range(50):
             with self.store.read() as tx:
-                ready = runs.ready_run_ids(tx)
+                ready = runs.list_ready_run_ids(tx)
             if not ready:
                 return
             for run_id in ready:
-                self.worker.advance(run_id)
+                self.worker.advance_run(run_id)
         raise AssertionError("runs keep being ready")
 
     def _act(self, name: str, args: Note, context: ToolContext) -> str:
@@ -254,11 +254,11 @@ class LoopHarness:
 
     def _look(self, name: str, args: Note, call_id: str) -> None:
         with self.store.read() as tx:
-            shown = calls.shown(tx, call_id)
+            shown = calls.find_call_with_revision(tx, call_id)
             assert shown is not None
-            votes = calls.votes(tx, call_id, shown.call.revision)
-            run = runs.get(tx, shown.call.run_id)
-            editors = calls.editors(tx, call_id)
+            votes = calls.list_votes_on_revision(tx, call_id, shown.call.revision)
+            run = runs.find_run(tx, shown.call.run_id)
+            editors = calls.list_editors(tx, call_id)
         assert run is not None
         call = shown.call
         if call.status is not CallStatus.RUNNING:
@@ -277,21 +277,23 @@ class LoopHarness:
         """Every run, call, audit row and message."""
         with self.store.read() as tx:
             return (
-                rows(tx, Run, select(Run)),
-                rows(tx, Call, select(Call).order_by(col(Call.created_at), col(Call.position))),
-                rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
-                rows(tx, Message, select(Message)),
+                fetch_rows(tx, Run, select(Run)),
+                fetch_rows(
+                    tx, Call, select(Call).order_by(col(Call.created_at), col(Call.position))
+                ),
+                fetch_rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
+                fetch_rows(tx, Message, select(Message)),
             )
 
     def votes(self, call_id: str, revision: int) -> list[Vote]:
         """The votes on one revision of a call."""
         with self.store.read() as tx:
-            return calls.votes(tx, call_id, revision)
+            return calls.list_votes_on_revision(tx, call_id, revision)
 
     def post(self, row: Message) -> None:
         """Slack shows this card now."""
         with self.store.write() as tx:
-            outbox.mark_sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)
+            outbox.mark_message_sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)
 
 
 def approved(path: Path, name: str = "note") -> LoopHarness:

@@ -33,7 +33,7 @@ def look(harness: LoopHarness) -> None:
     nobody_waits_for_nobody(found, proposed)
     each_errand_is_one_run(found, proposed)
     with harness.store.read() as tx:
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
 
 
 def nothing_ran_that_was_not_approved(
@@ -67,7 +67,7 @@ def what_ended_without_running_stays_so(
 
 def nobody_waits_for_nobody(found: list[Run], proposed: list[Call]) -> None:
     """A run waits only while people or a sub-agent have something left to do; else it goes on."""
-    asked = {call.run_id for call in proposed if calls.holds_up(call)}
+    asked = {call.run_id for call in proposed if calls.is_blocking_run(call)}
     for run in found:
         assert run.status is not R.WAITING or run.id in asked, run
 
@@ -96,7 +96,7 @@ def all_came_to_an_end(harness: LoopHarness) -> None:
 def told_once(harness: LoopHarness, run: Run, proposed: list[Call]) -> None:
     """Check that each call of a run that ended is settled, and has its output in the transcript."""
     with harness.store.read() as tx:
-        items = runs.transcript(tx, run)
+        items = runs.list_transcript_items(tx, run)
     told = Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
     for call in proposed:
         assert told[call.provider_id] == 1, call

@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from storage.models import Delivery
 from storage.states import DeliveryStatus
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.runs.fakes import BOT
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM
@@ -44,7 +44,7 @@ def test_an_edit_told_after_the_deletion(tmp_path: Path) -> None:
     edited = {"ts": ts, "text": f"<@{BOT}> and that"}
     change(harness, subtype="message_changed", message=edited)
     with harness.store.read() as tx:
-        found = rows(tx, Delivery, select(Delivery).order_by(col(Delivery.seq)))
+        found = fetch_rows(tx, Delivery, select(Delivery).order_by(col(Delivery.seq)))
     assert [row.status for row in found] == [DeliveryStatus.DONE] * 4
     assert found[-1].attempts == 0
     assert found[1].body == "{}"

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.runs.compaction import cut_transcript
-from bot.runs.turns import completed_items
-from storage.transcripts import Compaction, Transcript, _longer
+from bot.runs.turns import complete_call_outputs
+from storage.transcripts import Compaction, Transcript, _extend_transcript
 
 Item = dict[str, Any]
 STANDS: Item = {"role": "user", "content": "In short."}
@@ -56,18 +56,18 @@ def output(call_id: str) -> Item:
 def as_read(items: Sequence[Item], *, had: Transcript | None = None) -> Transcript:
     """The transcript of these items, behind those that there were."""
     before = had or Transcript()
-    rows = [(before.last + 3 * n, json.dumps(each)) for n, each in enumerate(items, start=1)]
-    return _longer(before, rows) if rows else before
+    rows = [(before.last_seq + 3 * n, json.dumps(each)) for n, each in enumerate(items, start=1)]
+    return _extend_transcript(before, rows) if rows else before
 
 
 def check(thread: Transcript, on_record: frozenset[str]) -> None:
     """What the model is sent is valid, and has all that is on the record as it was."""
-    sent = completed_items(thread, meanwhile={})
+    sent = complete_call_outputs(thread, meanwhile={})
     called = [each["call_id"] for each in sent if each.get("type") == "function_call"]
     told = [each["call_id"] for each in sent if each.get("type") == "function_call_output"]
     assert sorted(called) == sorted(told)
     assert len(set(called)) == len(called)
-    assert on_record & thread.proposed <= set(called)
+    assert on_record & thread.proposed_call_ids <= set(called)
     waiting: set[str] = set()
     for each in sent:
         if each.get("type") == "function_call":
@@ -82,7 +82,10 @@ def check(thread: Transcript, on_record: frozenset[str]) -> None:
     led = {each for thought in sent if thought.get("type") == "reasoning" for each in thought["of"]}
     assert set(called) <= led, "calls without the thoughts that led to them"
     for each in sent:
-        if each.get("type") == "function_call_output" and each["call_id"] in thread.answered:
+        if (
+            each.get("type") == "function_call_output"
+            and each["call_id"] in thread.answered_call_ids
+        ):
             assert each in thread.items, "not the output that there is"
     verbatim = {json.dumps(each) for each in thread.items}
     for each in sent:
@@ -95,27 +98,29 @@ def check(thread: Transcript, on_record: frozenset[str]) -> None:
 def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.DataObject) -> None:
     """After one cut, and after a second one that builds on it, with any calls on the record."""
     thread = as_read(first)
-    on_record = data.draw(st.frozensets(st.sampled_from(sorted(thread.proposed) or ["none"])))
+    on_record = data.draw(
+        st.frozensets(st.sampled_from(sorted(thread.proposed_call_ids) or ["none"]))
+    )
     most = st.integers(0, thread.size)
     found = cut_transcript(thread, None, on_record, data.draw(most))
     if found is None:
         return
-    assert found.gained > 0
-    made = Compaction(found.until, found.kept, (STANDS,))
+    assert found.replaced_characters > 0
+    made = Compaction(found.until_seq, found.kept_seqs, (STANDS,))
     thread = replace(thread, compactions=(made,))
-    open_then = thread.proposed - thread.answered
+    open_then = thread.proposed_call_ids - thread.answered_call_ids
     check(thread, on_record | open_then)
-    assert first[-1] in thread.seen("")
-    lacking = sorted(thread.proposed - thread.answered)
+    assert first[-1] in thread.list_items_for_model("")
+    lacking = sorted(thread.proposed_call_ids - thread.answered_call_ids)
     come = [output(each) for each in lacking if data.draw(st.booleans())]
     renamed = come + json.loads(re.sub(r'"([cm])(?=\d)', r'"later \1', json.dumps(more)))
     thread = as_read(renamed, had=thread)
     check(thread, on_record | open_then)
     again = cut_transcript(thread, made, on_record, data.draw(most))
     if again is not None:
-        assert again.older[0] == STANDS
-        assert again.until > made.until
-        made = Compaction(again.until, again.kept, (STANDS,))
+        assert again.items_to_replace[0] == STANDS
+        assert again.until_seq > made.until_seq
+        made = Compaction(again.until_seq, again.kept_seqs, (STANDS,))
         check(replace(thread, compactions=(*thread.compactions, made)), on_record)
 
 
@@ -139,7 +144,9 @@ def test_the_newest_request_and_what_is_on_record_stay() -> None:
     thread = as_read(items)
     found = cut_transcript(thread, None, frozenset({"asked"}), 0)
     assert found is not None
-    sent = replace(thread, compactions=(Compaction(found.until, found.kept, (STANDS,)),)).seen("")
+    sent = replace(
+        thread, compactions=(Compaction(found.until_seq, found.kept_seqs, (STANDS,)),)
+    ).list_items_for_model("")
     assert sent == [STANDS, *items[4:6], *items[7:]]
     assert (
         cut_transcript(thread, None, frozenset({"looked", "asked", "more0"}), thread.size)
@@ -152,5 +159,9 @@ def test_what_is_sealed_elsewhere_is_not_sent() -> None:
     thread = as_read([said("one"), {"role": "assistant", "content": "two"}, said("three")])
     sealed = Compaction(6, frozenset(), (STANDS,), seal="https://there/v1/")
     thread = replace(thread, compactions=(sealed,))
-    assert thread.seen("https://there/v1/") == [STANDS, thread.items[-1]]
-    assert thread.seen("") == thread.seen("https://here/v1/") == list(thread.items)
+    assert thread.list_items_for_model("https://there/v1/") == [STANDS, thread.items[-1]]
+    assert (
+        thread.list_items_for_model("")
+        == thread.list_items_for_model("https://here/v1/")
+        == list(thread.items)
+    )

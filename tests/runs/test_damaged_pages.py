@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError
 
 from bot.cards.action_names import Action
-from bot.cards.button_codec import RunTarget, encode
+from bot.cards.button_codec import RunTarget, encode_button_value
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -63,7 +63,7 @@ def ends_well(harness: LoopHarness) -> Call:
     harness.start()
     for run in harness.all()[0]:
         if run.status is RunStatus.FAILED:
-            value = encode(RunTarget(run.id))
+            value = encode_button_value(RunTarget(run.id))
             harness.arrive(lambda key, value=value: click(key, Action.RETRY, value, BEN))
     harness.loop.tick()
     harness.work()
@@ -86,7 +86,7 @@ def test_a_damaged_page_when_a_call_is_to_run(harness: LoopHarness, table: str) 
     [run] = harness.all()[0]
     with damaged(harness.store, table):
         with suppress(DatabaseError):
-            harness.worker.advance(run.id)
+            harness.worker.advance_run(run.id)
         if table in ("call", "run", "audit", "revision", "plan"):
             assert not harness.effects
     call = ends_well(harness)

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError
 
 from bot.core import Core
-from bot.runs.loop import Loop
+from bot.runs.loop import MainLoop
 from bot.runs.worker_pool import WorkerPool
 from storage import inbox, trail
 from storage.store import Store
@@ -47,7 +47,7 @@ class Full:
                 number += 1
                 try:
                     with self.store.write() as tx:
-                        inbox.store_delivery(
+                        inbox.insert_delivery(
                             tx, delivery(f"filler {number}", "event", body=json.dumps("x" * size))
                         )
                 except OperationalError:
@@ -77,10 +77,10 @@ def core(store: Store) -> Core:
     return make_core(store, StillClock(), FakeDirectory(), make_tools(never))
 
 
-def ticking(core: Core) -> Loop:
+def ticking(core: Core) -> MainLoop:
     """A loop that deals with clicks, and leaves the filler where it is."""
     nothing: Any = SimpleNamespace(take=lambda _: None)
-    return core.loop(nothing, WorkerPool(lambda *_: None, 1, core.signals), lambda _: None)
+    return core.build_loop(nothing, WorkerPool(lambda *_: None, 1, core.signals), lambda _: None)
 
 
 def clicked(core: Core, count: int) -> list[Seeded]:
@@ -88,7 +88,7 @@ def clicked(core: Core, count: int) -> list[Seeded]:
     many = [seed(core.store) for _ in range(count)]
     with core.store.write() as tx:
         for number, each in enumerate(many):
-            inbox.store_delivery(tx, click(f"c{number}", "approve", f"{each.ids[0]}:1", ANA))
+            inbox.insert_delivery(tx, click(f"c{number}", "approve", f"{each.ids[0]}:1", ANA))
     return many
 
 
@@ -102,7 +102,7 @@ def counts_once(core: Core, many: list[Seeded]) -> None:
         assert each.events() == ["call.approved", "run.ready"]
     assert "action" not in kept(core)
     with core.store.read() as tx:
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
@@ -157,7 +157,7 @@ def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[No
 def kept(core: Core) -> list[str]:
     """Kinds of what is in the inbox, but for the filler."""
     with core.store.read() as tx:
-        return [each.kind for each in inbox.new_deliveries(tx) if each.kind != "event"]
+        return [each.kind for each in inbox.list_new_deliveries(tx) if each.kind != "event"]
 
 
 def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> None:

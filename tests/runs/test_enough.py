@@ -14,7 +14,7 @@ from sqlmodel import col
 
 from bot.approvals import grants as remembered
 from bot.policy.evaluation import parse
-from bot.policy.gates import Offer
+from bot.policy.gates import GrantOffer
 from storage import calls, grants, moves, runs
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
@@ -223,25 +223,25 @@ EVERYWHERE = 'remember = [{where = "everywhere", uses = 2}]\n'
 def on_grant(harness: LoopHarness) -> str:
     """Have the call run on a remembered approval of Ana's, in the place of votes."""
     run, call = harness.all()[0][0], harness.all()[1][0]
-    offer, now = Offer(where="everywhere", uses=2), harness.clock.now()
+    offer, now = GrantOffer(where="everywhere", uses=2), harness.clock.now()
     with harness.store.write() as tx:
         policy_ = harness.core.policy
-        grant = remembered.remember(tx, policy_, run, call, ANA, offer, now=now)
+        grant = remembered.save_approval(tx, policy_, run, call, ANA, offer, now=now)
         assert grant is not None
         tx.execute(
             update(Call).where(col(Call.id) == call.id).values(grant_id=grant.id, decided_at=None)
         )
-        waits = calls.get(tx, call.id)
+        waits = calls.find_call(tx, call.id)
         assert waits is not None
-        moves.call(tx, waits, C.APPROVED, at=now, actor="policy")
-        runs.free_if_decided(tx, run.id, at=now, actor="policy")
+        moves.change_call_status(tx, waits, C.APPROVED, at=now, actor="policy")
+        runs.resume_run_if_unblocked(tx, run.id, at=now, actor="policy")
     return grant.id
 
 
 def uses(harness: LoopHarness, grant_id: str) -> int:
     """How often it may be used yet."""
     with harness.store.read() as tx:
-        grant = grants.get(tx, grant_id)
+        grant = grants.find_grant(tx, grant_id)
     assert grant is not None
     return grant.uses
 
@@ -286,15 +286,15 @@ def test_a_remembered_approval_that_holds_no_longer(begin: Begin) -> None:
 def executed(harness: LoopHarness, meanwhile: Callable[[Any, Any], None]) -> Call:
     """Take the run up and execute its call, after something that happens in between."""
     no_portal: Any = None
-    executor = harness.core.executor(harness.pool, no_portal)
+    executor = harness.core.build_executor(harness.pool, no_portal)
     now = harness.clock.now()
     with harness.store.write() as tx:
-        run = runs.claim(tx, harness.all()[0][0].id, now=now, lease_until=now + HOUR)
+        run = runs.claim_run(tx, harness.all()[0][0].id, now=now, lease_until=now + HOUR)
         assert run is not None
     call = harness.all()[1][0]
     with harness.store.write() as tx:
         meanwhile(tx, run)
-    assert executor.execute(run, call) is None
+    assert executor.execute_call(run, call) is None
     return harness.all()[1][0]
 
 
@@ -304,7 +304,7 @@ def test_a_request_that_is_over_starts_nothing(begin: Begin) -> None:
     press(harness, "approve", ANA)
 
     def cancelled(tx: Any, run: Any) -> None:
-        moves.run(tx, run, RunStatus.CANCELLED, at=harness.clock.now())
+        moves.change_run_status(tx, run, RunStatus.CANCELLED, at=harness.clock.now())
 
     call = executed(harness, cancelled)
     assert (call.status, harness.effects[call.id]) == (C.APPROVED, 0)

@@ -60,10 +60,10 @@ def test_what_is_over_at_once_is_drawn_at_its_end_alone(harness: LoopHarness) ->
     """That it runs is drawn once it takes a second (tests/stories/test_crash.py)."""
     plan_id = harness.all()[1][0].plan_id
     with harness.store.read() as tx:
-        [before] = outbox.cards(tx, plan_id)
+        [before] = outbox.list_cards_of_plan(tx, plan_id)
     assert worked(harness).status is C.SUCCEEDED
     with harness.store.read() as tx:
-        [after] = outbox.cards(tx, plan_id)
+        [after] = outbox.list_cards_of_plan(tx, plan_id)
     assert after.wanted == before.wanted + 1
 
 
@@ -97,7 +97,7 @@ def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) 
     assert [row.event for row in told] == ["call.born.pending", "call.approved", "call.invalidated"]
     assert '"why"' in told[-1].payload
     with harness.store.read() as tx:
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
 
 
 def test_a_tool_that_is_gone(harness: LoopHarness) -> None:

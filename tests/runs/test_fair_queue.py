@@ -27,13 +27,13 @@ def run(name: str, number: int, *, decided: bool = False) -> ReadyRun:
 def flood(queue: FairQueue, name: str, count: int, *, decided: bool = False) -> None:
     """So many runs of one person arrive at once."""
     for number in range(count):
-        assert queue.put(run(name, number, decided=decided))
+        assert queue.put_run(run(name, number, decided=decided))
 
 
 def begin(queue: FairQueue) -> list[str]:
     """All that may begin now."""
     begun = []
-    while (ready := queue.take()) is not None:
+    while (ready := queue.take_next_run()) is not None:
         begun.append(ready.run_id)
     return begun
 
@@ -49,7 +49,7 @@ def test_an_approved_call_begins_at_once_beside_a_flood(workers: int, decided: b
     if decided and workers > 2:
         flood(queue, "ana", 64, decided=True)
     assert begin(queue)
-    queue.put(run("ben", 0, decided=True))
+    queue.put_run(run("ben", 0, decided=True))
     assert begin(queue) == ["ben0!"]
 
 
@@ -60,7 +60,7 @@ def test_a_new_request_begins_at_once_beside_a_flood(workers: int, decided: bool
     queue = FairQueue(workers)
     flood(queue, "ana", 64, decided=decided)
     begin(queue)
-    queue.put(run("ben", 0))
+    queue.put_run(run("ben", 0))
     assert begin(queue) == ["ben0"]
 
 
@@ -90,9 +90,9 @@ def test_one_worker_takes_what_is_approved_first() -> None:
     flood(queue, "ana", 9)
     flood(queue, "ben", 9, decided=True)
     order = []
-    while (ready := queue.take()) is not None:
+    while (ready := queue.take_next_run()) is not None:
         order.append(ready.run_id)
-        queue.done(ready.run_id)
+        queue.release_run(ready.run_id)
     begun = [each.endswith("!") for each in order[:12]]
     assert begun == [True, True, True, False] * 3
     assert len(order) == 18
@@ -108,29 +108,31 @@ class Watched:
 
     def put(self, ready: ReadyRun) -> None:
         """It arrives, once."""
-        assert self.queue.put(ready)
-        assert not self.queue.put(ready)
-        self.lines.setdefault((ready.requester, ready.decided), []).append(ready.run_id)
+        assert self.queue.put_run(ready)
+        assert not self.queue.put_run(ready)
+        self.lines.setdefault((ready.requester, ready.has_approved_call), []).append(ready.run_id)
 
     def fill(self) -> None:
         """All that may begin does: none twice at once, each in its requester's order."""
-        while (ready := self.queue.take()) is not None:
+        while (ready := self.queue.take_next_run()) is not None:
             assert ready.run_id not in self.held
             assert len(self.held) < self.workers
-            assert self.lines[ready.requester, ready.decided].pop(0) == ready.run_id
+            assert self.lines[ready.requester, ready.has_approved_call].pop(0) == ready.run_id
             self.held[ready.run_id] = ready
-        assert self.queue.held() == set(self.held)
-        assert sorted(self.queue.waiting()) == sorted(chain.from_iterable(self.lines.values()))
+        assert self.queue.list_held_run_ids() == set(self.held)
+        assert sorted(self.queue.list_waiting_run_ids()) == sorted(
+            chain.from_iterable(self.lines.values())
+        )
 
     def end(self, run_id: str) -> None:
         """Nobody works on it any more."""
-        self.queue.done(run_id)
+        self.queue.release_run(run_id)
         del self.held[run_id]
 
     def step(self, run_id: str, *, decided: bool) -> None:
         """It goes on with its next step, or is put back."""
         now = replace(self.held[run_id], decided=decided)
-        if self.queue.keeps(run_id, decided=decided):
+        if self.queue.may_keep_worker(run_id, decided=decided):
             self.held[run_id] = now
             return
         self.end(run_id)
@@ -181,19 +183,19 @@ def test_waiting_is_bounded_in_turns(
         for name in names:
             for kind in (True, False):
                 number += 1
-                queue.put(run(name, number, decided=kind))
+                queue.put_run(run(name, number, decided=kind))
 
     for _ in range(5):
         more()
     held += begin(queue)
-    queue.put(run("late", 0, decided=decided))
+    queue.put_run(run("late", 0, decided=decided))
     for begun in range((AHEAD + 1) * (floods + 1) * workers + 1):
         held += begin(queue)
         if any(each.startswith("late") for each in held):
             return
         more()
         one = held.pop(data.draw(st.integers(0, len(held) - 1)))
-        queue.done(one)
+        queue.release_run(one)
         assert begun < (AHEAD + 1) * (floods + 1) * workers
     raise AssertionError("it never had a turn")
 
@@ -203,18 +205,18 @@ def test_a_long_run_makes_room_between_two_steps() -> None:
     is gone on with before what else the same person has asked.
     """
     queue = FairQueue(1)
-    queue.put(run("ana", 1))
+    queue.put_run(run("ana", 1))
     assert begin(queue) == ["ana1"]
-    queue.put(run("ana", 2))
-    assert queue.keeps("ana1", decided=False)
-    queue.put(run("ben", 1))
-    assert not queue.keeps("ana1", decided=False)
-    queue.done("ana1")
+    queue.put_run(run("ana", 2))
+    assert queue.may_keep_worker("ana1", decided=False)
+    queue.put_run(run("ben", 1))
+    assert not queue.may_keep_worker("ana1", decided=False)
+    queue.release_run("ana1")
     assert begin(queue) == ["ana2"]
-    queue.put(ReadyRun("ana1", who("ana"), decided=False, begun=True))
+    queue.put_run(ReadyRun("ana1", who("ana"), has_approved_call=False, was_worked_on=True))
     order = []
     for _ in range(3):
-        queue.done(next(iter(queue.held())))
+        queue.release_run(next(iter(queue.list_held_run_ids())))
         order += begin(queue)
     assert order == ["ben1", "ana1"]
 
@@ -222,10 +224,10 @@ def test_a_long_run_makes_room_between_two_steps() -> None:
 def test_an_approved_call_of_ones_own_goes_before_a_model_turn_of_ones_own() -> None:
     """Between two steps a run without an approved call gives way to one with such a call."""
     queue = FairQueue(1)
-    queue.put(run("ana", 1))
+    queue.put_run(run("ana", 1))
     begin(queue)
-    queue.put(run("ana", 2, decided=True))
-    assert not queue.keeps("ana1", decided=False)
+    queue.put_run(run("ana", 2, decided=True))
+    assert not queue.may_keep_worker("ana1", decided=False)
 
 
 def test_the_worker_of_an_approved_call_goes_on_to_the_model_where_there_is_room() -> None:
@@ -233,13 +235,13 @@ def test_the_worker_of_an_approved_call_goes_on_to_the_model_where_there_is_room
     that are kept for what is approved.
     """
     queue = FairQueue(4)
-    queue.put(run("ana", 1, decided=True))
+    queue.put_run(run("ana", 1, decided=True))
     begin(queue)
-    assert queue.keeps("ana1!", decided=False)
+    assert queue.may_keep_worker("ana1!", decided=False)
     for name in ("ben", "cleo", "dan"):
         flood(queue, name, 2)
     assert begin(queue) == ["ben0", "cleo0"]
     flood(queue, "eve", 1, decided=True)
     assert begin(queue) == ["eve0!"]
-    assert not queue.keeps("eve0!", decided=False)
-    assert queue.keeps("eve0!", decided=True)
+    assert not queue.may_keep_worker("eve0!", decided=False)
+    assert queue.may_keep_worker("eve0!", decided=True)

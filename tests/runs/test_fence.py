@@ -61,7 +61,7 @@ class TakenOver(Store):
                 self.before, self.begun = self.rows(), Counter(self.effects)
         with super().write(durable=durable, told=told, counted=counted) as tx:
             yield tx
-            changed = tx.changed
+            changed = tx.has_changes
         if self.before and changed:
             self.wrote.append(where)
 

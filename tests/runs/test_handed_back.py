@@ -23,7 +23,7 @@ class HandsBack(Trace):
         self._harness = harness
         self.looks = 0
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """The run is READY again once the first tool has run and the worker has looked."""
         if tx.writes or self.looks:
             return
@@ -37,9 +37,9 @@ class HandsBack(Trace):
     def hand_back(self, run: Run) -> None:
         """As a loop does with a lease that has lapsed."""
         with self._harness.store.write() as tx:
-            held = runs.get(tx, run.id)
+            held = runs.find_run(tx, run.id)
             assert held is not None
-            moves.run(tx, held, R.READY, at=self._harness.clock.now(), actor="system")
+            moves.change_run_status(tx, held, R.READY, at=self._harness.clock.now(), actor="system")
 
 
 def test_a_run_handed_back_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot.cards.action_names import Action, Dialog
+from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     DialogSubject,
     RunTarget,
     Target,
-    encode,
-    encode_dialog,
+    encode_button_value,
+    encode_dialog_metadata,
 )
 from storage import calls, outbox
 from storage.models import Call, Message
@@ -79,11 +79,11 @@ class Machine(RuleBasedStateMachine):
 
     def click(self, action: Action, target: Target, person: str) -> None:
         """Store a click on a button, as the card has it."""
-        self.harness.arrive(lambda key: click(key, action, encode(target), person))
+        self.harness.arrive(lambda key: click(key, action, encode_button_value(target), person))
 
     def submit(self, about: DialogSubject, state: dict[str, Any], person: str) -> None:
         """Store a submitted dialog."""
-        metadata = json.loads(encode_dialog(about))
+        metadata = json.loads(encode_dialog_metadata(about))
         self.harness.arrive(lambda key: submission(key, about.dialog, metadata, state, person))
 
     def cards(self, *, settled: bool = False) -> list[Message]:
@@ -97,11 +97,13 @@ class Machine(RuleBasedStateMachine):
         if card.status is not MessageStatus.SENT:
             self.harness.post(card)
         with self.harness.store.read() as tx:
-            on_it = outbox.calls_of(tx, card.plan_id, card.seq or 0)
-            waiting = [each for each in calls.of_plan(tx, card.plan_id) if each.id in on_it]
+            on_it = outbox.list_call_ids_on_card(tx, card.plan_id, card.seq or 0)
+            waiting = [
+                each for each in calls.list_calls_of_plan(tx, card.plan_id) if each.id in on_it
+            ]
         assert card.seq is not None
         shown = [each for each in waiting if each.status is C.PENDING]
-        return CardTarget(card.plan_id, calls.card_revision(shown), card.seq)
+        return CardTarget(card.plan_id, calls.compute_card_revision(shown), card.seq)
 
     # What people do: each is stored only; a tick deals with it.
 
@@ -124,7 +126,7 @@ class Machine(RuleBasedStateMachine):
             "words": {"text": {"value": "no"}},
             "reason": {"preset": {"selected_option": {"value": "other"}}},
         }
-        self.submit(DialogSubject(Dialog.REJECT, target), state, person)
+        self.submit(DialogSubject(DialogId.REJECT, target), state, person)
 
     @rule(
         person=people,
@@ -161,7 +163,7 @@ class Machine(RuleBasedStateMachine):
         """A submitted edit, sometimes approved in the same breath, sometimes invalid."""
         pending = self.calls(C.PENDING)
         call = pending[pick % len(pending)]
-        about = DialogSubject(Dialog.EDIT, CallTarget(call.id, call.revision))
+        about = DialogSubject(DialogId.EDIT, CallTarget(call.id, call.revision))
         options = [{"value": "approve"}] if then else []
         state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
         self.submit(about, state, person)

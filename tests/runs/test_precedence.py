@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from bot.signals import Precedence
+from bot.signals import DecisionPriority
 from tests.runs.harness import LoopHarness
 
 
-def waiting(decisions: Precedence, seconds: float) -> tuple[threading.Thread, threading.Event]:
+def waiting(
+    decisions: DecisionPriority, seconds: float
+) -> tuple[threading.Thread, threading.Event]:
     """Somebody who waits for decisions, and what is set when they go on."""
     went_on = threading.Event()
 
     def wait() -> None:
-        decisions.wait(seconds)
+        decisions.wait_for_decisions(seconds)
         went_on.set()
 
     thread = threading.Thread(target=wait)
@@ -24,24 +26,24 @@ def waiting(decisions: Precedence, seconds: float) -> tuple[threading.Thread, th
 
 def test_others_wait_until_no_click_is_undecided() -> None:
     """Who can wait goes on when the claim is released, and at once when there is none."""
-    decisions = Precedence()
-    decisions.claim()
+    decisions = DecisionPriority()
+    decisions.hold_other_work()
     thread, went_on = waiting(decisions, 10)
     assert not went_on.wait(0.05)
-    decisions.release()
+    decisions.release_other_work()
     assert went_on.wait(30)
     thread.join(30)
-    decisions.wait(10)
+    decisions.wait_for_decisions(10)
 
 
 def test_a_wait_in_vain_ends_the_claim() -> None:
     """Where nobody decides, only the first one waits its moment: the others are not paced by it."""
-    decisions = Precedence()
-    decisions.claim()
+    decisions = DecisionPriority()
+    decisions.hold_other_work()
     thread, went_on = waiting(decisions, 0.05)
     assert went_on.wait(30)
     thread.join(30)
-    decisions.wait(1000)
+    decisions.wait_for_decisions(1000)
 
 
 def test_a_model_turn_waits_for_decisions(tmp_path: Path) -> None:
@@ -50,7 +52,7 @@ def test_a_model_turn_waits_for_decisions(tmp_path: Path) -> None:
     harness.model.script = ["answer"]
     harness.say("please")
     harness.loop.tick()
-    harness.core.signals.decisions.claim()
+    harness.core.signals.decisions.hold_other_work()
     thread = threading.Thread(target=harness.work)
     thread.start()
     thread.join(0.05)

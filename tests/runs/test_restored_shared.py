@@ -13,7 +13,7 @@ from storage import backups
 from storage.models import Audit, Call
 from storage.states import CallStatus
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.postgres_server import binaries, serve
 from tests.records import ON_A_SERVER
 from tests.runs.fakes import FakeDirectory, make_core, make_tools
@@ -30,7 +30,7 @@ def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
     harness.say("please")
     harness.loop.tick()
     harness.work()
-    key = harness.store.key
+    key = harness.store.signing_key
     copy = tmp_path / "copy.db"
     backups.make_backup(harness.store, copy, key, at=harness.clock.now(), version="0")
     harness.stop()
@@ -44,18 +44,18 @@ def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
         ):
             backups.replace_record(source, target, [], harness.clock.now())
         stores = [Store(url, key=key).open() for _ in range(2)]
-        assert all(each.astray for each in stores)
+        assert all(each.mismatch_reason for each in stores)
         tools = make_tools(harness._act)
         parts = [make_core(each, harness.clock, FakeDirectory(), tools) for each in stores]
-        threads = [Thread(target=core.restored().take_up) for core in parts]
+        threads = [Thread(target=core.build_restoration().settle_open_work) for core in parts]
         for each in threads:
             each.start()
         for each in threads:
             each.join(30)
         with stores[0].read() as tx:
-            [call] = rows(tx, Call, select(Call))
-            events = [row.event for row in rows(tx, Audit, select(Audit))]
-        assert [each.astray for each in stores] == ["", ""]
+            [call] = fetch_rows(tx, Call, select(Call))
+            events = [row.event for row in fetch_rows(tx, Audit, select(Audit))]
+        assert [each.mismatch_reason for each in stores] == ["", ""]
         for each in stores:
             each.close()
     assert (call.status, call.revision) == (CallStatus.PENDING, 2)

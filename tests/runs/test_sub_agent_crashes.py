@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.cards.action_names import Dialog
-from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
+from bot.cards.action_names import DialogId
+from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog_metadata
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA
@@ -126,17 +126,17 @@ def test_two_at_once_cannot_pass_the_limit_of_turns(tmp_path: Path) -> None:
     """One sub-agent's turn is under way, the last one there is: the other takes none beside it."""
     harness = LoopHarness(tmp_path / "db", max_turns=2)
     begin(harness, [("desk", "a"), ("desk", "b")])
-    ask, beside = harness.model.turn, list[str]()
+    ask, beside = harness.model.take_turn, list[str]()
 
     def amid(*given: Any) -> Any:
         """Another worker takes up whoever else is ready."""
         children = [run for run in harness.all()[0] if run.parent_call and run.status is R.READY]
         for run in children:
             beside.append(run.id)
-            harness.worker.advance(run.id)
+            harness.worker.advance_run(run.id)
         return ask(*given)
 
-    harness.model.turn = amid  # type: ignore[method-assign]  # what happens meanwhile
+    harness.model.take_turn = amid  # type: ignore[method-assign]  # what happens meanwhile
     harness.work()
     assert beside
     assert harness.model.turns == 2
@@ -173,8 +173,8 @@ def test_a_rejection_counts_in_all_of_the_request(harness: LoopHarness) -> None:
         "words": {"text": {"value": "no"}},
         "reason": {"preset": {"selected_option": {"value": "other"}}},
     }
-    about = DialogSubject(Dialog.REJECT, CallTarget(note(harness).id, 1))
-    metadata = json.loads(encode_dialog(about))
+    about = DialogSubject(DialogId.REJECT, CallTarget(note(harness).id, 1))
+    metadata = json.loads(encode_dialog_metadata(about))
     harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
     harness.loop.tick()
     harness.work()

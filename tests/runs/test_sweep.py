@@ -14,7 +14,7 @@ import pytest
 
 from bot.agent import outputs
 from bot.core import Core
-from bot.runs.loop import OVERDUE, TRIES, Loop
+from bot.runs.loop import OVERDUE, TRIES, MainLoop
 from bot.runs.worker_pool import WorkerPool
 from storage import endings, inbox, outbox, runs, trail
 from storage.models import Delivery, Message
@@ -35,10 +35,12 @@ class LoopSetup:
         )
         self.loop = self.begin()
 
-    def begin(self, advance: Callable[..., None] = lambda *_: None) -> Loop:
+    def begin(self, advance: Callable[..., None] = lambda *_: None) -> MainLoop:
         """A loop as a new process has it, which hands its runs to `advance`."""
         nothing: Any = None  # no messages arrive here
-        return self.core.loop(nothing, WorkerPool(advance, 8, self.core.signals), lambda _: None)
+        return self.core.build_loop(
+            nothing, WorkerPool(advance, 8, self.core.signals), lambda _: None
+        )
 
     def tick(self, at: Any = AT) -> None:
         """One pass at that time."""
@@ -49,13 +51,15 @@ class LoopSetup:
         """Store what Slack delivered."""
         with self.store.write() as tx:
             for each in deliveries:
-                assert inbox.store_delivery(tx, each)
+                assert inbox.insert_delivery(tx, each)
 
     def told(self, prefix: str) -> list[Message]:
         """Messages in the outbox whose key begins like this."""
         with self.store.read() as tx:
             return [
-                row for row in outbox.due_messages(tx, AT + 9 * HOUR) if row.key.startswith(prefix)
+                row
+                for row in outbox.list_due_messages(tx, AT + 9 * HOUR)
+                if row.key.startswith(prefix)
             ]
 
 
@@ -200,7 +204,7 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
     stopping.join(30)
     assert not stopping.is_alive()
     with setup.store.read() as tx:
-        assert len(runs.ready_run_ids(tx)) == 3
+        assert len(runs.list_ready_run_ids(tx)) == 3
 
 
 def test_clicks_count_in_the_order_they_were_stored(setup: LoopSetup) -> None:
@@ -252,13 +256,13 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
         endings.cancel_run(tx, seeded.run(), at=AT, actor=BEN, words=outputs)
-    setup.loop.adopt()
-    setup.loop.adopt()
+    setup.loop.reclaim_orphaned_runs()
+    setup.loop.reclaim_orphaned_runs()
     call = seeded.call()
     assert (call.status, call.deadline, seeded.run().status) == (C.UNKNOWN, None, R.CANCELLED)
     with setup.store.read() as tx:
-        items = runs.transcript(tx, seeded.run())
-        assert trail.verify(tx) is None
+        items = runs.list_transcript_items(tx, seeded.run())
+        assert trail.find_first_broken_row(tx) is None
     assert [(item["call_id"], item["output"].split()[0]) for item in items] == [
         ("call_0", "UNKNOWN:"),
         ("call_1", "CANCELLED"),
@@ -271,6 +275,6 @@ def test_a_restart_takes_up_what_ran(setup: LoopSetup) -> None:
     It is, whatever its lease says.
     """
     running, waiting = seed(setup.store, C.APPROVED, run=R.RUNNING), seed(setup.store)
-    setup.loop.adopt()
+    setup.loop.reclaim_orphaned_runs()
     assert (running.run().status, waiting.run().status) == (R.READY, R.WAITING)
     assert running.events() == ["run.ready"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cards.action_names import Dialog
-from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
+from bot.cards.action_names import DialogId
+from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog_metadata
 from bot.policy.evaluation import parse
 from storage.states import CallStatus
 from storage.transaction import Trace, Transaction
@@ -28,9 +28,9 @@ class Dies(Trace):
     def __init__(self) -> None:
         self.alive = True
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """This is the one."""
-        if self.alive and tx.writes and tx.changed:
+        if self.alive and tx.writes and tx.has_changes:
             self.alive = False
             raise Crash
 
@@ -67,10 +67,10 @@ def said(harness: LoopHarness) -> list[str]:
 def test_an_edit_is_saved_and_approved_together(harness: LoopHarness) -> None:
     """Who saved and approved has done both or neither, whenever the process dies."""
     call = harness.all()[1][0]
-    about = DialogSubject(Dialog.EDIT, CallTarget(call.id, 1))
+    about = DialogSubject(DialogId.EDIT, CallTarget(call.id, 1))
     options = {"v": {"selected_options": [{"value": "approve"}]}}
     state = {"f:text": {"v": {"value": "other"}}, "then": options}
-    metadata = json.loads(encode_dialog(about))
+    metadata = json.loads(encode_dialog_metadata(about))
     harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
     dies_and_comes_back(harness)
     harness.loop.tick()

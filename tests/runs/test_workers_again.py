@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 
-from bot.runs.worker_pool import Keeps, WorkerPool
+from bot.runs.worker_pool import MayKeepRun, WorkerPool
 from bot.signals import Signals
 from storage.runs import ReadyRun
 
 
 def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
     """Handed out while its worker is on its way out: the loop is woken and told of it, once."""
-    ready = ReadyRun("r1", ("T1", "ana", ""), decided=False)
+    ready = ReadyRun("r1", ("T1", "ana", ""), has_approved_call=False)
     entered, go_on = threading.Event(), threading.Event()
     times: list[str] = []
 
-    def advance(run_id: str, _: Keeps) -> None:
+    def advance(run_id: str, _: MayKeepRun) -> None:
         times.append(run_id)
         if len(times) == 1:
             entered.set()
@@ -23,15 +23,23 @@ def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
 
     signals = Signals()
     workers = WorkerPool(advance, 2, signals)
-    assert workers.hand_out([ready]) == {"r1"}
+    assert workers.hand_out_runs([ready]) == {"r1"}
     assert entered.wait(30)
-    assert workers.hand_out([ready, ready]) == set()
-    assert (workers.active(), workers.due(), signals.work.is_given()) == ({"r1"}, [], False)
+    assert workers.hand_out_runs([ready, ready]) == set()
+    assert (workers.list_active_run_ids(), workers.pop_due_run_ids(), signals.work.is_set()) == (
+        {"r1"},
+        [],
+        False,
+    )
     go_on.set()
     signals.work.wait(30)
     assert not workers.is_idle()
-    assert (workers.active(), workers.due(), workers.due()) == (set(), ["r1"], [])
-    assert workers.hand_out([ready]) == {"r1"}
+    assert (
+        workers.list_active_run_ids(),
+        workers.pop_due_run_ids(),
+        workers.pop_due_run_ids(),
+    ) == (set(), ["r1"], [])
+    assert workers.hand_out_runs([ready]) == {"r1"}
     assert signals.rest.wait_for(workers.is_idle, 30)
     assert times == ["r1", "r1"]
     workers.stop(30)

@@ -15,9 +15,9 @@ from typing import Any
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from bot.mcp.server_connection import look_up_tools
-from bot.mcp.server_file import Server, ServerFile, write_lock
-from bot.mcp.server_tools import server_tools
+from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_file import Server, ServerFile, write_lock_file
+from bot.mcp.server_tools import load_server_tools
 from bot.tools import Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.preview import AsyncPortal
@@ -62,14 +62,16 @@ class Kit:
         """Accept all that there is now (of `accept`, where another one is to be accepted)."""
         self.folder, self.server = folder, server
         self.file = ServerFile(folder / "servers.toml", (server,))
-        write_lock(self.file.lock, {server.name: look_up_tools(accept or server)})
+        write_lock_file(self.file.lock_path, {server.name: look_up_definitions(accept or server)})
         self.portal = AsyncPortal()
         self.pool = ThreadPoolExecutor(4)
         self.read()
 
     def read(self) -> None:
         """Make the tools, as a start does."""
-        self.tools: dict[str, Tool[Any]] = {each.name: each for each in server_tools(self.file)}
+        self.tools: dict[str, Tool[Any]] = {
+            each.name: each for each in load_server_tools(self.file)
+        }
 
     def run(self, name: str, **arguments: Any) -> ToolOutcome:
         """Call a tool."""

@@ -14,8 +14,8 @@ import pytest
 from bot.cli import mcp
 from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
-from bot.mcp.server_connection import look_up_tools
-from bot.mcp.server_file import Definition, Server, find_changes, read_lock
+from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_file import Server, ToolDefinition, list_tool_changes, read_lock_file
 from countersign.cli.commands import main
 from tests.missing import missing
 from tests.servers.support import over_http
@@ -75,7 +75,11 @@ def is_shown_and_accepted(
     assert "not accepted, so not used: send, show, stock" in str(new)
     assert main(["mcp", "accept", "depot", "--yes"]) == 0
     assert "3 tools accepted" in capsys.readouterr().out
-    assert sorted(read_lock(folder / "servers.lock.json")["depot"]) == ["send", "show", "stock"]
+    assert sorted(read_lock_file(folder / "servers.lock.json")["depot"]) == [
+        "send",
+        "show",
+        "stock",
+    ]
     [fine] = told()
     assert "3 accepted tools; not trusted" in str(fine)
 
@@ -102,8 +106,10 @@ def test_what_a_server_calls_itself_passes_for_nothing_else(
 ) -> None:
     """Whatever lines it puts into a name or a title, none of them looks like one of a hint."""
     fake = "Look\n  +hint, only reads: yes"
-    found = Definition(f"look{fake}", fake, fake, {"type": "object"})
-    mcp._show(Server(name="depot", command="x"), next(find_changes({}, {found.name: found})))
+    found = ToolDefinition(f"look{fake}", fake, fake, {"type": "object"})
+    mcp._print_change(
+        Server(name="depot", command="x"), next(list_tool_changes({}, {found.name: found}))
+    )
     said = capsys.readouterr().out
     assert "look" in said
     assert not [each for each in said.splitlines() if each.strip().startswith("+hint")]
@@ -149,7 +155,7 @@ def test_tools_that_ask_are_seen_where_they_may(
             "answer_within": answer_within,
         }
     )
-    assert set(look_up_tools(server)) == ({"plain", "asks"} if asks else {"plain"})
+    assert set(look_up_definitions(server)) == ({"plain", "asks"} if asks else {"plain"})
 
 
 def test_only_the_file_of_servers_is_needed_to_accept(

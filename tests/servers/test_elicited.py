@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from bot.mcp.server_questions import Elicitation, NotTakenError, UnaskableError, convert_answers
+from bot.mcp.server_questions import (
+    Elicitation,
+    InvalidAnswerError,
+    UnaskableQuestionError,
+    convert_answers,
+)
 from bot.tools.person_question import AnswerKind
 
 COLOURS = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
@@ -21,7 +26,7 @@ def wants(message: str = "About the order", **properties: Any) -> Elicitation:
 
 def answered(wish: Elicitation, *given: Any) -> Any:
     """What the server is given for these answers to its one question."""
-    [(_, part)] = wish.questions()
+    [(_, part)] = wish.build_questions()
     return convert_answers(part, {f"a{number}": each for number, each in enumerate(given)})
 
 
@@ -35,7 +40,7 @@ def test_each_kind_of_value_has_its_kind_of_answer() -> None:
         due={"type": "string", "format": "date"},
         days=several,
     )
-    [(asked, _)] = wish.questions()
+    [(asked, _)] = wish.build_questions()
     assert [(each.label, each.kind, each.suggestion) for each in asked.fields] == [
         ("Order colour", AnswerKind.CHOICE, "Blue"),
         ("How many", AnswerKind.NUMBER, "3"),
@@ -55,10 +60,10 @@ def test_each_kind_of_value_has_its_kind_of_answer() -> None:
 
 def test_one_value_is_asked_without_a_form() -> None:
     """It has the buttons that a question has; what may be left out is asked with one."""
-    [(asked, _)] = wants("Which colour?", colour={"type": "string", **COLOURS}).questions()
+    [(asked, _)] = wants("Which colour?", colour={"type": "string", **COLOURS}).build_questions()
     assert (asked.kind, asked.options) == (AnswerKind.CHOICE, ["Red", "Blue"])
     optional = Elicitation("A note?", {"properties": {"note": {"type": "string"}}})
-    [(asked, part)] = optional.questions()
+    [(asked, part)] = optional.build_questions()
     assert asked.kind is AnswerKind.FORM
     assert convert_answers(part, {"a0": None}) == {}
 
@@ -66,7 +71,7 @@ def test_one_value_is_asked_without_a_form() -> None:
 def test_an_option_is_read_as_it_is_shown() -> None:
     """Blanks at its ends are not seen in Slack, and are the server's own."""
     wish = wants(colour={"type": "string", "enum": ["red ", "deep  blue"]})
-    [(asked, _)] = wish.questions()
+    [(asked, _)] = wish.build_questions()
     assert asked.options == ["red", "deep blue"]
     assert answered(wish, "red") == {"colour": "red "}
 
@@ -75,7 +80,7 @@ def test_many_values_are_asked_in_turn() -> None:
     """Five at most in one dialog."""
     numbers = {f"value{number}": {"type": "number"} for number in range(7)}
     wish = wants(**numbers)
-    assert [(asked.question, len(part)) for asked, part in wish.questions()] == [
+    assert [(asked.question, len(part)) for asked, part in wish.build_questions()] == [
         ("About the order (1 of 2)", 5),
         ("About the order (2 of 2)", 2),
     ]
@@ -97,7 +102,7 @@ def test_many_values_are_asked_in_turn() -> None:
 )
 def test_what_the_server_does_not_take_is_said(schema: Any, given: Any, said: str) -> None:
     """In words for whoever answered."""
-    with pytest.raises(NotTakenError) as refused:
+    with pytest.raises(InvalidAnswerError) as refused:
         answered(wants(it=schema), given)
     assert str(refused.value) == said
 
@@ -112,7 +117,9 @@ def test_what_the_server_does_not_take_is_said(schema: Any, given: Any, said: st
 )
 def test_a_server_may_warn_of_secrets(text: str) -> None:
     """Who says that none are wanted wants none."""
-    [(asked, _)] = wants("Your number?", number={"type": "number", "description": text}).questions()
+    [(asked, _)] = wants(
+        "Your number?", number={"type": "number", "description": text}
+    ).build_questions()
     assert asked.question == f"Your number? Number: {text}."
 
 
@@ -142,6 +149,6 @@ def test_a_server_may_warn_of_secrets(text: str) -> None:
 def test_what_nobody_is_asked(message: str, properties: dict[str, Any]) -> None:
     """Secrets, what cannot be put as a question, and what is no wish at all."""
     began = time.process_time()
-    with pytest.raises(UnaskableError):
+    with pytest.raises(UnaskableQuestionError):
         wants(message, **properties)
     assert time.process_time() - began < 1

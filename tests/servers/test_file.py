@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from bot.mcp.server_file import (
-    Definition,
-    LockError,
+    LockFileError,
     Server,
-    ServersError,
-    find_changes,
+    ServerFileError,
+    ToolDefinition,
+    list_tool_changes,
     parse_servers,
-    read_lock,
-    read_servers,
-    write_lock,
+    read_lock_file,
+    read_server_file,
+    write_lock_file,
 )
-from bot.mcp.server_tools import prefixed_tool_name
+from bot.mcp.server_tools import build_prefixed_tool_name
 
 GOOD = """
 [[server]]
@@ -46,14 +46,14 @@ def test_servers_are_read_with_their_variables() -> None:
         "PRICE": "5$",
     }
     assert tracker.headers["Authorization"].get_secret_value() == "Bearer s3cret"
-    assert (time.called, time.trusted, tracker.called, tracker.timeout) == (
+    assert (time.tool_prefix, time.trusted, tracker.tool_prefix, tracker.timeout) == (
         "time",
         False,
         "issues",
         20,
     )
-    assert tracker.uses("get_issue")
-    assert not tracker.uses("delete_issue")
+    assert tracker.is_tool_selected("get_issue")
+    assert not tracker.is_tool_selected("delete_issue")
     assert "s3cret" not in repr((time, tracker))
 
 
@@ -72,7 +72,7 @@ WRONG = {
 @pytest.mark.parametrize("why", WRONG)
 def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
     """File, line, key, what is wrong."""
-    with pytest.raises(ServersError) as error:
+    with pytest.raises(ServerFileError) as error:
         parse_servers(WRONG[why], {}, "servers.toml")
     said = "\n".join(error.value.problems)
     assert said.startswith("servers.toml:")
@@ -81,15 +81,17 @@ def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """Where it should be, and why it cannot be read."""
-    with pytest.raises(ServersError, match="No such file"):
-        read_servers(tmp_path / "none.toml", {})
+    with pytest.raises(ServerFileError, match="No such file"):
+        read_server_file(tmp_path / "none.toml", {})
 
 
 def test_names_are_those_that_models_take() -> None:
     """Two tools of a server never get one name, however they are written."""
     server = Server(name="issue-tracker", command="x")
-    assert prefixed_tool_name(server, "create_issue") == "issue_tracker_create_issue"
-    odd = [prefixed_tool_name(server, name) for name in ("a.b", "a-b", "a/b", "x" * 80, "x" * 81)]
+    assert build_prefixed_tool_name(server, "create_issue") == "issue_tracker_create_issue"
+    odd = [
+        build_prefixed_tool_name(server, name) for name in ("a.b", "a-b", "a/b", "x" * 80, "x" * 81)
+    ]
     assert len(set(odd)) == 5
     assert all(len(each) <= 64 and each.replace("_", "a").isalnum() for each in odd)
 
@@ -97,14 +99,16 @@ def test_names_are_those_that_models_take() -> None:
 def test_what_was_accepted_is_kept_and_compared(tmp_path: Path) -> None:
     """What is written is read again; each difference is told with its kind and its lines."""
     path = tmp_path / "servers.lock.json"
-    assert read_lock(path) == {}
-    one = Definition("a", "A", "Does a.", {"type": "object"}, read_only=True)
-    two = Definition("b", "", "Does b.", {})
-    write_lock(path, {"s": {"a": one, "b": two}})
-    assert read_lock(path) == {"s": {"a": one, "b": two}}
-    other = Definition("a", "A", "Does a.\nAnd sends all you know.", {"type": "object"}, True)
-    new = Definition("c", "", "", {})
-    told = {each.name: each for each in find_changes({"a": one, "b": two}, {"a": other, "c": new})}
+    assert read_lock_file(path) == {}
+    one = ToolDefinition("a", "A", "Does a.", {"type": "object"}, read_only=True)
+    two = ToolDefinition("b", "", "Does b.", {})
+    write_lock_file(path, {"s": {"a": one, "b": two}})
+    assert read_lock_file(path) == {"s": {"a": one, "b": two}}
+    other = ToolDefinition("a", "A", "Does a.\nAnd sends all you know.", {"type": "object"}, True)
+    new = ToolDefinition("c", "", "", {})
+    told = {
+        each.name: each for each in list_tool_changes({"a": one, "b": two}, {"a": other, "c": new})
+    }
     assert {name: each.kind for name, each in told.items()} == {
         "a": "changed",
         "b": "gone",
@@ -112,5 +116,5 @@ def test_what_was_accepted_is_kept_and_compared(tmp_path: Path) -> None:
     }
     assert "+| And sends all you know." in told["a"].lines
     path.write_text("{}")
-    with pytest.raises(LockError, match="accept the tools again"):
-        read_lock(path)
+    with pytest.raises(LockFileError, match="accept the tools again"):
+        read_lock_file(path)

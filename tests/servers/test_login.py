@@ -15,9 +15,14 @@ import httpx2
 import pytest
 from anyio import to_thread
 
-from countersign.mcp_client.connection import NotReachedError, ServerConnection, UrlAddress
-from countersign.mcp_client.login import LoginFile, ServerLogin, login_path
-from countersign.mcp_client.sent_calls import CallOutcome, GaveResult, NotStarted, Unknown
+from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError, UrlAddress
+from countersign.mcp_client.login import LoginFile, ServerLogin, build_login_path
+from countersign.mcp_client.sent_calls import (
+    CallOutcome,
+    NotSentOutcome,
+    ResultOutcome,
+    UnknownOutcome,
+)
 from tests.servers.guarded import Guarded, guarded
 from tests.servers.support import until
 
@@ -32,21 +37,21 @@ class Person:
 
     def connected(self) -> ServerConnection:
         """A connection as a process of its own makes it."""
-        file = LoginFile(login_path(self.folder, self.at.url))
+        file = LoginFile(build_login_path(self.folder, self.at.url))
         login = ServerLogin(self.at.url, file, self.asked.append)
         return ServerConnection(UrlAddress(self.at.url, login=login), open_within=20)
 
     @property
     def file(self) -> Path:
         """Where the login is kept."""
-        return login_path(self.folder, self.at.url)
+        return build_login_path(self.folder, self.at.url)
 
     async def logs_in(self) -> None:
         """Be asked, and log in."""
-        with pytest.raises(NotReachedError, match="somebody has to log in there, at http"):
-            await self.connection.tools()
+        with pytest.raises(ServerNotReachedError, match="somebody has to log in there, at http"):
+            await self.connection.list_current_tools()
         await self.opens(self.asked[-1])
-        assert await self.connection.logged_in()
+        assert await self.connection.wait_for_login()
 
     async def opens(self, address: str) -> httpx2.Response:
         """Open an address in a browser, which goes where it is sent."""
@@ -87,15 +92,15 @@ def test_somebody_is_asked_once_and_their_login_is_kept(at: Guarded, tmp_path: P
     """
 
     async def work(person: Person) -> None:
-        assert isinstance(await person.paints("red"), NotStarted)
-        assert isinstance(await person.paints("red"), NotStarted)
+        assert isinstance(await person.paints("red"), NotSentOutcome)
+        assert isinstance(await person.paints("red"), NotSentOutcome)
         assert len(person.asked) == 1
         await person.opens(person.asked[0])
-        assert await person.connection.logged_in()
-        assert isinstance(await person.paints("blue"), GaveResult)
+        assert await person.connection.wait_for_login()
+        assert isinstance(await person.paints("blue"), ResultOutcome)
         await person.connection.close()
         person.connection = person.connected()
-        assert isinstance(await person.paints("green"), GaveResult)
+        assert isinstance(await person.paints("green"), ResultOutcome)
         assert len(person.asked) == 1
         assert stat.S_IMODE(person.file.stat().st_mode) == 0o600
 
@@ -112,13 +117,13 @@ def test_a_token_that_has_aged_is_renewed(at: Guarded, tmp_path: Path) -> None:
     async def work(person: Person) -> None:
         await person.logs_in()
         at.logins.tokens.clear()
-        assert isinstance(await person.paints("early"), GaveResult)
+        assert isinstance(await person.paints("early"), ResultOutcome)
         kept = json.loads(person.file.read_text())
         person.file.write_text(json.dumps({**kept, "expires_at": 1.0}))
         at.logins.tokens.clear()
         await person.connection.close()
         person.connection = person.connected()
-        assert isinstance(await person.paints("anew"), GaveResult)
+        assert isinstance(await person.paints("anew"), ResultOutcome)
         assert json.loads(person.file.read_text())["tokens"] != kept["tokens"]
         assert len(person.asked) == 1
 
@@ -134,10 +139,10 @@ def test_what_another_process_has_renewed_counts_here(at: Guarded, tmp_path: Pat
         await person.logs_in()
         first, person.connection = person.connection, person.connected()
         at.logins.tokens.clear()
-        assert isinstance(await person.paints("by the second"), GaveResult)
+        assert isinstance(await person.paints("by the second"), ResultOutcome)
         await person.connection.close()
         person.connection = first
-        assert isinstance(await person.paints("by the first"), GaveResult)
+        assert isinstance(await person.paints("by the first"), ResultOutcome)
         assert len(person.asked) == 1
 
     with_person(at, tmp_path, work)
@@ -152,11 +157,11 @@ def test_somebody_is_asked_again_where_it_cannot_be_renewed(at: Guarded, tmp_pat
         at.logins.tokens.clear()
         at.logins.renewals.clear()
         found = await person.paints("red")
-        assert isinstance(found, NotStarted)
+        assert isinstance(found, NotSentOutcome)
         assert person.asked[1] in found.why
         await person.opens(person.asked[1])
-        assert await person.connection.logged_in()
-        assert isinstance(await person.paints("blue"), GaveResult)
+        assert await person.connection.wait_for_login()
+        assert isinstance(await person.paints("blue"), ResultOutcome)
 
     with_person(at, tmp_path, work)
     assert at.done == ["blue"]
@@ -170,9 +175,9 @@ def test_nobody_is_asked_where_tokens_cannot_be_given_now(at: Guarded, tmp_path:
         at.logins.tokens.clear()
         at.away.append(503)
         found = await person.paints("red")
-        assert found == NotStarted("the login there could not be renewed (HTTP 503)")
+        assert found == NotSentOutcome("the login there could not be renewed (HTTP 503)")
         at.away.clear()
-        assert isinstance(await person.paints("blue"), GaveResult)
+        assert isinstance(await person.paints("blue"), ResultOutcome)
         assert len(person.asked) == 1
 
     with_person(at, tmp_path, work)
@@ -189,11 +194,13 @@ def test_a_call_that_was_sent_is_not_known_by_a_status(
     async def work(person: Person) -> None:
         await person.logs_in()
         at.doorman.after = status
-        assert await person.paints("red") == Unknown(f"it was answered with HTTP {status} alone")
+        assert await person.paints("red") == UnknownOutcome(
+            f"it was answered with HTTP {status} alone"
+        )
         assert at.done == ["red"]
         assert at.doorman.calls == ["paint"]
         at.doorman.after = 0
-        assert isinstance(await person.paints("blue"), GaveResult)
+        assert isinstance(await person.paints("blue"), ResultOutcome)
         assert len(person.asked) == 1
 
     with_person(at, tmp_path, work)
@@ -206,9 +213,9 @@ def test_a_connection_that_is_lost_under_a_call_leaves_it_open(at: Guarded, tmp_
     async def work(person: Person) -> None:
         await person.logs_in()
         at.doorman.lost = True
-        assert isinstance(await person.paints("red"), Unknown)
+        assert isinstance(await person.paints("red"), UnknownOutcome)
         at.doorman.lost = False
-        assert isinstance(await person.paints("blue"), GaveResult)
+        assert isinstance(await person.paints("blue"), ResultOutcome)
 
     with_person(at, tmp_path, work)
     assert at.done == ["red", "blue"]
@@ -222,12 +229,12 @@ def test_a_redirect_is_followed_for_no_call(at: Guarded, tmp_path: Path) -> None
     async def work(person: Person) -> None:
         await person.logs_in()
         at.doorman.moved = "all"
-        assert isinstance(await person.paints("red"), GaveResult)
+        assert isinstance(await person.paints("red"), ResultOutcome)
         at.doorman.moved = "calls"
-        assert await person.paints("blue") == Unknown("it was answered with HTTP 307 alone")
+        assert await person.paints("blue") == UnknownOutcome("it was answered with HTTP 307 alone")
         assert at.doorman.calls == ["paint", "paint"]
         at.doorman.moved = "loop"
-        assert isinstance(await person.paints("green"), NotStarted)
+        assert isinstance(await person.paints("green"), NotSentOutcome)
 
     with_person(at, tmp_path, work)
     assert at.done == ["red"]
@@ -249,7 +256,7 @@ def test_a_long_call_holds_up_no_other(at: Guarded, tmp_path: Path) -> None:
             await paint("short")
             at.goes_on.set()
         assert len(found) == 2
-        assert all(isinstance(each, GaveResult) for each in found)
+        assert all(isinstance(each, ResultOutcome) for each in found)
 
     with_person(at, tmp_path, work)
     assert at.done == ["short", "long"]
@@ -261,19 +268,19 @@ def test_what_comes_from_elsewhere_is_no_login(at: Guarded, tmp_path: Path) -> N
     """
 
     async def work(person: Person) -> None:
-        with pytest.raises(NotReachedError):
-            await person.connection.tools()
+        with pytest.raises(ServerNotReachedError):
+            await person.connection.list_current_tools()
         back = str(httpx2.URL(person.asked[0]).params["redirect_uri"])
         for query in ("", "?code=1", "?code=1&state=", "?code=1&state=x", "?error=x&state=x"):
             assert (await person.opens(back + query)).status_code == 404
         assert (await person.opens(back.replace("callback", "else"))).status_code == 404
         at.logins.lets_in = False
         assert "not logged in" in (await person.opens(person.asked[0])).text
-        with pytest.raises(NotReachedError, match="refused: access_denied"):
-            await person.connection.logged_in()
+        with pytest.raises(ServerNotReachedError, match="refused: access_denied"):
+            await person.connection.wait_for_login()
         at.logins.lets_in = True
         await person.logs_in()
-        assert isinstance(await person.paints("blue"), GaveResult)
+        assert isinstance(await person.paints("blue"), ResultOutcome)
 
     with_person(at, tmp_path, work)
     assert at.logins.given == ["login"]

@@ -25,17 +25,17 @@ from starlette.routing import Route
 from countersign.mcp_client.connection import (
     Address,
     CommandAddress,
-    NotReachedError,
     ServerConnection,
+    ServerNotReachedError,
     UrlAddress,
 )
 from countersign.mcp_client.sent_calls import (
     CallOutcome,
-    Failed,
-    GaveResult,
-    NotStarted,
-    Unknown,
-    words_of,
+    FailedOutcome,
+    NotSentOutcome,
+    ResultOutcome,
+    UnknownOutcome,
+    extract_result_text,
 )
 from tests.servers.scripted import END, answered
 
@@ -161,15 +161,15 @@ def test_every_answer_means_what_it_says(address: Address, tmp_path: Path) -> No
     found = dict(zip(names, called(address, *names), strict=True))
     for name in GIVEN:
         outcome = found[name]
-        assert isinstance(outcome, GaveResult), (name, outcome)
-        assert words_of(outcome.result) == "seven"
+        assert isinstance(outcome, ResultOutcome), (name, outcome)
+        assert extract_result_text(outcome.result) == "seven"
         assert bool(outcome.remark) == (name != "fits")
     for name in SAID_NO:
-        assert isinstance(found[name], Failed), (name, found[name])
+        assert isinstance(found[name], FailedOutcome), (name, found[name])
     for name in NOT_TOLD:
         outcome = found[name]
-        assert isinstance(outcome, Unknown), (name, outcome)
-        assert outcome.heard, name
+        assert isinstance(outcome, UnknownOutcome), (name, outcome)
+        assert outcome.unread_answer, name
     assert calls(tmp_path) == names
 
 
@@ -179,31 +179,31 @@ def test_a_status_of_http_says_nothing_of_the_call(status: int, tmp_path: Path) 
     write(tmp_path)
     with over_http(tmp_path, "html", status) as found:
         [outcome] = called(found, "fits")
-    assert isinstance(outcome, Unknown), outcome
+    assert isinstance(outcome, UnknownOutcome), outcome
     if status >= 400:
         with over_http(tmp_path, "json", status) as found:
             [outcome] = called(found, "own_words")
-        assert isinstance(outcome, Failed), outcome
+        assert isinstance(outcome, FailedOutcome), outcome
 
 
 def test_a_server_that_ends_or_says_nothing(tmp_path: Path) -> None:
     """Nobody knows what it did; the next call begins it anew."""
     write(tmp_path)
     ended, after = called(over_stdio(tmp_path), "ends", "fits")
-    assert isinstance(ended, Unknown)
-    assert isinstance(after, GaveResult)
+    assert isinstance(ended, UnknownOutcome)
+    assert isinstance(after, ResultOutcome)
     assert len((tmp_path / "starts").read_text().split()) == 2
     [silent] = called(over_stdio(tmp_path), "says_nothing", seconds=0.5)
-    assert silent == Unknown("it did not answer in time", timed_out=True)
+    assert silent == UnknownOutcome("it did not answer in time", timed_out=True)
 
 
 def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
     """It may be made again; a list of tools that does not end is no list."""
     write(tmp_path, endless=True)
     [outcome] = called(over_stdio(tmp_path), "fits")
-    assert outcome == NotStarted("its list of tools has more than 50 pages")
+    assert outcome == NotSentOutcome("its list of tools has more than 50 pages")
     [outcome] = called(CommandAddress("/nowhere/x"), "fits")
-    assert outcome == NotStarted("there is no /nowhere/x")
+    assert outcome == NotSentOutcome("there is no /nowhere/x")
     assert calls(tmp_path) == []
 
 
@@ -215,10 +215,10 @@ def test_the_next_try_waits_for_longer_each_time(tmp_path: Path) -> None:
     async def work() -> str:
         dying = CommandAddress(sys.executable, ("-c", "pass"))
         connection = ServerConnection(dying, open_within=20, put_off=told.append)
-        with pytest.raises(NotReachedError):
-            await connection.tools()
-        with pytest.raises(NotReachedError) as again:
-            await connection.tools()
+        with pytest.raises(ServerNotReachedError):
+            await connection.list_current_tools()
+        with pytest.raises(ServerNotReachedError) as again:
+            await connection.list_current_tools()
         return str(again.value)
 
     assert "it is tried again in" in anyio.run(work)

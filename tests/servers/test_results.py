@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from bot.mcp.server_connection import result_of
+from bot.mcp.server_connection import convert_tool_result
 
 VALUES = {"number": 7, "names": ["a", "b"], "deep": {"x": 1.5, "y": None}}
 TURNED = dict(reversed(VALUES.items()))
@@ -38,14 +38,14 @@ def made(texts: list[str], given: dict[str, Any] | None) -> CallToolResult:
 def test_what_mirrors_the_values_is_not_shown_beside_them(name: str) -> None:
     """In whichever layout a server writes it for clients that read text alone."""
     texts, given = MIRRORED[name]
-    assert result_of(made(texts, given)) in (given, given.get("result"))
+    assert convert_tool_result(made(texts, given)) in (given, given.get("result"))
 
 
 def test_what_is_said_beside_the_values_stays() -> None:
     """With the values once, though they are mirrored as well."""
     for texts in (["Found seven."], ["Found seven.", json.dumps(VALUES, indent=2)]):
-        assert result_of(made(texts, VALUES)) == f"Found seven.\n{json.dumps(VALUES)}"
+        assert convert_tool_result(made(texts, VALUES)) == f"Found seven.\n{json.dumps(VALUES)}"
     other = json.dumps({**VALUES, "number": 8})
-    assert result_of(made([other], VALUES)) == f"{other}\n{json.dumps(VALUES)}"
-    assert result_of(made([json.dumps(VALUES)], None)) == VALUES
-    assert result_of(made(["[1, 2"], None)) == "[1, 2"
+    assert convert_tool_result(made([other], VALUES)) == f"{other}\n{json.dumps(VALUES)}"
+    assert convert_tool_result(made([json.dumps(VALUES)], None)) == VALUES
+    assert convert_tool_result(made(["[1, 2"], None)) == "[1, 2"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from tests.records import store_of
 from tests.slack.post_office import PostOffice
 
@@ -15,7 +15,7 @@ from tests.slack.post_office import PostOffice
 def shared_office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostOffice]:
     """A sender, its record and its Slack."""
     store = store_of(tmp_path_factory.mktemp("office") / "countersign.db").open()
-    with local_slack() as slack:
+    with build_local_slack() as slack:
         yield PostOffice(store, slack)
     store.close()
 

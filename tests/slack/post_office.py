@@ -10,15 +10,15 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.slack.client import SlackClient
-from bot.slack.pace import Access, Channels, EveryChannel, Pace
-from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
-from bot.slack.sender import Sender
+from bot.slack.pace import AllChannelOwnership, BotTokenStatus, ChannelOwnership, ChannelPacer
+from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
+from bot.slack.sender import MessageSender
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import ApiCall
 from storage import outbox
 from storage.models import Call, Message, Run
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.runs.fakes import FakeDirectory, StillClock, make_core, make_tools
 from tests.storage.builders import Seeded, set_message
 
@@ -30,20 +30,22 @@ ALONE = {"groups": {}, "part": 1, "parts": 1}  # in the body of a card that is o
 class PostOffice:
     """One sender; what it asks of Slack, and how its rows stand."""
 
-    def __init__(self, store: Store, slack: Sandbox, channels: Channels | None = None) -> None:
+    def __init__(
+        self, store: Store, slack: Sandbox, channels: ChannelOwnership | None = None
+    ) -> None:
         self.store, self.slack, self.clock = store, slack, StillClock()
         tools = make_tools(lambda *_: "done")
         core = make_core(store, self.clock, FakeDirectory(), tools)
         self.signals = core.signals
         self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         self.memory = OutboxMemory(self.clock)
-        self.pace = Pace(self.clock, slack.api_url)
-        self.access = Access(self.clock, self.client.auth_test)
+        self.pace = ChannelPacer(self.clock, slack.api_url)
+        self.access = BotTokenStatus(self.clock, self.client.auth_test)
         bot_user = str(self.client.auth_test()["user_id"])
         self.search = PostSearch(store, self.clock, bot_user, self.client)
-        self.posting = Posting(store, self.client)
-        self.renderer = Renderer(store, self.clock, core.tools, core.directory)
-        self.sender = Sender(
+        self.posting = OutboxSlackCalls(store, self.client)
+        self.renderer = MessageRenderer(store, self.clock, core.tools, core.directory)
+        self.sender = MessageSender(
             store,
             self.clock,
             self.signals,
@@ -53,18 +55,18 @@ class PostOffice:
             renderer=self.renderer,
             posting=self.posting,
             search=self.search,
-            channels=channels or EveryChannel(),
+            channels=channels or AllChannelOwnership(),
         )
         self._seen = len(slack.requests)
 
     def put(self, kind: str = "notice", **columns: Any) -> Message:
         """A row of the outbox as it is read; `body` as a mapping."""
         key = f"key {next(NUMBERS)}"
-        body = outbox.dump_body(columns.pop("body", {"text": f"words of {key}"}))
+        body = outbox.dump_message_body(columns.pop("body", {"text": f"words of {key}"}))
         with self.store.write() as tx:
             channel = columns.pop("channel", SUPPORT)
-            outbox.put_message(tx, Message(key=key, kind=kind, channel=channel, body=body))
-            row = outbox.by_key(tx, key)
+            outbox.queue_message(tx, Message(key=key, kind=kind, channel=channel, body=body))
+            row = outbox.find_message_by_key(tx, key)
             assert row is not None
             if columns:
                 set_message(tx, row, **columns)
@@ -74,13 +76,15 @@ class PostOffice:
         """The card of a plan, with what it needs to be drawn."""
         row = made.card()
         with self.store.write() as tx:
-            outbox.update_message(tx, row, body=outbox.dump_body({**outbox.body(row), **ALONE}))
+            outbox.update_message(
+                tx, row, body=outbox.dump_message_body({**outbox.parse_message_body(row), **ALONE})
+            )
         return self.now(row)
 
     def now(self, row: Message) -> Message:
         """How it stands."""
         with self.store.read() as tx:
-            found = outbox.by_key(tx, row.key)
+            found = outbox.find_message_by_key(tx, row.key)
         assert found is not None
         return found
 
@@ -117,7 +121,7 @@ class PostOffice:
         """The run's messages of that kind, in order."""
         where = (col(Message.run_id) == run_id, col(Message.kind) == kind)
         with self.store.read() as tx:
-            return rows(tx, Message, select(Message).where(*where).order_by(col(Message.seq)))
+            return fetch_rows(tx, Message, select(Message).where(*where).order_by(col(Message.seq)))
 
     def due_in(self, row: Message) -> float | None:
         """The seconds until it is tried again."""

@@ -19,7 +19,7 @@ from slack_sdk.http_retry.builtin_handlers import (
     RateLimitErrorRetryHandler,
 )
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.slack import client as module
 from bot.slack.client import SlackClient
 from slack_sandbox.server import Sandbox
@@ -87,7 +87,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
-    with local_slack() as running:
+    with build_local_slack() as running:
         yield running
 
 
@@ -166,7 +166,7 @@ def test_an_ended_connection_is_noticed(client: SlackClient, relay: Relay, slack
     """What the server closed meanwhile is not used again: the next post arrives, once."""
     post(client, "before the end")
     relay.end_all()
-    slack.wait(lambda: not module._is_silent(client._connections._idle[0][0]))
+    slack.wait(lambda: not module._is_connection_reusable(client._connections._idle[0][0]))
     post(client, "after the end")
     assert (relay.count, times(slack, "after the end")) == (2, 1)
 

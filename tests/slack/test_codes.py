@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bot import slack_codes
-from bot.slack_codes import Meaning, meaning_of
+from bot.slack_codes import ErrorMeaning, classify_error_code
 from storage.states import CallStatus, MessageStatus
 from tests.slack.post_office import SUPPORT, PostOffice
 from tests.storage.builders import seed, set_message
@@ -33,10 +33,10 @@ METHODS = (
     *("users.info", "users.list", "views.open", "views.publish", "views.update"),
 )
 LISTED = {
-    Meaning.FINAL: slack_codes.FINAL,
-    Meaning.PASSING: slack_codes.PASSING,
-    Meaning.TOKEN: slack_codes.TOKEN,
-    Meaning.UNKNOWN: slack_codes.UNKNOWN,
+    ErrorMeaning.FINAL: slack_codes.FINAL,
+    ErrorMeaning.PASSING: slack_codes.PASSING,
+    ErrorMeaning.TOKEN: slack_codes.TOKEN,
+    ErrorMeaning.UNKNOWN: slack_codes.UNKNOWN,
 }
 EVERY = sorted(set().union(*LISTED.values()) | {slack_codes.MISSING_SCOPE, "a_code_of_next_year"})
 # answers that are none: a status and no JSON, or an error without a code
@@ -65,10 +65,10 @@ def test_no_code_has_two_meanings() -> None:
     assert sum(len(each) for each in LISTED.values()) == len(set().union(*LISTED.values()))
 
 
-def refuse(office: PostOffice, method: str, code: str) -> Meaning:
+def refuse(office: PostOffice, method: str, code: str) -> ErrorMeaning:
     """Have the next call of that method answered so; what it means."""
     office.slack.faults.fail(method, code)
-    return meaning_of(code, method=method)
+    return classify_error_code(code, method=method)
 
 
 @pytest.mark.parametrize("code", EVERY)
@@ -78,16 +78,16 @@ def test_a_post_that_is_answered_so(office: PostOffice, code: str) -> None:
     """
     found = refuse(office, "chat.postMessage", code)
     row = office.put()
-    assert office.send(row) is (found is Meaning.FINAL)
+    assert office.send(row) is (found is ErrorMeaning.FINAL)
     now = office.now(row)
-    assert office.access.is_refused() is (found is Meaning.TOKEN)
-    if found is Meaning.FINAL:
+    assert office.access.is_refused() is (found is ErrorMeaning.TOKEN)
+    if found is ErrorMeaning.FINAL:
         assert (now.status, now.error) == (M.FAILED, code)
         return
-    stands = found is Meaning.UNKNOWN
+    stands = found is ErrorMeaning.UNKNOWN
     assert (now.status, now.error) == (M.SENDING if stands else M.PENDING, code)
     office.clock.at += timedelta(seconds=60)
-    assert office.access.seconds_left() == 0.0
+    assert office.access.recheck_token() == 0.0
     assert office.send(row) is True
     assert office.now(row).status is M.SENT
     assert ("conversations.history" in office.methods()) is stands
@@ -106,13 +106,13 @@ def test_a_drawing_that_is_answered_so(office: PostOffice, code: str) -> None:
     if code in GONE:
         assert office.now(card).status is M.PENDING
         return
-    if found is Meaning.FINAL:
+    if found is ErrorMeaning.FINAL:
         assert (made.call().status, office.now(card).error) == (CallStatus.CANCELLED, code)
         return
     assert office.now(card).status is M.STALE
     assert made.call().status is CallStatus.PENDING
     office.clock.at += timedelta(seconds=60)
-    assert office.access.seconds_left() == 0.0
+    assert office.access.recheck_token() == 0.0
     assert office.send(card) is True
     assert office.now(card).status is M.SENT
 
@@ -122,10 +122,10 @@ def test_a_direct_message_that_is_answered_so(office: PostOffice, code: str) -> 
     """The same for the conversation that has to be opened first."""
     found = refuse(office, "conversations.open", code)
     row = office.put(channel="UBEN00001")
-    assert office.send(row) is (found is Meaning.FINAL)
-    assert (office.now(row).status is M.FAILED) is (found is Meaning.FINAL)
+    assert office.send(row) is (found is ErrorMeaning.FINAL)
+    assert (office.now(row).status is M.FAILED) is (found is ErrorMeaning.FINAL)
     office.clock.at += timedelta(seconds=60)
-    assert office.access.seconds_left() == 0.0
+    assert office.access.recheck_token() == 0.0
 
 
 @pytest.mark.parametrize("code", EVERY)
@@ -136,11 +136,11 @@ def test_an_upload_that_is_answered_so(office: PostOffice, code: str, method: st
     made = seed(office.store)
     body = {"name": f"{code} {method}.csv", "title": "Rows", "content": "a"}
     row = office.put("file", body=body, run_id=made.run_id)
-    assert office.send(row) is (found is Meaning.FINAL)
-    assert (office.now(row).status is M.FAILED) is (found is Meaning.FINAL)
-    if found is not Meaning.FINAL:
+    assert office.send(row) is (found is ErrorMeaning.FINAL)
+    assert (office.now(row).status is M.FAILED) is (found is ErrorMeaning.FINAL)
+    if found is not ErrorMeaning.FINAL:
         office.clock.at += timedelta(seconds=60)
-        assert office.access.seconds_left() == 0.0
+        assert office.access.recheck_token() == 0.0
         assert office.send(row) is True
         assert office.now(row).status is M.SENT
 
@@ -219,7 +219,7 @@ def test_what_slack_does_not_explain_holds_up_nobody_for_ever(office: PostOffice
     odd = office.put(attempts=5)
     office.slack.faults.fail("chat.postMessage", "a_code_of_next_year")
     assert office.send(odd) is False
-    assert odd.seq in office.memory.aside
+    assert odd.seq in office.memory.overtakable_messages
     assert office.send(odd) is True
     assert office.now(odd).status is M.SENT
-    assert odd.seq not in office.memory.aside
+    assert odd.seq not in office.memory.overtakable_messages

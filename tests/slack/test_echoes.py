@@ -7,7 +7,7 @@ from slack_bolt import App, BoltRequest, BoltResponse
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
-from bot.slack.client import is_echo
+from bot.slack.client import is_own_event
 
 ECHOES = {
     "a post": {"type": "message", "bot_id": "B1"},
@@ -46,10 +46,10 @@ def test_the_echoes_are_those_that_bolt_passes_over(name: str) -> None:
     app.middleware(hear)
     response = app.dispatch(BoltRequest(mode="socket_mode", body=body))
     assert response.status == 200
-    assert is_echo(body, {"UBOT", "B1"}) == (not heard)
+    assert is_own_event(body, {"UBOT", "B1"}) == (not heard)
 
 
 def test_a_click_is_never_an_echo() -> None:
     """Only events can be; without ids of its own the bot has no echoes."""
-    assert not is_echo({"type": "block_actions", "user": {"id": "UBOT"}}, {"UBOT"})
-    assert not is_echo({"event": {"type": "message", "user": "UBOT"}}, ())
+    assert not is_own_event({"type": "block_actions", "user": {"id": "UBOT"}}, {"UBOT"})
+    assert not is_own_event({"event": {"type": "message", "user": "UBOT"}}, ())

@@ -12,7 +12,7 @@ import pytest
 from bot.slack import file_reader
 from bot.slack.file_reader import (
     FileFetcher,
-    NoMoreError,
+    FileGoneError,
     NotAllowedError,
     NotAtSlackError,
     NotFetchedError,
@@ -93,8 +93,8 @@ def leads_to(url: str) -> Answer:
 def test_a_file_comes_whole_and_a_page_is_known(host: Host) -> None:
     """The bytes come as they are, to whom the token belongs; a page says that it is one."""
     got = host.fetch(says(body=b"\x00a,b"))
-    assert (got.data, got.is_page, host.tokens) == (b"\x00a,b", False, ["Bearer xoxb-secret"])
-    assert host.fetch(says(body=b"<p>", kind="text/html; charset=utf-8")).is_page
+    assert (got.data, got.is_web_page, host.tokens) == (b"\x00a,b", False, ["Bearer xoxb-secret"])
+    assert host.fetch(says(body=b"<p>", kind="text/html; charset=utf-8")).is_web_page
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_what_may_pass_is_tried_once_more(host: Host) -> None:
         host.fetch(short, short)
     with pytest.raises(NotAllowedError):
         host.fetch(says(403))
-    with pytest.raises(NoMoreError):
+    with pytest.raises(FileGoneError):
         host.fetch(says(404))
     assert host.answers == []
 

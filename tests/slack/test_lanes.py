@@ -9,7 +9,7 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.slack.channel_queues import Outbox
-from bot.slack.pace import Channels, EveryChannel
+from bot.slack.pace import AllChannelOwnership, ChannelOwnership
 from storage.models import Message
 from storage.states import MessageStatus
 from tests.slack.post_office import SUPPORT, PostOffice
@@ -24,8 +24,8 @@ def begin(office: PostOffice, caplog: pytest.LogCaptureFixture) -> Iterator[Begi
     """Begins an outbox on a thread of its own."""
     made: list[tuple[Outbox, threading.Thread]] = []
 
-    def begun(channels: Channels | None = None) -> tuple[Outbox, threading.Thread]:
-        office.signals.post.clear()
+    def begun(channels: ChannelOwnership | None = None) -> tuple[Outbox, threading.Thread]:
+        office.signals.outbox.clear()
         outbox = Outbox(
             office.store,
             SystemClock(),
@@ -90,17 +90,17 @@ def test_nothing_overtakes_what_has_to_wait(office: PostOffice, begin: Begin) ->
     assert float(office.now(first).ts) < float(office.now(second).ts)
 
 
-class Lent(EveryChannel):
+class Lent(AllChannelOwnership):
     """Another process sends to some of the channels, or takes them just before."""
 
     def __init__(self, others: set[str], taken: set[str]) -> None:
         self.others, self.taken = others, taken
 
-    def mine(self, channels: set[str]) -> set[str]:
+    def claim_channels(self, channels: set[str]) -> set[str]:
         """All but those of the other one."""
         return channels - self.others
 
-    def holds(self, channel: str) -> bool:
+    def is_channel_owned(self, channel: str) -> bool:
         """Not what it has taken."""
         return channel not in self.taken
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cards.action_names import Action
-from bot.cards.views import message_text, takes_back
-from bot.slack.listeners import read
+from bot.cards.views import extract_message_text, is_only_cancellation
+from bot.slack.listeners import parse_delivery
 from storage.models import Delivery
 
 TEAM = "T0SANDBOX"
@@ -52,7 +52,7 @@ def action(**fields: Any) -> Json:
 
 def row(body: Json) -> Delivery:
     """The payload as a row; it must be one."""
-    found = read(body, TEAM)
+    found = parse_delivery(body, TEAM)
     assert found is not None
     return found
 
@@ -115,17 +115,18 @@ def test_half_a_surrogate_pair() -> None:
     """
     found = row(event(text="broken \ud83d heart"))
     assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
-    assert message_text(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
+    assert extract_message_text(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
 
 
 def test_what_nobody_can_see_says_nothing() -> None:
     """A message of hidden characters is empty, and they hide no "cancel"; seen ones stay as is."""
-    assert message_text({"text": "<@UBOT00001> \u200b\u2060\u202e"}, "UBOT00001") == ""
+    assert extract_message_text({"text": "<@UBOT00001> \u200b\u2060\u202e"}, "UBOT00001") == ""
     assert (
-        message_text({"text": "<@UBOT00001> 👩\u200d👧\ufe0f"}, "UBOT00001") == "👩\u200d👧\ufe0f"
+        extract_message_text({"text": "<@UBOT00001> 👩\u200d👧\ufe0f"}, "UBOT00001")
+        == "👩\u200d👧\ufe0f"
     )
-    assert takes_back("\u200bcan\u00adcel\u2060 this!")
-    assert not takes_back("\u200b")
+    assert is_only_cancellation("\u200bcan\u00adcel\u2060 this!")
+    assert not is_only_cancellation("\u200b")
 
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])
@@ -237,11 +238,11 @@ def test_what_opens_a_dialog_is_not_stored(name: str) -> None:
 
     Neither does a submission before it was checked.
     """
-    assert read(action(action_id=name), TEAM) is None
-    assert read({"type": "view_submission", "view": {}}, TEAM) is None
-    assert read({"type": "view_closed", "view": {}}, TEAM) is None
-    assert read({"type": "shortcut"}, TEAM) is None
-    assert read({}, TEAM) is None
+    assert parse_delivery(action(action_id=name), TEAM) is None
+    assert parse_delivery({"type": "view_submission", "view": {}}, TEAM) is None
+    assert parse_delivery({"type": "view_closed", "view": {}}, TEAM) is None
+    assert parse_delivery({"type": "shortcut"}, TEAM) is None
+    assert parse_delivery({}, TEAM) is None
 
 
 def test_another_workspace_is_told_apart() -> None:
@@ -294,12 +295,12 @@ def test_recorded_payloads_are_read() -> None:
         before = copy.deepcopy(body)
         if "event" in body and "event_id" not in body:
             continue  # an excerpt
-        found = read(body, TEAM)
+        found = parse_delivery(body, TEAM)
         assert body == before, name
         if found is None:
             assert body["type"] not in ("event_callback", "block_actions"), name
             continue
-        again = read(body, TEAM)
+        again = parse_delivery(body, TEAM)
         assert again is not None
         assert found.key == again.key, name
         assert set(left_out(json.loads(found.body), body)) <= NOT_STORED, name

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from bot.demo.local_slack import local_slack
-from bot.policy.authority import LookupFailedError, NotYetKnownError
+from bot.demo.local_slack import build_local_slack
+from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.signals import Signals
-from bot.slack.client import SlackClient, reading_client
+from bot.slack.client import SlackClient, build_reading_client
 from bot.slack.directory import FEW, SlackDirectory
-from bot.slack.lookups import LookupCache, Topic
+from bot.slack.lookups import LookupCache, LookupKind
 from bot.tools.names import NamedKind, NameResolver
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person
@@ -26,7 +26,7 @@ PERSON = NamedKind.PERSON
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
     """A local Slack with more channels than one page holds."""
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         with sandbox.world.lock:
             for n in range(1200):
                 sandbox.world.channels[f"C0MANY{n:04}"] = Channel(f"C0MANY{n:04}", f"many-{n}")
@@ -36,7 +36,7 @@ def slack() -> Iterator[Sandbox]:
 @pytest.fixture
 def client(slack: Sandbox) -> Iterator[SlackClient]:
     """The client that only reads."""
-    client = reading_client(slack.bot_token, slack.api_url)
+    client = build_reading_client(slack.bot_token, slack.api_url)
     yield client
     client.close()
 
@@ -59,38 +59,38 @@ def test_names_of_channels_come_from_one_list(slack: Sandbox, directory: SlackDi
 
     A renamed channel and a new one are found at once, with an event or without.
     """
-    assert directory.channel("#many-7") == "C0MANY0007"
-    assert directory.channel("#many-1199") == "C0MANY1199"
-    assert directory.channel("C0MANY0009") == "C0MANY0009"
-    assert directory.channel("C0NOTHERE") is None
+    assert directory.find_channel_id("#many-7") == "C0MANY0007"
+    assert directory.find_channel_id("#many-1199") == "C0MANY1199"
+    assert directory.find_channel_id("C0MANY0009") == "C0MANY0009"
+    assert directory.find_channel_id("C0NOTHERE") is None
     assert calls(slack, "conversations.list") == 2  # pages
     slack.clock.advance(61)
     with slack.world.lock:
         slack.world.channels["C0MANY0007"].name = "elsewhere"
         slack.world.channels["C0MANY0008"].name = "many-7"
-    assert directory.channel("#many-7") == "C0MANY0008"
-    assert directory.channel("#elsewhere") == "C0MANY0007"
+    assert directory.find_channel_id("#many-7") == "C0MANY0008"
+    assert directory.find_channel_id("#elsewhere") == "C0MANY0007"
     assert calls(slack, "conversations.list") == 4
     with slack.world.lock:
         slack.world.channels["C0MANY0009"].name = "just-renamed"
-    assert directory.channel("#just-renamed") is None  # the list is seconds old
-    assert directory.heard({"type": "channel_rename", "channel": {"id": "C0MANY0009"}})
-    assert directory.channel("#just-renamed") == "C0MANY0009"
+    assert directory.find_channel_id("#just-renamed") is None  # the list is seconds old
+    assert directory.update_from_event({"type": "channel_rename", "channel": {"id": "C0MANY0009"}})
+    assert directory.find_channel_id("#just-renamed") == "C0MANY0009"
 
 
 def test_all_groups_come_with_one_call(slack: Sandbox, directory: SlackDirectory) -> None:
     """Groups and their members are one call, until an event says that they have changed."""
-    leads = directory.group("shop-leads")
+    leads = directory.find_group("shop-leads")
     assert leads is not None
     assert leads.members == {"UANA00001", "UCLEO0001"}
-    assert directory.group("nothing") is None
+    assert directory.find_group("nothing") is None
     assert calls(slack, "usergroups.list") == 1
     slack.set_group("shop-leads", ["dan"])
-    assert directory.heard({"type": "subteam_members_changed"})
-    leads = directory.group("shop-leads")
+    assert directory.update_from_event({"type": "subteam_members_changed"})
+    leads = directory.find_group("shop-leads")
     assert leads is not None
     assert leads.members == {"UDAN00001"}
-    assert not directory.heard({"type": "reaction_added"})
+    assert not directory.update_from_event({"type": "reaction_added"})
 
 
 def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirectory) -> None:
@@ -102,14 +102,14 @@ def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirector
     with slack.world.lock:
         slack.world.people |= {each.name: each for each in crowd}
         slack.world.by_id |= {each.id: each for each in crowd}
-    assert set(directory.people(["UANA00001", "UNOBODY01"])) == {"UANA00001"}
+    assert set(directory.find_people(["UANA00001", "UNOBODY01"])) == {"UANA00001"}
     assert calls(slack, "users.info") == 2
-    assert len(directory.people([each.id for each in crowd])) == FEW + 1
-    assert len(directory.people([each.id for each in crowd])) == FEW + 1
+    assert len(directory.find_people([each.id for each in crowd])) == FEW + 1
+    assert len(directory.find_people([each.id for each in crowd])) == FEW + 1
     assert (calls(slack, "users.info"), calls(slack, "users.list")) == (2, 1)
     changed = {"id": crowd[0].id, "name": "m0", "deleted": True}
-    assert directory.heard({"type": "user_change", "user": changed})
-    assert directory.people([crowd[0].id])[crowd[0].id].deleted
+    assert directory.update_from_event({"type": "user_change", "user": changed})
+    assert directory.find_people([crowd[0].id])[crowd[0].id].deleted
 
 
 def test_a_crowd_of_strangers_is_one_question(slack: Sandbox, client: SlackClient) -> None:
@@ -122,15 +122,15 @@ def test_a_crowd_of_strangers_is_one_question(slack: Sandbox, client: SlackClien
         slack.world.by_id |= {each.id: each for each in crowd}
     directory = SlackDirectory(client, slack.clock)
     held = [slack.faults.hold("users.info", "before") for _ in range(8)]
-    directory.begin((Topic.PERSON, each.id) for each in crowd)
-    directory.begin([(Topic.PERSON, "UELSEWHERE")])
+    directory.start_lookups((LookupKind.PERSON, each.id) for each in crowd)
+    directory.start_lookups([(LookupKind.PERSON, "UELSEWHERE")])
     # the first of them may have been asked for before it was a crowd
-    assert set(directory.people(["UANA00001"])) == {"UANA00001"}
+    assert set(directory.find_people(["UANA00001"])) == {"UANA00001"}
     for each in held:
         each.release()
-    found = {each.id: directory.person(each.id) for each in crowd}
+    found = {each.id: directory.find_person(each.id) for each in crowd}
     assert all(person and person.name.startswith("Stranger") for person in found.values())
-    assert directory.person("UELSEWHERE") is None
+    assert directory.find_person("UELSEWHERE") is None
     assert calls(slack, "users.list") == 1
     assert calls(slack, "users.info") <= 8 + 1
     directory.close()
@@ -143,8 +143,8 @@ def test_a_crowd_whose_list_cannot_be_read(slack: Sandbox, directory: SlackDirec
         slack.world.people |= {each.name: each for each in crowd}
         slack.world.by_id |= {each.id: each for each in crowd}
     slack.faults.fail("users.list", "missing_scope", times=100)
-    directory.begin((Topic.PERSON, each.id) for each in crowd)
-    assert all(directory.person(each.id) for each in crowd)
+    directory.start_lookups((LookupKind.PERSON, each.id) for each in crowd)
+    assert all(directory.find_person(each.id) for each in crowd)
     assert calls(slack, "users.list") <= 1
 
 
@@ -160,7 +160,7 @@ def test_many_who_ask_at_once_are_one_question(slack: Sandbox) -> None:
     def want() -> None:
         for number in range(rounds):
             at_once.wait(30)
-            assert answers.get((Topic.PERSON, f"U{number}"), ask, 30) == f"U{number}"
+            assert answers.get_answer((LookupKind.PERSON, f"U{number}"), ask, 30) == f"U{number}"
 
     often = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -176,30 +176,30 @@ def test_many_who_ask_at_once_are_one_question(slack: Sandbox) -> None:
 
 def test_who_may_not_wait_comes_again(slack: Sandbox, directory: SlackDirectory) -> None:
     """Without patience what is not known is asked for and said to be; a failure is said once."""
-    at_once = directory.within(0)
-    with pytest.raises(NotYetKnownError) as awaited:
-        at_once.person("UANA00001")
+    at_once = directory.with_timeout(0)
+    with pytest.raises(LookupPendingError) as awaited:
+        at_once.find_person("UANA00001")
     assert [each.result(30).name for each in awaited.value.answers] == ["Ana Ruiz"]
-    person = at_once.person("UANA00001")
+    person = at_once.find_person("UANA00001")
     assert person is not None
     slack.faults.fail("users.info", "internal_error")
-    with pytest.raises(NotYetKnownError) as awaited:
-        at_once.people(["UBEN00001", "UANA00001"])
+    with pytest.raises(LookupPendingError) as awaited:
+        at_once.find_people(["UBEN00001", "UANA00001"])
     assert awaited.value.answers[0].exception(10) is not None
     with pytest.raises(LookupFailedError, match="internal_error"):
-        at_once.person("UBEN00001")
-    with pytest.raises(NotYetKnownError):
-        at_once.person("UBEN00001")
+        at_once.find_person("UBEN00001")
+    with pytest.raises(LookupPendingError):
+        at_once.find_person("UBEN00001")
 
 
 def test_nobody_waits_longer_than_they_can(slack: Sandbox, directory: SlackDirectory) -> None:
     """A look-up that takes too long refuses whoever asked for it, and goes on for the next."""
     hold = slack.faults.hold("users.info")
     with pytest.raises(LookupFailedError, match="in time"):
-        directory.within(0.05).person("UANA00001")
+        directory.with_timeout(0.05).find_person("UANA00001")
     assert hold.arrived.wait(30)
     hold.release()
-    assert directory.person("UANA00001") is not None
+    assert directory.find_person("UANA00001") is not None
     assert calls(slack, "users.info") == 1
 
 
@@ -208,14 +208,14 @@ def test_an_answer_from_before_an_event_is_not_remembered(
 ) -> None:
     """Who is asked about while Slack says that they change is asked about again."""
     hold = slack.faults.hold("users.info", when="after")
-    with pytest.raises(NotYetKnownError) as awaited:
-        directory.within(0).person("UDAN00001")
+    with pytest.raises(LookupPendingError) as awaited:
+        directory.with_timeout(0).find_person("UDAN00001")
     assert hold.arrived.wait(30)
     slack.deactivate("dan")
-    directory.heard({"type": "user_change", "user": {"id": "UDAN00001"}})
+    directory.update_from_event({"type": "user_change", "user": {"id": "UDAN00001"}})
     hold.release()
     assert not awaited.value.answers[0].result(30).deleted
-    person = directory.person("UDAN00001")
+    person = directory.find_person("UDAN00001")
     assert person is not None
     assert person.deleted
 
@@ -246,8 +246,8 @@ def test_a_name_does_not_pass_for_somebody_else(slack: Sandbox, directory: Slack
     new = Person("fay", "UFAY00001", "Ana Ruiz (UANA00001)\n" + "x" * 200)
     with slack.world.lock:
         slack.world.people["fay"] = slack.world.by_id[new.id] = new
-    assert names.id_of(PERSON, "UFAY00001") == "UFAY00001"
-    shown = names.found["UFAY00001"]
+    assert names.resolve_id(PERSON, "UFAY00001") == "UFAY00001"
+    shown = names.names_by_id["UFAY00001"]
     assert shown.startswith("Ana Ruiz [UANA00001] xxx")
     assert len(shown) == 80
 
@@ -257,7 +257,7 @@ def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
 ) -> None:
     """Somebody who came after everybody was listed is found by name; who is nowhere is not."""
     names = NameResolver(directory, None)
-    assert [names.id_of(PERSON, each) for each in ("@dan", "Ana Ruiz")] == [
+    assert [names.resolve_id(PERSON, each) for each in ("@dan", "Ana Ruiz")] == [
         "UDAN00001",
         "UANA00001",
     ]
@@ -265,7 +265,7 @@ def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
     new = Person("fay", "UFAY00001", "Fay Moss")
     with slack.world.lock:
         slack.world.people["fay"] = slack.world.by_id[new.id] = new
-    assert names.id_of(PERSON, "Fay Moss") == "UFAY00001"
+    assert names.resolve_id(PERSON, "Fay Moss") == "UFAY00001"
     with pytest.raises(ValueError, match="nobody called @zed"):
-        names.id_of(PERSON, "@zed")
+        names.resolve_id(PERSON, "@zed")
     assert calls(slack, "users.list") == 2

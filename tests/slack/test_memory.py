@@ -16,33 +16,36 @@ def test_a_channel_rests_longer_each_time() -> None:
     clock = StillClock()
     memory = OutboxMemory(clock)
     for pause in (TENTH, 2 * TENTH, 4 * TENTH):
-        memory.rest("C1")
-        assert memory.next_end(AT) == AT + pause
-    assert memory.awake({"C1", "C2"}, AT) == {"C2"}
-    memory.went_well("C1")
-    memory.went_well("C2")
-    assert (memory.awake({"C1"}, AT), memory.next_end(AT)) == ({"C1"}, None)
-    memory.rest("C1")
-    assert memory.next_end(AT) == AT + TENTH
+        memory.pause_after_failure("C1")
+        assert memory.find_next_due_time(AT) == AT + pause
+    assert memory.filter_unpaused_channels({"C1", "C2"}, AT) == {"C2"}
+    memory.end_failure_pause("C1")
+    memory.end_failure_pause("C2")
+    assert (memory.filter_unpaused_channels({"C1"}, AT), memory.find_next_due_time(AT)) == (
+        {"C1"},
+        None,
+    )
+    memory.pause_after_failure("C1")
+    assert memory.find_next_due_time(AT) == AT + TENTH
 
 
 def test_it_may_go_on_at_the_end_of_its_rest() -> None:
     """Not before; the first of several is what there is to wait for."""
     memory = OutboxMemory(StillClock())
-    memory.rest("C2")
-    memory.rest("C2")
-    memory.rest("C1")
-    assert memory.next_end(AT) == AT + TENTH
-    assert memory.awake({"C1", "C2"}, AT + TENTH) == {"C1"}
-    assert memory.next_end(AT + TENTH) == AT + 2 * TENTH
-    assert memory.next_end(AT + 2 * TENTH) is None
+    memory.pause_after_failure("C2")
+    memory.pause_after_failure("C2")
+    memory.pause_after_failure("C1")
+    assert memory.find_next_due_time(AT) == AT + TENTH
+    assert memory.filter_unpaused_channels({"C1", "C2"}, AT + TENTH) == {"C1"}
+    assert memory.find_next_due_time(AT + TENTH) == AT + 2 * TENTH
+    assert memory.find_next_due_time(AT + 2 * TENTH) is None
 
 
 def test_what_stands_is_remembered_until_it_is_stored() -> None:
     """By its row."""
     memory, posted = OutboxMemory(StillClock()), SlackPost("1.1", 2)
-    memory.keep(7, posted)
-    assert (memory.posted(7), memory.posted(8)) == (posted, None)
-    memory.forget(7)
-    memory.forget(8)
-    assert memory.posted(7) is None
+    memory.remember_post(7, posted)
+    assert (memory.find_post(7), memory.find_post(8)) == (posted, None)
+    memory.forget_post(7)
+    memory.forget_post(8)
+    assert memory.find_post(7) is None

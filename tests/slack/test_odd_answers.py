@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import select
 
-from bot.slack.client import _Connections
+from bot.slack.client import _ConnectionPool
 from storage.models import Call, Message
 from storage.states import CallStatus, MessageStatus
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.runs.fakes import BEN
 from tests.slack.odd_server import OddServer
 from tests.slack.post_office import SUPPORT, PostOffice
@@ -122,7 +122,7 @@ def point(office: PostOffice, url: str) -> None:
     """Have its client call another server, over the connections that it keeps."""
     office.client.base_url, office.client._origin = url, urlsplit(url)[:2]
     office.client._connections.close()
-    office.client._connections = _Connections(office.client._connection)
+    office.client._connections = _ConnectionPool(office.client._create_connection)
 
 
 KINDS = (a_line, for_one, in_a_dm, a_file, a_drawing, a_mark, a_stream)
@@ -176,5 +176,5 @@ def test_an_odd_answer_gives_nothing_up(
             office.clock.at += timedelta(seconds=61)
     assert office.now(row).status is M.SENT
     with office.store.read() as tx:
-        calls = rows(tx, Call, select(Call))
+        calls = fetch_rows(tx, Call, select(Call))
     assert CallStatus.CANCELLED not in [each.status for each in calls]

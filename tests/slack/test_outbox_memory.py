@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bot.clock import SystemClock
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient
-from bot.slack.posting import Posting, PostSearch, Renderer
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
 from slack_sandbox.server import Sandbox
 from storage import outbox
 from storage.models import Message
@@ -50,9 +50,9 @@ class Running:
         core = make_core(store, StillClock(), FakeDirectory(), [])
         client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         clock = SystemClock()
-        renderer = Renderer(store, clock, core.tools, core.directory)
+        renderer = MessageRenderer(store, clock, core.tools, core.directory)
         posting, search = (
-            Posting(store, client),
+            OutboxSlackCalls(store, client),
             PostSearch(store, core.clock, core.identity.user, client),
         )
         self.outbox = Outbox(store, clock, core.signals, renderer, posting, search)
@@ -62,14 +62,14 @@ class Running:
     def put(self, **columns: Any) -> None:
         """One message."""
         with self.store.write() as tx:
-            outbox.put_message(
+            outbox.queue_message(
                 tx, Message(key="k", channel=SUPPORT, body='{"text": "once"}', **columns)
             )
 
     def status(self) -> str:
         """Where the message stands."""
         with self.store.read() as tx:
-            row = outbox.by_key(tx, "k")
+            row = outbox.find_message_by_key(tx, "k")
         assert row is not None
         return row.status
 
@@ -87,7 +87,7 @@ class Running:
 @pytest.fixture
 def running(store: Store) -> Iterator[Running]:
     """An outbox that has not begun yet."""
-    with local_slack() as slack:
+    with build_local_slack() as slack:
         made = Running(store, slack)
         yield made
         made.close()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.slack.pace import BURST, Pace, in_turn
+from bot.slack.pace import BURST, ChannelPacer, order_due_messages
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 from tests.runs.fakes import StillClock
@@ -14,21 +14,21 @@ from tests.runs.fakes import StillClock
 SLACK, LOCAL = "https://slack.com/api/", "http://127.0.0.1:8765/api/"
 
 
-def burst(pace: Pace, channel: str = "C1") -> int:
+def burst(pace: ChannelPacer, channel: str = "C1") -> int:
     """How many posts go at once."""
     for number in range(100):
-        if pace.wait(channel):
+        if pace.compute_wait(channel):
             return number
-        pace.posted(channel)
+        pace.note_post(channel)
     return 100
 
 
 def test_one_a_second_after_a_burst() -> None:
     """A quiet channel takes a few at once, then one each second; another channel is its own."""
     clock = StillClock()
-    pace = Pace(clock, SLACK)
+    pace = ChannelPacer(clock, SLACK)
     assert burst(pace) == BURST
-    assert pace.wait("C1") == timedelta(seconds=1)
+    assert pace.compute_wait("C1") == timedelta(seconds=1)
     assert burst(pace, "C2") == BURST
     clock.at += timedelta(seconds=1)
     assert burst(pace) == 1
@@ -43,9 +43,9 @@ def test_one_a_second_after_a_burst() -> None:
 def test_where_it_is_kept(url: str, is_kept: bool) -> None:
     """At Slack from the first post on; at another server for a while after it has refused one."""
     clock = StillClock()
-    pace = Pace(clock, url)
+    pace = ChannelPacer(clock, url)
     assert (burst(pace) == BURST) is is_kept
-    pace.limited("C1")
+    pace.note_refusal("C1")
     assert burst(pace) == 0
     assert (burst(pace, "C2") == BURST) is is_kept
     clock.at += timedelta(seconds=60)
@@ -73,5 +73,5 @@ def test_words_about_decided_cards_go_ahead() -> None:
         row(7, kind.CARD, "shown", ts="1.1"),
         row(8, kind.MARK, "newer"),
     ]
-    order = [each.seq for each in in_turn(rows, {"decided", "shown"})]
+    order = [each.seq for each in order_due_messages(rows, {"decided", "shown"})]
     assert order == [7, 8, 4, 1, 2, 3, 5, 6]

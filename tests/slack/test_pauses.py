@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.slack.client import SlackClient
 from slack_sandbox.server import Sandbox
 from tests.runs.fakes import StillClock
@@ -44,7 +44,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with local_slack() as slack:
+    with build_local_slack() as slack:
         made = Stage(slack)
         yield made
         made.client.close()

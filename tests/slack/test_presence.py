@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.monitoring.live_events import EventKind, StepEvent, ToolStep
 from bot.signals import Signals
 from bot.slack import presence as module
@@ -48,7 +48,7 @@ class Stage:
     def sent(self) -> list[tuple[str, str]]:
         """What was set since this was last asked, in order, once all of it is through."""
         before = len(self._calls(PROMPTED))
-        self.presence.suggest(self.slack.person("ben").dm_channel)
+        self.presence.show_suggested_prompts(self.slack.person("ben").dm_channel)
         self.slack.wait(lambda: len(self._calls(PROMPTED)) > before)  # they share a queue
         calls = self._calls(STATUS, SESSION)
         found, self._seen = calls[self._seen :], len(calls)
@@ -68,7 +68,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
-    with local_slack() as running:
+    with build_local_slack() as running:
         yield running
 
 
@@ -85,7 +85,7 @@ def stage(slack: Sandbox) -> Iterator[Stage]:
 def test_what_is_shown_already_is_not_set_again(stage: Stage) -> None:
     """At work is at work, however often it is said."""
     for _ in range(3):
-        stage.presence.working(stage.run)
+        stage.presence.show_working(stage.run)
         stage.slack.wait(stage.shown)
     assert stage.sent() == BEGUN
 
@@ -95,44 +95,44 @@ def test_a_whole_story_sets_each_change_once(stage: Stage) -> None:
 
     A clear comes where no post brings it.
     """
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
-    stage.presence.waiting(stage.run)
+    stage.presence.show_waiting(stage.run)
     assert stage.sent() == [("status", ""), ("session", "suspended")]
     assert stage.shown() == []
-    stage.presence.working(stage.run)
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
-    stage.presence.done(stage.run)
+    stage.presence.show_done(stage.run)
     assert stage.sent() == [("session", "active")]
     stage.post()
     assert stage.shown() == []
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
     assert stage.shown() == [WORKING[1]]
 
 
 def test_a_wait_that_is_told_late_changes_nothing(stage: Stage) -> None:
     """Whoever withdraws a request may be quicker than who says that it waits."""
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
-    stage.presence.done(stage.run)
-    stage.presence.waiting(stage.run)
+    stage.presence.show_done(stage.run)
+    stage.presence.show_waiting(stage.run)
     assert stage.sent() == [("session", "active")]
-    stage.presence.working(stage.run)  # with Retry it goes on
-    stage.presence.waiting(stage.run)
+    stage.presence.show_working(stage.run)  # with Retry it goes on
+    stage.presence.show_waiting(stage.run)
     assert stage.sent()[-1] == ("session", "suspended")
 
 
 def test_a_post_takes_the_status_away(stage: Stage) -> None:
     """After the bot has posted in the thread the status is set anew, and not cleared."""
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
     stage.post()
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == [WORKING]
     stage.post()
-    stage.presence.waiting(stage.run)
+    stage.presence.show_waiting(stage.run)
     assert stage.sent() == [("session", "suspended")]
     assert stage.shown() == []
 
@@ -140,10 +140,10 @@ def test_a_post_takes_the_status_away(stage: Stage) -> None:
 def test_a_post_that_overtakes_the_status(stage: Stage) -> None:
     """The last words are posted while the status is on its way: it is cleared after all."""
     held = stage.slack.faults.hold(STATUS)
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert held.arrived.wait(30)
     stage.post()
-    stage.presence.done(stage.run)
+    stage.presence.show_done(stage.run)
     held.release()
     assert stage.sent() == [*BEGUN, ("status", ""), ("session", "active")]
     assert stage.shown() == []
@@ -153,11 +153,11 @@ def test_only_the_latest_is_sent(stage: Stage) -> None:
     """What has been overtaken before it could be sent is left out."""
     other = stage.thread()
     held = stage.slack.faults.hold(STATUS)
-    stage.presence.working(other)
+    stage.presence.show_working(other)
     assert held.arrived.wait(30)
-    stage.presence.working(stage.run)
-    stage.presence.waiting(stage.run)
-    stage.presence.done(stage.run)
+    stage.presence.show_working(stage.run)
+    stage.presence.show_waiting(stage.run)
+    stage.presence.show_done(stage.run)
     held.release()
     assert stage.sent() == [*BEGUN, ("status", ""), ("session", "active")]
 
@@ -167,7 +167,7 @@ def test_after_an_error_it_is_set_again(stage: Stage) -> None:
     stage.slack.faults.fail(STATUS)
     stage.slack.faults.drop(SESSION)
     for _ in range(2):
-        stage.presence.working(stage.run)
+        stage.presence.show_working(stage.run)
         assert stage.sent() == BEGUN
     assert stage.shown() == [WORKING[1]]
 
@@ -178,10 +178,10 @@ def test_what_slack_did_not_take_is_set_later(
 ) -> None:
     """The last states of a request are lost to a limit, twice: they are set once there is room."""
     monkeypatch.setattr(module, "PAUSE", 0.02)
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     stage.sent()
     stage.slack.faults.rate_limit(method, times=2, retry_after=0)
-    stage.presence.waiting(stage.run)
+    stage.presence.show_waiting(stage.run)
     sessions = stage.slack.world.sessions
     mine = [key for key in sessions if stage.run.thread_ts in key]
     stage.slack.wait(lambda: sessions[mine[0]]["status"] == "suspended" and not stage.shown())
@@ -191,52 +191,52 @@ def test_what_slack_did_not_take_is_set_later(
 
 def test_after_a_while_it_is_set_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slack drops a status after two minutes, so an older one is set anew; a session's stays."""
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
     monkeypatch.setattr(module, "FRESH", 0.0)
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == [WORKING]
 
 
 def test_an_absent_feature_is_asked_for_once(stage: Stage) -> None:
     """Where the workspace has no sessions, the states of sessions are not tried again."""
     stage.slack.faults.fail(SESSION, "feature_disabled")
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
-    stage.presence.waiting(stage.run)
+    stage.presence.show_waiting(stage.run)
     assert stage.sent() == [("status", "")]
 
 
 def test_a_server_that_does_not_know_the_method(stage: Stage) -> None:
     """A bare 404 says the same: it is not asked again."""
     stage.slack.faults.status(SESSION, 404)
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN
-    stage.presence.waiting(stage.run)
+    stage.presence.show_waiting(stage.run)
     assert stage.sent() == [("status", "")]
 
 
 def test_a_step_that_takes_long_is_named(stage: Stage) -> None:
     """It is named until the bot goes on; that it began or ended changes nothing."""
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     stage.sent()
     step = ToolStep(
         "call-1", "look_up_order", "Look up an order", "looking up order 1042", asked=False
     )
     for kind in (EventKind.STEP_BEGAN, EventKind.STEP_GOES_ON, EventKind.STEP_GOES_ON):
-        stage.presence.hear(StepEvent(kind, stage.run, step))
+        stage.presence.handle_event(StepEvent(kind, stage.run, step))
     assert stage.sent() == [("status", "is looking up order 1042…")]
-    stage.presence.hear(StepEvent(EventKind.STEP_ENDED, stage.run, step))
+    stage.presence.handle_event(StepEvent(EventKind.STEP_ENDED, stage.run, step))
     assert stage.sent() == []
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == [WORKING]
 
 
 def test_few_threads_are_remembered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory is bounded: the thread that was shown longest ago is forgotten first."""
     monkeypatch.setattr(module, "REMEMBERED", 1)
-    stage.presence.working(stage.run)
-    stage.presence.working(stage.thread())
+    stage.presence.show_working(stage.run)
+    stage.presence.show_working(stage.thread())
     assert stage.sent() == BEGUN * 2
-    stage.presence.working(stage.run)
+    stage.presence.show_working(stage.run)
     assert stage.sent() == BEGUN

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.demo.local_slack import local_slack
-from bot.slack.client import LONGEST, Pauses, reading_client, seconds_in
+from bot.demo.local_slack import build_local_slack
+from bot.slack.client import LONGEST, RateLimitPauses, build_reading_client, parse_retry_after
 from storage.states import MessageStatus
 from tests.slack.odd_server import OddServer
 from tests.slack.post_office import PostOffice
@@ -42,7 +42,7 @@ ABSURD = (
 )
 def test_the_seconds_of_a_header(header: object, seconds: float) -> None:
     """What is no number of seconds counts as nothing said; a day is not waited for."""
-    assert seconds_in(header) == seconds
+    assert parse_retry_after(header) == seconds
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_message_that_is_limited_is_sent_later(
     office: PostOffice, limiting: OddServer, header: str | None, with_body: bool
 ) -> None:
     """It is PENDING, due within five minutes and not at once, however often it was limited."""
-    office.client.pauses = Pauses(office.clock)
+    office.client.pauses = RateLimitPauses(office.clock)
     limiting.headers = {} if header is None else {"Retry-After": header}
     limiting.body = limiting.body if with_body else b""
     row, right = office.put(attempts=40), office.client.base_url
@@ -77,10 +77,10 @@ def test_a_message_that_is_limited_is_sent_later(
 @pytest.mark.parametrize("header", ABSURD)
 def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
     """It waits for a moment, and raises nothing but Slack's own answer."""
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         begun = time.monotonic()
         sandbox.faults.rate_limit("users.info", retry_after=1)
-        client = reading_client(sandbox.bot_token, sandbox.api_url)
+        client = build_reading_client(sandbox.bot_token, sandbox.api_url)
         patience: Any = client.retry_handlers[-1]
         headers = {} if header is None else {"Retry-After": [header]}
         patience.ended.set()  # else it waits as long as is said

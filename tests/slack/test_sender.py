@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.slack.pace import EveryChannel
+from bot.slack.pace import AllChannelOwnership
 from bot.slack.posting import SlackPost
 from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
@@ -34,7 +34,7 @@ def test_a_line_is_posted_with_its_key(office: PostOffice) -> None:
     now = office.now(row)
     assert (now.status, now.shown) == (M.SENT, 1)
     assert office.seen(now.ts) == ["as it is"]
-    assert not office.signals.work.is_given()
+    assert not office.signals.work.is_set()
 
 
 def test_a_private_line_stands_where_it_belongs(office: PostOffice) -> None:
@@ -144,13 +144,13 @@ def test_what_another_life_was_posting(office: PostOffice) -> None:
         text="the same card, late",
         metadata={"event_type": "countersign", "event_payload": {"key": row.key}},
     )["ts"]
-    assert office.memory.doubted(office.clock.now()) == []
+    assert office.memory.pop_due_duplicate_searches(office.clock.now()) == []
     office.clock.at += timedelta(seconds=30)
-    assert office.memory.doubted(office.clock.now()) == [row.key]
-    office.sender.remove_strays(row.key)
+    assert office.memory.pop_due_duplicate_searches(office.clock.now()) == [row.key]
+    office.sender.remove_duplicates(row.key)
     assert office.seen(ts)
     assert not office.seen(late)
-    assert office.memory.next_end(office.clock.now()) is None
+    assert office.memory.find_next_due_time(office.clock.now()) is None
 
 
 def test_what_another_life_has_posted(office: PostOffice) -> None:
@@ -242,8 +242,8 @@ def test_how_far_back_it_is_looked_for(office: PostOffice) -> None:
     for seconds, found in ((590, True), (610, False)):
         begun = posted + timedelta(seconds=seconds)
         office.change_run(made, created_at=begun)
-        assert (office.search.posted(row) is not None) is found
-    assert office.search.posted(office.put(channel=ANA)) is None
+        assert (office.search.find_post(row) is not None) is found
+    assert office.search.find_post(office.put(channel=ANA)) is None
 
 
 def test_a_card_is_posted_and_drawn_again(office: PostOffice) -> None:
@@ -253,9 +253,9 @@ def test_a_card_is_posted_and_drawn_again(office: PostOffice) -> None:
     assert office.send(card) is True
     assert office.methods() == ["chat.postMessage"]
     first = office.now(card)
-    assert (first.status, first.showing) == (M.SENT, outbox.dump_body({made.ids[0]: 1}))
+    assert (first.status, first.showing) == (M.SENT, outbox.dump_message_body({made.ids[0]: 1}))
     with office.store.write() as tx:
-        moves.redraw(tx, made.plan_id)
+        moves.mark_cards_for_redraw(tx, made.plan_id)
     assert office.send(card) is True
     assert office.methods() == ["chat.update"]
     assert (office.now(card).status, office.now(card).shown) == (M.SENT, 2)
@@ -264,7 +264,7 @@ def test_a_card_is_posted_and_drawn_again(office: PostOffice) -> None:
     assert office.send(card) is True
     now = office.now(card)
     assert (now.status, now.ts, now.shown) == (M.STALE, first.ts, 0)
-    assert not office.signals.work.is_given()
+    assert not office.signals.work.is_set()
 
 
 def test_who_waits_for_a_message_is_woken(office: PostOffice) -> None:
@@ -272,18 +272,18 @@ def test_who_waits_for_a_message_is_woken(office: PostOffice) -> None:
     made = seed(office.store)
     office.change_run(made, thread_ts="")
     office.send(office.put(run_id=made.run_id))
-    assert (made.run().thread_ts, office.signals.work.is_given()) == ("", False)
+    assert (made.run().thread_ts, office.signals.work.is_set()) == ("", False)
     root = office.put("root", run_id=made.run_id)
     assert office.send(root) is True
-    assert (office.signals.work.is_given(), made.run().thread_ts) == (True, office.now(root).ts)
+    assert (office.signals.work.is_set(), made.run().thread_ts) == (True, office.now(root).ts)
     office.signals.work.clear()
     asks = {"calls": made.ids, outbox.QUESTION: True}
     notice = office.put(body={"text": "no question", **asks})
     office.send(notice)
-    assert not office.signals.work.is_given()
+    assert not office.signals.work.is_set()
     card = office.put("card", plan_id=made.plan_id, run_id=made.run_id, body=asks)
     assert office.send(card) is True
-    assert office.signals.work.is_given()
+    assert office.signals.work.is_set()
 
 
 def test_a_mark_says_how_the_request_stands(office: PostOffice) -> None:
@@ -294,18 +294,22 @@ def test_a_mark_says_how_the_request_stands(office: PostOffice) -> None:
     mark = office.put("mark", run_id=made.run_id, ts=thread, body={"names": []})
     assert office.send(mark) is True
     assert office.methods() == ["reactions.add"]
-    assert outbox.body(office.now(mark)) == {"names": [WAITS]}
+    assert outbox.parse_message_body(office.now(mark)) == {"names": [WAITS]}
     office.change(made, status=CallStatus.REJECTED)
     with office.store.write() as tx:
         set_message(tx, mark, status=M.STALE)
     office.slack.faults.fail("reactions.add", "internal_error")
     assert office.send(mark) is True  # nobody waits for a mark
-    assert outbox.body(office.now(mark)) == {"names": [WAITS, REJECTED]}
+    assert outbox.parse_message_body(office.now(mark)) == {"names": [WAITS, REJECTED]}
     assert office.send(mark) is True
     removed = [each for each in office.asked() if each.method == "reactions.remove"]
     assert {each.args["name"] for each in removed} == {WAITS}
     now = office.now(mark)
-    assert (outbox.body(now), now.status, now.ts) == ({"names": [REJECTED]}, M.SENT, thread)
+    assert (outbox.parse_message_body(now), now.status, now.ts) == (
+        {"names": [REJECTED]},
+        M.SENT,
+        thread,
+    )
     with office.store.write() as tx:
         set_message(tx, mark, status=M.STALE)
     assert office.send(mark) is True
@@ -348,12 +352,12 @@ def test_a_card_elsewhere_links_back(
     place = {"channel": "C0FINANCE", "plan_id": made.plan_id, "run_id": made.run_id}
     card = office.put("card", body=asks, **place)
     with office.store.write() as tx:  # some of its approvers are found to be away meanwhile
-        outbox.update_message(tx, card, body=outbox.dump_body({**asks, "away": {}}))
+        outbox.update_message(tx, card, body=outbox.dump_message_body({**asks, "away": {}}))
     assert office.sender.send(card) is True
-    assert "away" in outbox.body(office.now(card))
+    assert "away" in outbox.parse_message_body(office.now(card))
     asked = ["chat.postMessage"] if link is False else ["chat.getPermalink", "chat.postMessage"]
     assert office.methods() == asked
-    origin = outbox.body(office.now(card)).get("origin")
+    origin = outbox.parse_message_body(office.now(card)).get("origin")
     assert (bool(origin), origin is None) == (link is True, link is False)
     with_origin = office.put("card", body={**asks, "origin": "https://here"}, **place)
     office.send(with_origin)
@@ -363,16 +367,16 @@ def test_a_card_elsewhere_links_back(
 def test_what_stands_and_could_not_be_stored(office: PostOffice) -> None:
     """It is only stored then, and forgotten once that is done."""
     row = office.put()
-    office.memory.keep(row.seq, SlackPost("1.7", 1))
+    office.memory.remember_post(row.seq, SlackPost("1.7", 1))
     assert office.send(row) is True
     assert (office.methods(), office.now(row).status, office.now(row).ts) == ([], M.SENT, "1.7")
-    assert office.memory.posted(row.seq) is None
+    assert office.memory.find_post(row.seq) is None
 
 
-class Elsewhere(EveryChannel):
+class Elsewhere(AllChannelOwnership):
     """Another process sends by now."""
 
-    def holds(self, channel: str) -> bool:
+    def is_channel_owned(self, channel: str) -> bool:
         """To all of them."""
         return False
 

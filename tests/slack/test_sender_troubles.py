@@ -117,7 +117,7 @@ def test_a_line_for_an_archived_channel_is_given_up(office: PostOffice) -> None:
         SUPPORT,
         None,
     )
-    assert (made.call().status, office.signals.work.is_given()) == (C.PENDING, False)
+    assert (made.call().status, office.signals.work.is_set()) == (C.PENDING, False)
     assert [each.key for each in office.of_run(made.run_id, "notice")] == [line.key]
 
 
@@ -128,13 +128,13 @@ def test_a_card_nobody_can_see_fails_closed(office: PostOffice) -> None:
     copy.body = first.body
     copy.key, copy.channel = f"{copy.key}:2", "C0FINANCE"
     with office.store.write() as tx:
-        outbox.put_message(tx, copy)
+        outbox.queue_message(tx, copy)
     for row, status in ((first, C.PENDING), (copy, C.CANCELLED)):
-        assert not office.signals.work.is_given()
+        assert not office.signals.work.is_set()
         office.slack.faults.fail(POST, "is_archived")
         assert office.send(row) is True
         assert (office.now(row).status, made.call().status) == (M.FAILED, status)
-    assert office.signals.work.is_given()
+    assert office.signals.work.is_set()
 
 
 TABLE: dict[str, Any] = {
@@ -167,9 +167,9 @@ def test_who_was_promised_rows_is_told(
         assert office.send(row) is True
         assert office.now(row).status is M.FAILED
         with office.store.read() as tx:
-            said = outbox.by_key(tx, f"unsent:{row.key}")
+            said = outbox.find_message_by_key(tx, f"unsent:{row.key}")
         assert said is not None
-        assert (said.kind, outbox.body(said)["text"]) == (told, words)
+        assert (said.kind, outbox.parse_message_body(said)["text"]) == (told, words)
 
 
 def test_a_request_that_can_begin_nowhere(office: PostOffice) -> None:
@@ -278,7 +278,7 @@ def test_a_stream_whose_begin_was_lost(office: PostOffice) -> None:
     known_thread, known = streamed(office, "one")
     office.put(ts=known, status=M.SENT)
     other = answer(office, known_thread, "")
-    assert office.search.lost_stream(other) is None
+    assert office.search.find_lost_stream(other) is None
 
 
 def test_a_stream_that_begins_while_it_is_looked_for(office: PostOffice) -> None:

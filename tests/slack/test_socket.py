@@ -16,10 +16,10 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.demo.local_slack import local_slack
-from bot.signals import Arrivals
+from bot.demo.local_slack import build_local_slack
+from bot.signals import UnacknowledgedDeliveries
 from bot.slack import socket as module
-from bot.slack.socket import SocketMode, connect_alone
+from bot.slack.socket import SocketModeConnection, open_sole_connection
 from slack_sandbox.server import Sandbox
 
 COUNTS = "Slack counts 2 connections"
@@ -40,8 +40,8 @@ class Arriving:
             ),
         )
         app.middleware(self._middleware)
-        self.arrivals = Arrivals()
-        self.slack = SocketMode(app, "xapp-1", self.arrivals)
+        self.arrivals = UnacknowledgedDeliveries()
+        self.slack = SocketModeConnection(app, "xapp-1", self.arrivals)
         body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": {"type": "x"}}
         request = SocketModeRequest("events_api", "envelope", body)
         self.thread = threading.Thread(target=self._handle, args=(request,))
@@ -72,7 +72,7 @@ class Arriving:
         """The loop asks whether it may begin."""
 
         def ask() -> None:
-            self.arrivals.wait(patience)
+            self.arrivals.wait_until_acknowledged(patience)
             self.log.append("calm")
 
         thread = threading.Thread(target=ask)
@@ -125,9 +125,9 @@ def app_on(sandbox: Sandbox) -> App:
     )
 
 
-def connected(sandbox: Sandbox) -> SocketMode:
+def connected(sandbox: Sandbox) -> SocketModeConnection:
     """A connection of a bare app."""
-    slack = SocketMode(app_on(sandbox), sandbox.app_token, Arrivals())
+    slack = SocketModeConnection(app_on(sandbox), sandbox.app_token, UnacknowledgedDeliveries())
     slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
     return slack
 
@@ -135,7 +135,7 @@ def connected(sandbox: Sandbox) -> SocketMode:
 @pytest.mark.parametrize("held", [0.0, 0.12, 0.25, 0.4])
 def test_closing_ends_however_long_the_socket_takes(held: float) -> None:
     """However long the socket takes to close, no reader is waited for for ever."""
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         slack = connected(sandbox)
         line = slack.client.current_session
         assert line is not None
@@ -150,8 +150,8 @@ def test_closing_ends_however_long_the_socket_takes(held: float) -> None:
 
 def test_closing_ends_where_nothing_was_connected() -> None:
     """What never connected is closed at once."""
-    with local_slack() as sandbox:
-        never = SocketMode(app_on(sandbox), sandbox.app_token, Arrivals())
+    with build_local_slack() as sandbox:
+        never = SocketModeConnection(app_on(sandbox), sandbox.app_token, UnacknowledgedDeliveries())
         closing = threading.Thread(target=never.close, daemon=True)
         closing.start()
         closing.join(10)
@@ -163,7 +163,7 @@ def test_closing_waits_for_no_message() -> None:
 
     The shortest of five counts: the machine may be busy.
     """
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         took = []
         for _ in range(5):
             slack = connected(sandbox)
@@ -175,7 +175,7 @@ def test_closing_waits_for_no_message() -> None:
 
 def test_nothing_connects_again_once_it_is_closed() -> None:
     """A reconnection asked for while the connection was being closed does not bring it back."""
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         slack = connected(sandbox)
         slack.close()
         slack.client.connect_to_new_endpoint()
@@ -223,17 +223,21 @@ def test_a_second_process_with_the_same_token(
     """It is refused unless a setting allows it; the log says so, as an error where it is one."""
     caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
     monkeypatch.setattr(module, "LINGERING", (0.01,))
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         app, settings = app_on(sandbox), settings_of(sandbox, allowed=allowed)
         alone = {"other_connections": False}
-        first = connect_alone(app, settings.model_copy(update=alone), Arrivals(), threading.Event())
+        first = open_sole_connection(
+            app, settings.model_copy(update=alone), UnacknowledgedDeliveries(), threading.Event()
+        )
         if allowed:
-            second = connect_alone(app, settings, Arrivals(), threading.Event())
+            second = open_sole_connection(
+                app, settings, UnacknowledgedDeliveries(), threading.Event()
+            )
             sandbox.wait(lambda: [each for each in caplog.records if COUNTS in each.message])
             second.close()
         else:
             with pytest.raises(StartupError, match="another process is connected"):
-                connect_alone(app, settings, Arrivals(), threading.Event())
+                open_sole_connection(app, settings, UnacknowledgedDeliveries(), threading.Event())
         first.close()
     said = [each for each in caplog.records if each.message.endswith("goes to one of them")]
     level = logging.INFO if allowed else logging.ERROR

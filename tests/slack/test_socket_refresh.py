@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from slack_bolt import BoltResponse
 
-from bot.demo.local_slack import local_slack
-from bot.signals import Arrivals
+from bot.demo.local_slack import build_local_slack
+from bot.signals import UnacknowledgedDeliveries
 from bot.slack import socket as module
 from bot.slack import socket_client
-from bot.slack.socket import SocketMode, connect_alone
+from bot.slack.socket import SocketModeConnection, open_sole_connection
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from tests.slack.test_socket import app_on, settings_of
@@ -33,7 +33,7 @@ class Heard:
         self.go.set()
         app = app_on(sandbox)
         app.middleware(self._take)
-        self.slack = SocketMode(app, sandbox.app_token, Arrivals())
+        self.slack = SocketModeConnection(app, sandbox.app_token, UnacknowledgedDeliveries())
         self.slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         assert self.slack._is_greeted.wait(30)
 
@@ -73,7 +73,7 @@ def broke(sandbox: Sandbox, times: int) -> None:
 @pytest.fixture
 def heard() -> Iterator[Heard]:
     """It is connected."""
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         made = Heard(sandbox)
         yield made
         made.go.set()
@@ -206,7 +206,7 @@ def test_a_connection_that_died_is_no_other_process(
     """
     caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
     monkeypatch.setattr(module, "LINGERING", (0.2,) * 10)
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         sandbox.faults.count_dead(1.0)
         died = Heard(sandbox)
         died.slack.client.close = lambda: None  # type: ignore[method-assign]  # it can say no more
@@ -214,7 +214,9 @@ def test_a_connection_that_died_is_no_other_process(
         sandbox.faults.cut()
         sandbox.wait(lambda: sandbox.closed == [GONE])
         settings = settings_of(sandbox, allowed=False)
-        slack = connect_alone(app_on(sandbox), settings, Arrivals(), threading.Event())
+        slack = open_sole_connection(
+            app_on(sandbox), settings, UnacknowledgedDeliveries(), threading.Event()
+        )
         for number in (2, 3):
             sandbox.faults.cut()
             broke(sandbox, number)

@@ -8,9 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from bot.cli.bot_connection import NoBotError, send
+from bot.cli.bot_connection import BotUnreachableError, send_command
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Answering, Asking, Happens, Wish
+from bot.terminal.terminal_messages import (
+    ChatEventKind,
+    CommandKind,
+    CommandResult,
+    OperatorCommand,
+)
 from storage.backend import socket_path
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN
@@ -29,7 +34,7 @@ ENDED = {
     End.CANCELLED: "cancelled",
 }
 ANSWER = "That is all about"
-SAID = (Happens.ANSWER, Happens.NOTICE)
+SAID = (ChatEventKind.ANSWER, ChatEventKind.NOTICE)
 
 
 class _InAThread(Asked):
@@ -165,15 +170,15 @@ class _AtTheTerminal(Asked):
 
     def _type(self) -> None:
         """Say it, as somebody who types; what comes of it is heard on a thread."""
-        asking = Asking(Wish.SAY, "", f"please: {self.text}")
+        asking = OperatorCommand(CommandKind.SAY, "", f"please: {self.text}")
         self._answer = self._pool.submit(self._say, asking)
         self._pool.submit(self._follow)
 
-    def _say(self, asking: Asking) -> Answering | None:
+    def _say(self, asking: OperatorCommand) -> CommandResult | None:
         """What it is answered; None where no bot is there, as the chat says then."""
         try:
-            return send(socket_path(self.place.harness.app.core.store.path), asking)
-        except NoBotError:
+            return send_command(socket_path(self.place.harness.app.core.store.path), asking)
+        except BotUnreachableError:
             self.place.line.cut.set()
             return None
 
@@ -191,7 +196,7 @@ class _AtTheTerminal(Asked):
     def take_back(self) -> None:
         """As Asked says."""
         self.place.card(self.text)
-        answer = self._say(Asking(Wish.CANCEL, self._run()))
+        answer = self._say(OperatorCommand(CommandKind.CANCEL, self._run()))
         assert answer is not None
         assert answer.counted, answer.sentence
 

@@ -16,11 +16,11 @@ from bot.config.connection_settings import Transport
 from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
-from storage.digest import key_path, load_key
+from storage.digest import key_file_path, load_or_create_key
 from storage.models import Call, Message, Revision, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.client_keys import make_key
 from tests.proof.crash.checks import of_slack, of_the_record
 from tests.proof.crash.tools import Ledger, make_tools
@@ -99,14 +99,14 @@ class Place:
         if ON_A_SERVER:
             return store_of(self.database)
         url = settings_of(self.database)["DATABASE_URL"]
-        return Store(url, key=load_key(key_path(self.database)))
+        return Store(url, key=load_or_create_key(key_file_path(self.database)))
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
         """Every row of a table."""
         store = self.store()
         try:
             with store.read() as tx:
-                return rows(tx, model, select(model).where(*where))
+                return fetch_rows(tx, model, select(model).where(*where))
         finally:
             store.close()
 

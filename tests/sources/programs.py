@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from countersign import Countersign, OwnAction, Request, countersigned
-from countersign.client import new_claimant
-from countersign.request import CountersignError, trouble_of
+from countersign.client import generate_claimant_id
+from countersign.request import CountersignError, find_request_error
 from tests.sources.place import BEN, PATIENCE, Place
 from tests.sources.relay import Relay
 from tests.sources.source import Asked, End, Heard, Source, Stage
@@ -77,7 +77,7 @@ class _AtTheSocket(Asked):
         """As Asked says."""
         ended = self._client.ended(self._asked.result(PATIENCE).id, PATIENCE)
         self._pool.shutdown()
-        return Heard(ended.status.value, str(trouble_of(ended) or ended.result))
+        return Heard(ended.status.value, str(find_request_error(ended) or ended.result))
 
 
 class OverHttp(Source):
@@ -111,7 +111,7 @@ class _OverHttp(Asked):
         """As Asked says."""
         found = self._ended.result(PATIENCE)
         self._pool.shutdown()
-        trouble = trouble_of(found)
+        trouble = find_request_error(found)
         return Heard(found.status.value, str(trouble or found.result))
 
     def _hear(self) -> Request:
@@ -142,7 +142,7 @@ class _HandedOver(_OverHttp):
         found = self.client.wait(request_id, PATIENCE)
         if found.status.value != "approved":
             return found
-        claimant = new_claimant()
+        claimant = generate_claimant_id()
         handout = self.client.claim(request_id, claimant)
         result = self.place.did(handout.arguments["text"])
         return self.client.report(request_id, claimant, succeeded=True, result=result)

@@ -10,14 +10,14 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlmodel import col
 
-from bot.approvals.call_state import weigher
+from bot.approvals.call_state import build_vote_counter
 from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote
 from storage.states import CallStatus, MessageKind, RunStatus
 from storage.store import Store
-from storage.transaction import Transaction, rows
+from storage.transaction import Transaction, fetch_rows
 
 AT = datetime(2026, 3, 2, 12, 0, 0, 250_001, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,7 +25,7 @@ TEAM = "T0SANDBOX"
 C, R = CallStatus, RunStatus
 SHOP_LEADS = Ask(rule="default", stages=(Stage(approvers=Approvers(groups=("shop-leads",))),))
 ASKED = dump_gate(SHOP_LEADS)
-ONE = weigher(SHOP_LEADS)  # one of them is enough
+ONE = build_vote_counter(SHOP_LEADS)  # one of them is enough
 ALLOWED = dump_gate(Allow(rule="default"))
 
 
@@ -44,33 +44,35 @@ class Seeded:
     def call(self, index: int = 0) -> Call:
         """The call as it stands."""
         with self.store.read() as tx:
-            found = calls.get(tx, self.ids[index])
+            found = calls.find_call(tx, self.ids[index])
         assert found is not None
         return found
 
     def run(self) -> Run:
         """The run as it stands."""
         with self.store.read() as tx:
-            found = runs.get(tx, self.run_id)
+            found = runs.find_run(tx, self.run_id)
         assert found is not None
         return found
 
     def plan(self) -> Plan:
         """The plan as it stands."""
         with self.store.read() as tx:
-            found = calls.plan(tx, self.plan_id)
+            found = calls.find_plan(tx, self.plan_id)
         assert found is not None
         return found
 
     def card(self) -> Message:
         """The row of the card."""
         with self.store.read() as tx:
-            return rows(tx, Message, select(Message).where(col(Message.plan_id) == self.plan_id))[0]
+            return fetch_rows(
+                tx, Message, select(Message).where(col(Message.plan_id) == self.plan_id)
+            )[0]
 
     def audit(self) -> list[Audit]:
         """The run's audit rows, oldest first."""
         with self.store.read() as tx:
-            return rows(
+            return fetch_rows(
                 tx,
                 Audit,
                 select(Audit).where(col(Audit.run_id) == self.run_id).order_by(col(Audit.seq)),
@@ -83,7 +85,7 @@ class Seeded:
     def votes(self, index: int = 0) -> list[Vote]:
         """Every vote on the call, of all revisions."""
         with self.store.read() as tx:
-            return rows(
+            return fetch_rows(
                 tx,
                 Vote,
                 select(Vote).where(col(Vote.call_id) == self.ids[index]).order_by(col(Vote.seq)),
@@ -118,8 +120,8 @@ def seed(
     plan = Plan(run_id=row.id, turn=1, created_at=AT)
     made = []
     with store.write() as tx:
-        tx.execute(insert(Run).values(values(row)))
-        tx.execute(insert(Plan).values(values(plan)))
+        tx.execute(insert(Run).values(get_column_values(row)))
+        tx.execute(insert(Plan).values(get_column_values(plan)))
         for position, status in enumerate(statuses or (C.PENDING,)):
             call = Call(
                 run_id=row.id,
@@ -135,10 +137,10 @@ def seed(
                 output=f"output {position}",
                 created_at=AT,
             )
-            tx.execute(insert(Call).values(values(call)))
+            tx.execute(insert(Call).values(get_column_values(call)))
             add_revision(tx, call, json.dumps({"text": f"note {position}"}))
             made.append(call.id)
-        tx.execute(insert(Message).values(values(card_of(plan, made))))
+        tx.execute(insert(Message).values(get_column_values(card_of(plan, made))))
     return Seeded(store, row.id, plan.id, made)
 
 
@@ -169,7 +171,7 @@ def add_revision(tx: Transaction, call: Call, arguments: str) -> None:
         author="agent",
         created_at=AT,
     )
-    calls.add_revision(tx, row)
+    calls.insert_revision(tx, row)
 
 
 def delivery(

@@ -6,7 +6,7 @@ import json
 
 from bot.agent import outputs
 from storage import decisions
-from storage.decisions import AlreadyDecided, AppliedDecision, Outcome
+from storage.decisions import AppliedDecision, DecisionOutcome, EarlierDecision
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
@@ -14,10 +14,10 @@ ANA, CLEO = "UANA00001", "UCLEO0001"
 
 def vote(
     seeded: Seeded, verb: str = "approve", person: str = ANA, *, revision: int = 1, index: int = 0
-) -> Outcome:
+) -> DecisionOutcome:
     """Vote now."""
     with seeded.store.write() as tx:
-        return decisions.vote(
+        return decisions.apply_vote(
             tx,
             seeded.ids[index],
             revision,
@@ -30,10 +30,12 @@ def vote(
         )
 
 
-def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = ANA) -> Outcome:
+def edit(
+    seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = ANA
+) -> DecisionOutcome:
     """Edit now."""
     with seeded.store.write() as tx:
-        return decisions.edit(
+        return decisions.apply_edit(
             tx,
             seeded.ids[0],
             revision,
@@ -47,12 +49,16 @@ def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = 
         )
 
 
-def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> Outcome:
+def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> DecisionOutcome:
     """Say what became of an unknown call."""
     with seeded.store.write() as tx:
-        return decisions.resolve(tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs)
+        return decisions.resolve_unknown_call(
+            tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs
+        )
 
 
-def status_of(outcome: Outcome) -> object:
+def status_of(outcome: DecisionOutcome) -> object:
     """What the loser is told about the call."""
-    return outcome.call.status if isinstance(outcome, AlreadyDecided | AppliedDecision) else outcome
+    return (
+        outcome.call.status if isinstance(outcome, EarlierDecision | AppliedDecision) else outcome
+    )

@@ -9,11 +9,11 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from storage import channel_modes, transcripts
-from storage.columns import altered_row
+from storage.columns import copy_row_with_changes
 from storage.models import Audit, Run
-from storage.record_copies import record_tables
+from storage.record_copies import list_record_tables
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from storage.transcripts import AttachedFile, WithheldReason
 from tests.storage.builders import AT, seed
 
@@ -24,7 +24,7 @@ def file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> Attached
     """A file of that run's thread."""
     return AttachedFile(
         run_id=run.id,
-        message=transcripts.message_key(run.team, run.channel, ts),
+        message=transcripts.build_message_key(run.team, run.channel, ts),
         slack_id=f"F{ts}",
         person="U1",
         media=media,
@@ -43,13 +43,13 @@ def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
     with store.write() as tx:
         picture = file(run, "1.1", size=100)
         for each in (picture, file(run, "1.2", "application/pdf", 20)):
-            transcripts.add_file(tx, each, at=AT)
-        transcripts.add_file(tx, file(run, "1.3", transcripts.TEXT, 3), at=AT)
-        transcripts.add_file(tx, file(later, "2.2", size=1000), at=AT)
-        assert transcripts.size_of_files(tx, run) == 1120
-        assert transcripts.size_of_files(tx, altered_row(run, thread_ts="3.0")) == 0
+            transcripts.insert_file(tx, each, at=AT)
+        transcripts.insert_file(tx, file(run, "1.3", transcripts.TEXT, 3), at=AT)
+        transcripts.insert_file(tx, file(later, "2.2", size=1000), at=AT)
+        assert transcripts.sum_file_sizes(tx, run) == 1120
+        assert transcripts.sum_file_sizes(tx, copy_row_with_changes(run, thread_ts="3.0")) == 0
         transcripts.withhold_file(tx, picture, WithheldReason.DELETED, at=AT, actor="system")
-        assert transcripts.size_of_files(tx, run) == 1020
+        assert transcripts.sum_file_sizes(tx, run) == 1020
 
 
 def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
     """
     run = seed(store).run()
     with store.write() as tx:
-        transcripts.add_file(tx, file(run, "1.1"), at=AT)
+        transcripts.insert_file(tx, file(run, "1.1"), at=AT)
     [mine] = everything(store)
     with store.write() as tx:
         transcripts.mark_file_accepted(tx, mine, AT)
         transcripts.withhold_file(tx, mine, WithheldReason.REFUSED, at=AT, actor="worker")
         transcripts.withhold_file(tx, mine, WithheldReason.DELETED, at=AT, actor="system")
-        assert transcripts.files_of_message(tx, mine.message) == []
-        found = rows(tx, Audit, select(Audit).where(col(Audit.event).startswith("file.")))
+        assert transcripts.list_files_of_message(tx, mine.message) == []
+        found = fetch_rows(tx, Audit, select(Audit).where(col(Audit.event).startswith("file.")))
     assert [each.event for each in found] == ["file.given", "file.refused"]
     assert json.loads(found[1].data)["file"] == "F1.1"
     assert mine.sha256 in found[0].payload  # a purge empties that
@@ -82,19 +82,19 @@ def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
     """Their messages are known by the new id, so that what is deleted there is found."""
     run = seed(store).run()
     with store.write() as tx:
-        transcripts.add_file(tx, file(run, "1.1"), at=AT)
-        channel_modes.follow_channel(tx, run.team, run.channel, "C0NEW", at=AT)
-        [found] = transcripts.files_of_message(
-            tx, transcripts.message_key(run.team, "C0NEW", "1.1")
+        transcripts.insert_file(tx, file(run, "1.1"), at=AT)
+        channel_modes.change_channel_id(tx, run.team, run.channel, "C0NEW", at=AT)
+        [found] = transcripts.list_files_of_message(
+            tx, transcripts.build_message_key(run.team, "C0NEW", "1.1")
         )
     assert found.slack_id == "F1.1"
 
 
 def test_they_are_copied_with_the_record() -> None:
     """A copy into another database takes them along."""
-    assert "attached" in [each.name for each in record_tables()]
+    assert "attached" in [each.name for each in list_record_tables()]
 
 
 def everything(store: Store) -> list[AttachedFile]:
     with store.read() as tx:
-        return rows(tx, AttachedFile, select(AttachedFile))
+        return fetch_rows(tx, AttachedFile, select(AttachedFile))

@@ -23,11 +23,11 @@ def decided(store: Store) -> Seeded:
     """A database with a row or more in each append-only table."""
     seeded = seed(store)
     with store.write() as tx:
-        runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.vote(
+        runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
+        decisions.apply_vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
-        trail.record(
+        trail.record_event(
             tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"}
         )
     return seeded
@@ -44,7 +44,7 @@ def raw(store: Store) -> Iterator[sqlite3.Connection]:
 def broken_at(store: Store) -> int | None:
     """Where the chain breaks."""
     with store.read() as tx:
-        return trail.verify(tx)
+        return trail.find_first_broken_row(tx)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -135,9 +135,9 @@ def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
     seeded = seed(store)
     with store.write() as tx:
         why = {"why": "the model said xoxb-123456789012-abc", "of": ["password=hunter2"]}
-        trail.record(tx, "note", at=AT, actor="system", run_id=seeded.run_id, data=why)
+        trail.record_event(tx, "note", at=AT, actor="system", run_id=seeded.run_id, data=why)
     [*_, row] = seeded.audit()
-    assert trail.row_as_read(row) == {
+    assert trail.get_audit_row_data(row) == {
         "of": ["password=••••••••"],
         "why": "the model said xoxb-••••••••",
     }
@@ -152,14 +152,16 @@ def test_only_what_is_committed_is_logged(store: Store, caplog: pytest.LogCaptur
     """
     caplog.set_level(logging.INFO, "countersign.audit")
     with store.write() as tx:
-        trail.record(tx, "run.failed", at=AT, actor="worker\nx", run_id="R1", data={"why": "a\nb"})
+        trail.record_event(
+            tx, "run.failed", at=AT, actor="worker\nx", run_id="R1", data={"why": "a\nb"}
+        )
         assert caplog.messages == []
     with suppress(RuntimeError), store.write() as tx:
-        trail.record(tx, "run.born", at=AT, actor="UBEN00001", run_id="R2")
+        trail.record_event(tx, "run.born", at=AT, actor="UBEN00001", run_id="R2")
         raise RuntimeError("rolled back")
     data = {"tool": "note", "why": "of Rose Street", "arguments": {"text": "hello"}}
     with store.write() as tx:
-        trail.record(tx, "call.unknown", at=AT, actor="worker", call_id="C1", data=data)
+        trail.record_event(tx, "call.unknown", at=AT, actor="worker", call_id="C1", data=data)
     assert caplog.messages == [
         '#1 run R1: run.failed by "worker\\nx" (why "a\\nb")',
         "#2 call C1: call.unknown by worker (tool note)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.agent import outputs
 from storage import endings, moves, outbox, runs
-from storage.decisions import AlreadyDecided
+from storage.decisions import EarlierDecision
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 from storage.store import Store
@@ -17,7 +17,7 @@ def told_outputs(seeded: Seeded) -> list[tuple[str, str]]:
     with seeded.store.read() as tx:
         return [
             (item["call_id"], item["output"].split()[0])
-            for item in runs.transcript(tx, seeded.run())
+            for item in runs.list_transcript_items(tx, seeded.run())
         ]
 
 
@@ -27,7 +27,7 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     with store.write() as tx:
         assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
         assert not endings.cancel_run(
-            tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA, words=outputs
+            tx, runs.find_run(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA, words=outputs
         )
     assert seeded.run().status is R.CANCELLED
     found = [seeded.call(i) for i in range(5)]
@@ -41,7 +41,7 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     assert found[3].deadline is None
     told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
     assert told_outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
-    assert isinstance(vote(seeded), AlreadyDecided)
+    assert isinstance(vote(seeded), EarlierDecision)
 
 
 def test_cancel_while_a_tool_runs(store: Store) -> None:
@@ -57,9 +57,11 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
         [],
     )
     with store.write() as tx:
-        moves.call(tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED.")
-        endings.close_cancelled(tx, seeded.run(), at=AT)
-        endings.close_cancelled(tx, seeded.run(), at=AT)
+        moves.change_call_status(
+            tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED."
+        )
+        endings.close_plans_of_cancelled_run(tx, seeded.run(), at=AT)
+        endings.close_plans_of_cancelled_run(tx, seeded.run(), at=AT)
     assert told_outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
 
 
@@ -81,10 +83,10 @@ def test_cancel_while_an_answer_is_streamed(store: Store) -> None:
     with store.write() as tx:
         row = Message(key="answer", kind=MessageKind.ANSWER, status=MessageStatus.STREAMING)
         row.run_id, row.channel, row.body = seeded.run_id, "C1", "{}"
-        outbox.put_message(tx, row)
+        outbox.queue_message(tx, row)
         assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
     with store.read() as tx:
-        closing = outbox.by_key(tx, "answer")
+        closing = outbox.find_message_by_key(tx, "answer")
     assert closing is not None
     assert closing.status is MessageStatus.CLOSING
 
@@ -96,8 +98,8 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
-        assert endings.supersede_run(tx, seeded.run(), at=AT, words=outputs) == 2
-        assert endings.supersede_run(tx, seeded.run(), at=AT, words=outputs) == 0
+        assert endings.supersede_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 2
+        assert endings.supersede_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 0
     assert [seeded.call(i).status for i in range(4)] == [
         C.SUPERSEDED,
         C.SUPERSEDED,
@@ -106,4 +108,4 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     ]
     assert (seeded.run().status, seeded.call(2).deadline) == (R.WAITING, None)
     assert len(told_outputs(seeded)) == 4
-    assert isinstance(vote(seeded), AlreadyDecided)
+    assert isinstance(vote(seeded), EarlierDecision)

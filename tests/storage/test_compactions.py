@@ -8,11 +8,11 @@ from sqlalchemy import insert, update
 from sqlmodel import col
 
 from storage import runs, sub_agents, transcripts
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
-from storage.transcripts import Compaction, Transcripts
+from storage.transcripts import Compaction, TranscriptCache
 from tests.storage.builders import AT, Seeded, seed
 
 C = CallStatus
@@ -27,17 +27,19 @@ def test_a_compaction_is_no_item(store: Store) -> None:
     seeded = seed(store)
     with store.write() as tx:
         run = seeded.run()
-        runs.append(tx, run, SAID, at=AT)
-        found = Transcripts().read(tx, run)
-        made = Compaction(found.last, frozenset(), (STANDS,), "https://there/v1/", whole=False)
-        runs.append(tx, run, made.body(), at=AT)
-        runs.count_tokens(tx, run, 70)
+        runs.append_transcript_item(tx, run, SAID, at=AT)
+        found = TranscriptCache().read_transcript(tx, run)
+        made = Compaction(
+            found.last_seq, frozenset(), (STANDS,), "https://there/v1/", is_summed_up=False
+        )
+        runs.append_transcript_item(tx, run, made.build_item(), at=AT)
+        runs.add_used_tokens(tx, run, 70)
     with store.read() as tx:
-        run, read = seeded.run(), Transcripts().read(tx, seeded.run())
+        run, read = seeded.run(), TranscriptCache().read_transcript(tx, seeded.run())
         assert (read.items, read.compactions) == ((SAID,), (made,))
-        assert read.seen("https://there/v1/") == [STANDS]
-        assert runs.transcript(tx, run) == [SAID]
-        assert runs.is_unanswered(tx, run.id)
+        assert read.list_items_for_model("https://there/v1/") == [STANDS]
+        assert runs.list_transcript_items(tx, run) == [SAID]
+        assert runs.needs_model_answer(tx, run.id)
         assert run.tokens == 70
 
 
@@ -58,13 +60,17 @@ def test_what_is_on_record(store: Store) -> None:
     change(seeded, 4, does="read", asked_at=AT)
     change(seeded, 0, status=C.RUNNING)
     with store.write() as tx:
-        child = sub_agents.delegate(tx, seeded.run(), seeded.call(0), SAID, at=AT)
-        theirs = {**values(seeded.call(4)), "id": "theirs", "run_id": child.id}
+        child = sub_agents.entrust_call_to_sub_agent(tx, seeded.run(), seeded.call(0), SAID, at=AT)
+        theirs = {**get_column_values(seeded.call(4)), "id": "theirs", "run_id": child.id}
         tx.execute(insert(Call).values({**theirs, "provider_id": "call_of_theirs"}))
-        runs.count_tokens(tx, child, 30)
+        runs.add_used_tokens(tx, child, 30)
     with store.read() as tx:
-        assert transcripts.recorded_call_ids(tx, seeded.run()) == {"call_0", "call_3", "call_4"}
-        assert transcripts.recorded_call_ids(tx, child) == {"call_of_theirs"}
-        spent = runs.get(tx, child.id)
+        assert transcripts.list_recorded_call_ids(tx, seeded.run()) == {
+            "call_0",
+            "call_3",
+            "call_4",
+        }
+        assert transcripts.list_recorded_call_ids(tx, child) == {"call_of_theirs"}
+        spent = runs.find_run(tx, child.id)
         assert spent is not None
         assert (seeded.run().tokens, spent.tokens, spent.status) == (30, 30, RunStatus.READY)

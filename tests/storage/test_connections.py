@@ -38,7 +38,7 @@ def test_what_is_taken_while_all_are_closed_is_not_kept(
     with store.write():
         pass
     [taken] = file._idle
-    monkeypatch.setattr(FileConnection, "wait", lambda _, **__: file.disconnect())
+    monkeypatch.setattr(FileConnection, "wait", lambda _, **__: file.close_idle_connections())
     with store.write():
         pass
     assert taken not in file._idle
@@ -69,9 +69,9 @@ def test_a_transaction_that_is_over_asks_nothing_of_its_connection(
     monkeypatch.setattr("storage.sqlite.KEPT", 0)
     with store.write() as tx:
         tx.exec_driver_sql("INSERT INTO contact VALUES ('T', 'U', 1)")
-    assert tx.changed
+    assert tx.has_changes
     with store.write() as tx:
         tx.exec_driver_sql("SELECT * FROM contact")
-    assert not tx.changed
+    assert not tx.has_changes
     with pytest.raises(DBAPIError, match="closed database"):
         tx.exec_driver_sql("SELECT 1")

@@ -10,8 +10,8 @@ import pytest
 from bot.agent import outputs
 from storage import calls, decisions, endings, schedule
 from storage.decisions import (
-    AlreadyDecided,
     AppliedDecision,
+    EarlierDecision,
     MissedDeadline,
     MissingCall,
     StaleRevision,
@@ -35,7 +35,7 @@ def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
     assert seeded.events() == ["call.approved", "run.ready"]
     assert json.loads(seeded.audit()[0].data)["digest"] == "digest-0"
     assert status_of(vote(seeded)) is C.APPROVED  # the double click
-    assert isinstance(vote(seeded, "reject", CLEO), AlreadyDecided)
+    assert isinstance(vote(seeded, "reject", CLEO), EarlierDecision)
     assert (len(seeded.votes()), seeded.events()) == (1, ["call.approved", "run.ready"])
 
 
@@ -48,9 +48,9 @@ def test_a_rejection_quotes_its_reason(store: Store) -> None:
     assert status_of(vote(seeded, "reject")) is C.REJECTED
     assert seeded.call().output.startswith(f"REJECTED by <@{ANA}>; it was not run.")
     assert '"too dear"' in seeded.call().output
-    assert outputs.rejected([(ANA, "x" * 600)]).count("x") == 500
-    assert "no reason" in outputs.rejected([(ANA, "")])
-    assert isinstance(vote(seeded), AlreadyDecided)
+    assert outputs.rejected_output([(ANA, "x" * 600)]).count("x") == 500
+    assert "no reason" in outputs.rejected_output([(ANA, "")])
+    assert isinstance(vote(seeded), EarlierDecision)
 
 
 def test_only_known_verbs(store: Store) -> None:
@@ -103,13 +103,13 @@ def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
     )
     assert (seeded.plan().revision, seeded.card().wanted, seeded.run().status) == (2, 2, R.WAITING)
     with store.read() as tx:
-        shown = calls.shown(tx, seeded.ids[0])
+        shown = calls.find_call_with_revision(tx, seeded.ids[0])
         assert shown is not None
         assert (shown.arguments, shown.revision.author) == ({"text": "new"}, ANA)
-        first = calls.revision(tx, seeded.ids[0], 1)
+        first = calls.find_revision(tx, seeded.ids[0], 1)
         assert first is not None
         assert first.arguments == '{"text": "note 0"}'
-        assert calls.editors(tx, seeded.ids[0]) == {ANA}
+        assert calls.list_editors(tx, seeded.ids[0]) == {ANA}
     for outcome in (
         vote(seeded, revision=1),
         edit(seeded, "other"),
@@ -118,7 +118,7 @@ def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
         assert isinstance(outcome, StaleRevision)
     assert isinstance(vote(seeded, revision=2), AppliedDecision)
     assert [(v.revision, v.digest) for v in seeded.votes()] == [(2, "digest new")]
-    assert isinstance(edit(seeded, revision=2), AlreadyDecided)
+    assert isinstance(edit(seeded, revision=2), EarlierDecision)
     assert seeded.events() == ["call.edited", "call.approved", "run.ready"]
 
 
@@ -126,11 +126,12 @@ def test_what_is_not_there(store: Store) -> None:
     """A button of a call that does not exist is answered as such, for every verb."""
     with store.write() as tx:
         assert isinstance(
-            decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs),
+            decisions.apply_vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs),
             MissingCall,
         )
         assert isinstance(
-            decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT, words=outputs), MissingCall
+            decisions.resolve_unknown_call(tx, "nothing", 1, ANA, "done", at=AT, words=outputs),
+            MissingCall,
         )
         assert isinstance(decisions.check_decidable(tx, "nothing", 1, AT), MissingCall)
 
@@ -148,7 +149,7 @@ def test_the_deadline_denies_once(store: Store) -> None:
         ("run.ready", "clock"),
     ]
     assert "not a person's rejection" in seeded.call().output
-    assert isinstance(vote(seeded), AlreadyDecided)
+    assert isinstance(vote(seeded), EarlierDecision)
     with store.write() as tx:  # somebody else had read that it was due
         assert not endings.expire_call(tx, seeded.call(), at=AT, words=outputs)
 
@@ -159,8 +160,8 @@ def test_no_deadline_never_falls(store: Store) -> None:
     with store.write() as tx:
         assert not endings.expire_call(tx, seeded.call(), at=AT + HOUR, words=outputs)
         assert not endings.expire_call(tx, later.call(), at=AT, words=outputs)
-        assert schedule.due_calls(tx, AT) == []
-        assert schedule.next_deadline(tx) == AT + TICK
+        assert schedule.list_due_call_ids(tx, AT) == []
+        assert schedule.find_next_deadline(tx) == AT + TICK
 
 
 def test_due_is_ordered(store: Store) -> None:
@@ -170,7 +171,7 @@ def test_due_is_ordered(store: Store) -> None:
     seed(store, C.APPROVED, deadline=AT)
     unknown = seed(store, C.UNKNOWN, deadline=AT + 2 * TICK)
     with store.read() as tx:
-        found = schedule.due_calls(tx, AT + HOUR)
+        found = schedule.list_due_call_ids(tx, AT + HOUR)
     assert [call for call, _ in found] == [
         s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])
     ]
@@ -186,7 +187,7 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
     stale = seeded.call()
     with store.write() as tx:
         won, lost = (
-            decisions.ask_again(
+            decisions.ask_people_again(
                 tx,
                 stale,
                 at=AT,
@@ -202,9 +203,12 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
     now = seeded.call()
     assert (now.status, now.revision, now.digest, now.deadline) == (C.PENDING, 2, "d2", AT + HOUR)
     with store.read() as tx:
-        shown = calls.shown(tx, now.id)
+        shown = calls.find_call_with_revision(tx, now.id)
         assert shown is not None
-        assert (shown.arguments, calls.votes(tx, now.id, 2)) == ({"text": "note 0"}, [])
+        assert (shown.arguments, calls.list_votes_on_revision(tx, now.id, 2)) == (
+            {"text": "note 0"},
+            [],
+        )
     assert isinstance(vote(seeded, revision=1), StaleRevision)
     # the same person may say so of the new one
     assert isinstance(vote(seeded, revision=2), AppliedDecision)
@@ -215,8 +219,10 @@ def test_a_card_decides_its_own_calls(store: Store) -> None:
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED, C.PENDING)
     with store.read() as tx:
         only = [seeded.ids[3], seeded.ids[2], seeded.ids[0]]
-        assert [call.id for call in decisions.plan_calls(tx, seeded.plan(), only)] == [
+        assert [
+            call.id for call in decisions.list_pending_calls_of_plan(tx, seeded.plan(), only)
+        ] == [
             seeded.ids[0],
             seeded.ids[3],
         ]
-        assert decisions.plan_calls(tx, seeded.plan(), []) == []
+        assert decisions.list_pending_calls_of_plan(tx, seeded.plan(), []) == []

@@ -15,7 +15,13 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import SAFE_INTEGER, OddValueError, canonical_json, digest, parse_object
+from storage.digest import (
+    SAFE_INTEGER,
+    NonCanonicalValueError,
+    canonical_json,
+    compute_keyed_digest,
+    parse_json_object,
+)
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
@@ -197,7 +203,7 @@ def test_odd_values_are_refused(odd: Any) -> None:
     It is never written some other way.
     """
     for value in (odd, {"deep": [{"er": odd}]}):
-        with pytest.raises(OddValueError):
+        with pytest.raises(NonCanonicalValueError):
             canonical_json(value)
 
 
@@ -226,16 +232,16 @@ def test_odd_values_are_refused(odd: Any) -> None:
 )
 def test_parsing_refuses_what_is_ambiguous(text: str) -> None:
     """Malformed, ambiguous, endless and non-object arguments are refused in one way."""
-    with pytest.raises(OddValueError) as caught:
-        canonical_json(parse_object(text))
+    with pytest.raises(NonCanonicalValueError) as caught:
+        canonical_json(parse_json_object(text))
     assert len(str(caught.value)) < 200
 
 
 @given(st.dictionaries(text, values, max_size=4))
 def test_parsing_reads_every_object(value: dict[str, Any]) -> None:
     """Every JSON object that is in order is read as it is."""
-    assert same(parse_object(json.dumps(value)), value)
-    assert same(parse_object(canonical_json(value)), value)
+    assert same(parse_json_object(json.dumps(value)), value)
+    assert same(parse_json_object(canonical_json(value)), value)
 
 
 PARTS: dict[str, Any] = {
@@ -254,16 +260,16 @@ def test_every_part_counts(part: str, word: str, number: int) -> None:
     """A change of tool, schema, arguments, requester, team, gate or revision changes it."""
     other = number if part == "revision" else str(PARTS[part]) + word + "x"
     key = b"k" * 32
-    assert digest(key, **PARTS) == digest(key, **PARTS)
-    assert digest(key, **PARTS) != digest(key, **PARTS | {part: other})
-    assert digest(key, **PARTS) != digest(b"j" * 32, **PARTS)
+    assert compute_keyed_digest(key, **PARTS) == compute_keyed_digest(key, **PARTS)
+    assert compute_keyed_digest(key, **PARTS) != compute_keyed_digest(key, **PARTS | {part: other})
+    assert compute_keyed_digest(key, **PARTS) != compute_keyed_digest(b"j" * 32, **PARTS)
 
 
 @given(text, text)
 def test_parts_do_not_run_together(left: str, right: str) -> None:
     """Moving text from one part to the next is another digest."""
-    one = digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
-    two = digest(b"k", **PARTS | {"tool": left, "schema": right})
+    one = compute_keyed_digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
+    two = compute_keyed_digest(b"k", **PARTS | {"tool": left, "schema": right})
     assert (one == two) == (right == "")
 
 
@@ -284,7 +290,7 @@ def test_canonical_text_is_that_of_the_standard(value: Any) -> None:
     try:
         expected = rfc8785.dumps(value).decode()
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):
-        with pytest.raises(OddValueError):
+        with pytest.raises(NonCanonicalValueError):
             canonical_json(value)
     else:
         assert canonical_json(value) == expected

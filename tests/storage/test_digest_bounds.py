@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from storage.digest import KeyFileError, OddValueError, canonical_json, keep_key, key_path, load_key
+from storage.digest import (
+    KeyFileError,
+    NonCanonicalValueError,
+    canonical_json,
+    key_file_path,
+    load_or_create_key,
+    write_key_if_absent,
+)
 
 EXACT = 9_007_199_254_740_991  # the greatest whole number that each program reads exactly
 
@@ -33,21 +40,21 @@ def test_how_long_an_amount_may_be(sign: str) -> None:
     assert len(canonical_json(Decimal(f"{sign}1e4000"))) == 4001 + 2 + len(sign)
     assert canonical_json(Decimal("1e-4000")).endswith('1"')
     for exponent in ("4001", "-4001"):
-        with pytest.raises(OddValueError):
+        with pytest.raises(NonCanonicalValueError):
             canonical_json(Decimal(f"{sign}1e{exponent}"))
 
 
 def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     """Beside its database, in a file that nobody else reads, and never written over."""
-    path = key_path(tmp_path / "record.db")
+    path = key_file_path(tmp_path / "record.db")
     assert path == tmp_path / "record.db.key"
-    key = load_key(path)
+    key = load_or_create_key(path)
     assert (len(key), stat.S_IMODE(path.stat().st_mode)) == (64, 0o600)
-    keep_key(path, b"x" * 32)
-    assert load_key(path) == key
+    write_key_if_absent(path, b"x" * 32)
+    assert load_or_create_key(path) == key
     assert list(tmp_path.iterdir()) == [path]
     path.write_text("k" * 32)
-    assert load_key(path) == b"k" * 32
+    assert load_or_create_key(path) == b"k" * 32
     path.write_text("k" * 31)
     with pytest.raises(KeyFileError):
-        load_key(path)
+        load_or_create_key(path)

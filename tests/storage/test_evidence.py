@@ -16,7 +16,7 @@ def test_secret_fields_are_kept_by_digest(store: Store) -> None:
         row = Revision(call_id=call, number=1, arguments=text, digest="d", author="agent")
         row.created_at = AT
         with store.read() as tx:
-            found: dict[str, str] = trail.evidence_of_revision(tx, row, {"pin"})["arguments"]
+            found: dict[str, str] = trail.build_revision_evidence(tx, row, {"pin"})["arguments"]
         return found
 
     assert kept("one", "1234")["order"] == "1042"
@@ -29,6 +29,8 @@ def test_secret_fields_are_kept_by_digest(store: Store) -> None:
 def test_refused_arguments_are_kept(store: Store) -> None:
     """Also what nobody was asked about; what cannot be read is not told where it may be secret."""
     with store.read() as tx:
-        assert trail.evidence_of_refusal(tx, "c", '{"a": 1}', ())["arguments"] == {"a": 1}
-        assert trail.evidence_of_refusal(tx, "c", "{oops", ())["arguments"] == "{oops"
-        assert trail.evidence_of_refusal(tx, "c", "{oops", {"pin"})["arguments"] == "5 characters"
+        assert trail.build_refusal_evidence(tx, "c", '{"a": 1}', ())["arguments"] == {"a": 1}
+        assert trail.build_refusal_evidence(tx, "c", "{oops", ())["arguments"] == "{oops"
+        assert (
+            trail.build_refusal_evidence(tx, "c", "{oops", {"pin"})["arguments"] == "5 characters"
+        )

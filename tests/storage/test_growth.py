@@ -32,7 +32,7 @@ class Seen(Trace):
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
 
-    def running(self, sql: str, values: Any) -> None:
+    def before_statement(self, sql: str, values: Any) -> None:
         """Keep the newest values of each statement."""
         if sql.startswith(("SELECT", "UPDATE", "DELETE")):
             self.found[sql] = values
@@ -69,12 +69,12 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         harness.work()
     with harness.store.read() as tx:
         now = harness.clock.now()
-        due = outbox.due_messages(tx, now, "C0SUPPORT")
-        assert outbox.channels_due(tx, now)
-        outbox.next_due(tx)
-        outbox.cards(tx, call.plan_id)
+        due = outbox.list_due_messages(tx, now, "C0SUPPORT")
+        assert outbox.list_due_channels(tx, now)
+        outbox.find_next_retry_time(tx)
+        outbox.list_cards_of_plan(tx, call.plan_id)
     with harness.store.write() as tx:
-        outbox.mark_sent(tx, due[0], ts="9.9", shown=1)
+        outbox.mark_message_sent(tx, due[0], ts="9.9", shown=1)
     harness.store.trace = None
     return found
 
@@ -119,12 +119,12 @@ def test_one_request_is_found_by_an_index(store: Store) -> None:
     store.trace = seen = Seen()
     with store.read() as tx:
         found = [
-            request_lists.at(tx, TEAM, card.channel, "7.5", "7.5"),
-            request_lists.at(tx, TEAM, "C0SUPPORT", "1.0", "1.0"),
-            request_lists.request_by_id(tx, TEAM, f"#{digest[:8]}"),
-            request_lists.request_by_id(tx, TEAM, mine.ids[0]),
+            request_lists.find_request_of_message(tx, TEAM, card.channel, "7.5", "7.5"),
+            request_lists.find_request_of_message(tx, TEAM, "C0SUPPORT", "1.0", "1.0"),
+            request_lists.find_request_by_id_or_digest(tx, TEAM, f"#{digest[:8]}"),
+            request_lists.find_request_by_id_or_digest(tx, TEAM, mine.ids[0]),
         ]
-        assert outbox.is_known_message(tx, "7.5")
+        assert outbox.was_posted_by_bot(tx, "7.5")
     store.trace = None
     assert [run.id for run in found if run] == [mine.run_id] * 4
     with store.read() as tx:
@@ -140,16 +140,16 @@ def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> 
     mine = seed(store, C.PENDING)
     one = click("asked", action="approve", value="x", person=BEN)
     with store.write() as tx:
-        inbox.store_delivery(tx, one)
-        [stored] = inbox.new_deliveries(tx)
+        inbox.insert_delivery(tx, one)
+        [stored] = inbox.list_new_deliveries(tx)
         inbox.hold_message(tx, stored, mine.run_id)
     store.trace = seen = Seen()
     with store.read() as tx:
-        run = runs.run_begun_in(tx, TEAM, one.channel, one.thread_ts, BEN)
-        [held] = inbox.held_messages(tx, mine.run_id)
-        assert inbox.begins(tx, held)
-        assert inbox.asked_in(tx, mine.run_id) == (one.channel, one.thread_ts)
-        assert inbox.newest_taken(tx, mine.run(), held) == ""
+        run = runs.find_newest_run_of_person_in_thread(tx, TEAM, one.channel, one.thread_ts, BEN)
+        [held] = inbox.list_held_messages(tx, mine.run_id)
+        assert inbox.is_first_delivery_of_run(tx, held)
+        assert inbox.find_first_delivery_thread(tx, mine.run_id) == (one.channel, one.thread_ts)
+        assert inbox.get_newest_transcript_message_ts(tx, mine.run(), held) == ""
     store.trace = None
     assert run is not None
     assert run.id == mine.run_id
@@ -161,9 +161,9 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
     """Only the requester's own calls that still wait are counted."""
     mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     with store.read() as tx:
-        assert runs.count_pending_of(tx, TEAM, BEN) == 2
-        assert runs.count_pending_of(tx, TEAM, ANA) == 0
-        assert runs.count_pending_of(tx, "T0OTHERCO", BEN) == 0
+        assert runs.count_pending_calls_of_requester(tx, TEAM, BEN) == 2
+        assert runs.count_pending_calls_of_requester(tx, TEAM, ANA) == 0
+        assert runs.count_pending_calls_of_requester(tx, "T0OTHERCO", BEN) == 0
     assert mine.run().requester == BEN
 
 
@@ -175,7 +175,7 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
-        assert runs.count_pending_of(tx, TEAM, BEN) == 1
+        assert runs.count_pending_calls_of_requester(tx, TEAM, BEN) == 1
 
 
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
@@ -185,12 +185,12 @@ def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
         {"content": text} for text in ('", "', "]", "line\nline", "\u2028 \U0001f600", "[", "")
     ]
     with store.write() as tx:
-        run = runs.get(tx, mine.run().id)
+        run = runs.find_run(tx, mine.run().id)
         assert run is not None
-        assert runs.transcript(tx, run) == []
+        assert runs.list_transcript_items(tx, run) == []
         for item in items:
-            runs.append(tx, run, item, at=run.created_at)
-        assert runs.transcript(tx, run) == items
+            runs.append_transcript_item(tx, run, item, at=run.created_at)
+        assert runs.list_transcript_items(tx, run) == items
 
 
 def test_what_waits_is_counted_in_indexes(store: Store) -> None:

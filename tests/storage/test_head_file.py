@@ -12,31 +12,31 @@ import pytest
 
 from bot.agent import outputs
 from storage import decisions, trail
-from storage.chain import Chain, Head
-from storage.examination import examine
+from storage.chain import AuditChain, AuditHead
+from storage.examination import examine_record
 from storage.models import Audit
 from storage.store import Store
-from storage.trail import HeadFile, head_path
+from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction
 from tests.records import ON_A_SERVER
 from tests.storage.builders import AT, ONE, seed
 
 
-def noted(store: Store) -> Head | None:
+def noted(store: Store) -> AuditHead | None:
     """What the file says."""
-    return HeadFile(head_path(store.path), store.chain).read()
+    return AuditHeadFile(audit_head_file_path(store.path), store.chain).read_head()
 
 
 def problems(store: Store) -> list[str]:
     """What is wrong with the record, as its reader is told."""
     with store.read() as tx:
-        return examine(tx, store.chain, noted(store)).problems
+        return examine_record(tx, store.chain, noted(store)).problems
 
 
 def append(store: Store, text: str, *, durable: bool = True) -> None:
     """One more row."""
     with store.write(durable=durable) as tx:
-        trail.record(tx, "note", at=AT, actor="system", data={"text": text})
+        trail.record_event(tx, "note", at=AT, actor="system", data={"text": text})
 
 
 @pytest.fixture
@@ -55,18 +55,18 @@ def cut(db: sqlite3.Connection) -> None:
 
 def rehash(db: sqlite3.Connection) -> None:
     """Put somebody else in the third row, and seal it and all that follow with another key."""
-    other, before = Chain(b"another key, of 32 characters ok"), Head()
+    other, before = AuditChain(b"another key, of 32 characters ok"), AuditHead()
     db.row_factory = sqlite3.Row
     for row in map(dict, db.execute("SELECT * FROM audit ORDER BY seq").fetchall()):
         actor = "UEVE00001" if row["seq"] == 3 else row["actor"]
         if row["seq"] >= 3:
-            sealed = other.seal(before, AT, "", "", actor, row["event"], row["data"])
+            sealed = other.seal_row(before, AT, "", "", actor, row["event"], row["data"])
             db.execute(
                 "UPDATE audit SET actor = ?, previous = ?, hash = ? WHERE seq = ?",
                 (actor, before.hash, sealed.hash, row["seq"]),
             )
             row["hash"] = sealed.hash
-        before = Head(row["seq"], row["hash"])
+        before = AuditHead(row["seq"], row["hash"])
 
 
 def rename(db: sqlite3.Connection) -> None:
@@ -94,10 +94,10 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
         # as its birth would have been recorded
         for about in ({"run_id": seeded.run_id}, {"call_id": seeded.ids[0]}):
             data = {"from": "", "to": "waiting" if "run_id" in about else "pending"}
-            trail.record(tx, "seeded", at=AT, actor="system", data=data, **about)
+            trail.record_event(tx, "seeded", at=AT, actor="system", data=data, **about)
     vote = (seeded.ids[0], 1, "approve", "UANA00001")
     with store.write() as tx:
-        decisions.vote(tx, *vote, at=AT, weigh=ONE, words=outputs)
+        decisions.apply_vote(tx, *vote, at=AT, weigh=ONE, words=outputs)
     assert problems(store) == []
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("UPDATE call SET status = 'pending'")
@@ -114,29 +114,29 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
 def test_the_head_is_noted_once_it_is_on_the_disk(store: Store) -> None:
     """A commit that does not wait for the disk is noted when something has waited for it."""
     append(store, "one")
-    assert noted(store) == Head(1, rows_of(store)[0].hash)
+    assert noted(store) == AuditHead(1, rows_of(store)[0].hash)
     append(store, "two", durable=False)
-    assert (noted(store) or Head()).seq == 1
+    assert (noted(store) or AuditHead()).seq == 1
     assert problems(store) == []  # behind, as a crash would leave it
-    store.harden()
-    assert (noted(store) or Head()).seq == 2
+    store.sync_commits()
+    assert (noted(store) or AuditHead()).seq == 2
 
 
 def rows_of(store: Store) -> list[Audit]:
     """The audit."""
     with store.read() as tx:
-        return list(trail.all_rows(tx))
+        return list(trail.iterate_audit_rows(tx))
 
 
 def test_a_torn_line_leaves_the_one_before(written: Store) -> None:
     """Half a line, or one signed by nobody, does not count; the other of the two does."""
-    path = head_path(written.path)
+    path = audit_head_file_path(written.path)
     whole = path.read_bytes()
     second = whole.index(b"countersign-head 5")
     path.write_bytes(whole[: second + 40] + b" " * 40 + whole[second + 80 :])
-    assert (noted(written) or Head()).seq == 4
+    assert (noted(written) or AuditHead()).seq == 4
     path.write_bytes(whole.replace(b"countersign-head 5", b"countersign-head 9"))
-    assert (noted(written) or Head()).seq == 4
+    assert (noted(written) or AuditHead()).seq == 4
     path.unlink()
     assert problems(written) == ["the head file is missing or not signed with the key in use"]
 
@@ -161,7 +161,7 @@ class DiesAfterTheCommit(Trace):
     def __init__(self, store: Store, left: Path) -> None:
         self.store, self.left = store, left
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """Copy them."""
         if tx.writes:
             shutil.copytree(self.store.path.parent, self.left)
@@ -174,6 +174,6 @@ def test_a_death_after_the_first_row_is_no_older_record(store: Store, tmp_path: 
     store.trace = DiesAfterTheCommit(store, left)
     append(store, "the first")
     again = Store(f"sqlite:///{left / store.path.name}").open()
-    assert again.astray == ""
+    assert again.mismatch_reason == ""
     assert problems(again) == []
     again.close()

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import insert
 
 from storage import request_lists
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call, Plan, Run, Vote
-from storage.states import RunStatus, Verb
+from storage.states import CallVerb, RunStatus
 from storage.store import Store
 from storage.transaction import Trace
 from tests.runs.fakes import ANA, BEN
@@ -24,17 +24,19 @@ def test_it_reads_no_more_than_it_shows(store: Store) -> None:
     asked: dict[str, Any] = {}
 
     class Seen(Trace):
-        def running(self, sql: str, values: Any) -> None:
+        def before_statement(self, sql: str, values: Any) -> None:
             asked[sql] = values
 
     store.trace = Seen()
     with store.read() as tx:
-        assert len(request_lists.waiting_calls(tx, TEAM, AT, 10)) == 2
-        assert len(request_lists.waiting_calls(tx, TEAM, AT, 1)) == 1
-        assert len(request_lists.waiting_calls(tx, TEAM, AT, 10, C.UNKNOWN)) == 1
-        assert request_lists.waiting_calls(tx, "T0OTHERCO", AT, 10) == []
-        assert [run.requester for run in request_lists.recent_requests(tx, TEAM, BEN, 10)] == [BEN]
-        assert request_lists.recent_requests(tx, TEAM, "UNOBODY", 10) == []
+        assert len(request_lists.list_waiting_calls(tx, TEAM, AT, 10)) == 2
+        assert len(request_lists.list_waiting_calls(tx, TEAM, AT, 1)) == 1
+        assert len(request_lists.list_waiting_calls(tx, TEAM, AT, 10, C.UNKNOWN)) == 1
+        assert request_lists.list_waiting_calls(tx, "T0OTHERCO", AT, 10) == []
+        assert [run.requester for run in request_lists.list_recent_requests(tx, TEAM, BEN, 10)] == [
+            BEN
+        ]
+        assert request_lists.list_recent_requests(tx, TEAM, "UNOBODY", 10) == []
     store.trace = None
     with store.read() as tx:
         steps = {
@@ -54,12 +56,15 @@ def test_what_fell_due_waits_no_more(store: Store) -> None:
     """A call whose deadline has passed is not among what can be decided."""
     made = seed(store, C.PENDING)
     with store.read() as tx:
-        [call] = request_lists.waiting_calls(tx, TEAM, AT, 10)
+        [call] = request_lists.list_waiting_calls(tx, TEAM, AT, 10)
         assert isinstance(call, Call)
         assert call.id == made.ids[0]
         assert call.deadline is not None
-        assert request_lists.waiting_calls(tx, TEAM, call.deadline, 10) == []
-        assert request_lists.waiting_calls(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []
+        assert request_lists.list_waiting_calls(tx, TEAM, call.deadline, 10) == []
+        assert (
+            request_lists.list_waiting_calls(tx, TEAM, call.deadline - timedelta(seconds=1), 10)
+            != []
+        )
 
 
 def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
@@ -68,13 +73,13 @@ def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
     asked: dict[str, Any] = {}
 
     class Seen(Trace):
-        def running(self, sql: str, values: Any) -> None:
+        def before_statement(self, sql: str, values: Any) -> None:
             asked[sql] = values
 
     store.trace = Seen()
     with store.read() as tx:
-        assert request_lists.decided_calls(tx, TEAM, BEN, AT, 10, "C0NOWHERE") == []
-        request_lists.decided_calls(tx, TEAM, BEN, AT, 10)
+        assert request_lists.list_decided_calls(tx, TEAM, BEN, AT, 10, "C0NOWHERE") == []
+        request_lists.list_decided_calls(tx, TEAM, BEN, AT, 10)
     store.trace = None
     with store.read() as tx:
         voted = [
@@ -129,13 +134,13 @@ def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
         if number % 2:  # some hours before the last of those who had to
             given = {"call_id": call.id, "revision": 1, "digest": "d", "person": ANA}
             at = decided - timedelta(seconds=chance.randrange(40_000))
-            votes.append(Vote(**given, verb=Verb.APPROVE, created_at=max(at, born)))
+            votes.append(Vote(**given, verb=CallVerb.APPROVE, created_at=max(at, born)))
         runs.append(run)
         plans.append(plan)
         made.append(call)
     with store.write() as tx:
         for model, rows in ((Run, runs), (Plan, plans), (Call, made), (Vote, votes)):
-            tx.execute(insert(model), [values(row) for row in rows])
+            tx.execute(insert(model), [get_column_values(row) for row in rows])
     return runs, made, votes
 
 
@@ -163,7 +168,9 @@ def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
         for person in (ANA, BEN, "UOTHER", "UNOBODY"):
             for channel in ("", "C1"):
                 for most in (1, 9, 400):
-                    given = request_lists.decided_calls(tx, TEAM, person, LONG_AGO, most, channel)
+                    given = request_lists.list_decided_calls(
+                        tx, TEAM, person, LONG_AGO, most, channel
+                    )
                     assert [call.id for call in given] == expected(person, channel, most)
 
 
@@ -175,7 +182,7 @@ def test_of_many_requests_the_newest_are_found(store: Store) -> None:
             for most in (1, 9, 60, 500):
                 mine = [r for r in runs if r.requester == BEN and channel in ("", r.channel)]
                 mine.sort(key=lambda run: run.created_at, reverse=True)
-                given = request_lists.recent_requests(tx, TEAM, BEN, most, channel)
+                given = request_lists.list_recent_requests(tx, TEAM, BEN, most, channel)
                 assert [run.id for run in given] == [run.id for run in mine[:most]]
 
 
@@ -187,9 +194,9 @@ def test_what_is_shown_of_many_is_found_without_all_of_them(store: Store) -> Non
         with store.read() as tx:
             steps: list[int] = []
             tx.raw.set_progress_handler(lambda steps=steps: steps.append(1), 100)
-            request_lists.decided_calls(tx, TEAM, ANA, LONG_AGO, 9)
-            request_lists.decided_calls(tx, TEAM, BEN, LONG_AGO, 9)
-            request_lists.recent_requests(tx, TEAM, BEN, 9)
+            request_lists.list_decided_calls(tx, TEAM, ANA, LONG_AGO, 9)
+            request_lists.list_decided_calls(tx, TEAM, BEN, LONG_AGO, 9)
+            request_lists.list_recent_requests(tx, TEAM, BEN, 9)
             tx.raw.set_progress_handler(None, 0)
         met.append(len(steps))
     assert met[1] < 1.5 * met[0], met

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from storage.inbox import JointCommit
+from storage.inbox import DeliveryGroupWriter
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store
@@ -28,7 +28,7 @@ class Gathered(Trace):
         self.commits = 0
         self.first, self.go_on = threading.Event(), threading.Event()
 
-    def committing(self, tx: Transaction) -> None:
+    def before_commit(self, tx: Transaction) -> None:
         """The first to come waits, as for a slow disk."""
         if tx.writes:
             self.commits += 1
@@ -36,13 +36,15 @@ class Gathered(Trace):
             assert self.go_on.wait(20)
 
 
-def store_at_once(arrivals: JointCommit, watch: Gathered, given: list[Delivery]) -> list[object]:
+def store_at_once(
+    arrivals: DeliveryGroupWriter, watch: Gathered, given: list[Delivery]
+) -> list[object]:
     """Store all of these while the first is being committed; returns what came of each."""
     came: list[object] = [None] * len(given)
 
     def keep(index: int) -> None:
         try:
-            came[index] = arrivals.store(given[index])
+            came[index] = arrivals.commit_delivery(given[index])
         except Exception as error:  # noqa: BLE001 - what came of it
             came[index] = error
 
@@ -63,7 +65,7 @@ def test_what_arrives_meanwhile_shares_one_commit(store: Store) -> None:
     """However long the disk takes: the first has its own, all others have one together."""
     store.trace = watch = Gathered()
     told: list[str] = []
-    arrivals = JointCommit(store, lambda: AT, lambda each: told.append(each.key))
+    arrivals = DeliveryGroupWriter(store, lambda: AT, lambda each: told.append(each.key))
     came = store_at_once(arrivals, watch, [delivery(number) for number in range(CLICKS)])
     assert came == [True] * CLICKS
     assert watch.commits == 2
@@ -75,7 +77,7 @@ def test_what_arrives_meanwhile_shares_one_commit(store: Store) -> None:
 def test_what_is_there_already_is_told_apart(store: Store) -> None:
     """Of the same delivery twice, one is new."""
     store.trace = watch = Gathered()
-    arrivals = JointCommit(store, lambda: AT, lambda _each: None)
+    arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     came = store_at_once(arrivals, watch, [delivery(0), delivery(1), delivery(1)])
     assert sorted(map(bool, came)) == [False, True, True]
 
@@ -83,7 +85,7 @@ def test_what_is_there_already_is_told_apart(store: Store) -> None:
 def test_one_that_cannot_be_stored_fails_alone(store: Store) -> None:
     """Whoever waited with it is stored, and it alone raises."""
     store.trace = watch = Gathered()
-    arrivals = JointCommit(store, lambda: AT, lambda _each: None)
+    arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     broken = delivery(2)
     broken.__dict__["status"] = "nonsense"
     came = store_at_once(arrivals, watch, [delivery(0), delivery(1), broken, delivery(3)])
@@ -93,7 +95,7 @@ def test_one_that_cannot_be_stored_fails_alone(store: Store) -> None:
 
 def test_a_store_that_cannot_is_told_to_all(store: Store) -> None:
     """Nothing was stored, and nobody is told that it was."""
-    arrivals = JointCommit(store, lambda: AT, lambda _each: None)
+    arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     store.close()
     with pytest.raises(Exception, match="closed"):
-        arrivals.store(delivery(0))
+        arrivals.commit_delivery(delivery(0))

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.chain import key_id
-from storage.digest import load_key
+from storage.chain import compute_key_id
+from storage.digest import load_or_create_key
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,18 +51,18 @@ def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
 
     One that is too short is refused.
     """
-    assert load_key(tmp_path / "a") != load_key(tmp_path / "b")
-    assert load_key(tmp_path / "a") == load_key(tmp_path / "a")
+    assert load_or_create_key(tmp_path / "a") != load_or_create_key(tmp_path / "b")
+    assert load_or_create_key(tmp_path / "a") == load_or_create_key(tmp_path / "a")
     (tmp_path / "c").write_text(f"  {'k' * 32}\n")
-    assert load_key(tmp_path / "c") == b"k" * 32
+    assert load_or_create_key(tmp_path / "c") == b"k" * 32
     (tmp_path / "d").write_text("k" * 31)
     with pytest.raises(ValueError, match="at least 32"):
-        load_key(tmp_path / "d")
+        load_or_create_key(tmp_path / "d")
 
 
 @given(st.binary(min_size=32, max_size=64), st.binary(min_size=32, max_size=64))
 def test_the_id_of_a_key(one: bytes, other: bytes) -> None:
     """Eight hex digits, the same for the same key, and not the beginning of the key's own hash."""
-    assert re.fullmatch("[0-9a-f]{8}", key_id(one))
-    assert (key_id(one) == key_id(other)) == (one == other)
-    assert not hashlib.sha256(one).hexdigest().startswith(key_id(one))
+    assert re.fullmatch("[0-9a-f]{8}", compute_key_id(one))
+    assert (compute_key_id(one) == compute_key_id(other)) == (one == other)
+    assert not hashlib.sha256(one).hexdigest().startswith(compute_key_id(one))

@@ -80,7 +80,7 @@ def test_the_next_start_works(begin: object, kinds: tuple[str, ...], tmp_path: P
             with store.read() as tx:
                 assert tx.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok", (kind, nth)
                 assert tx.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-            assert store.astray == "", (kind, nth)
+            assert store.mismatch_reason == "", (kind, nth)
             store.close()
             shutil.rmtree(folder)
     assert deaths > 3

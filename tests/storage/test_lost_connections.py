@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from storage.postgres_session import connect
+from storage.postgres_session import connect_session
 from tests.postgres_server import binaries, serve
 
 
@@ -16,10 +16,10 @@ def test_an_error_that_is_not_the_servers_is_a_lost_connection() -> None:
     programs = binaries()
     assert programs is not None
     with serve(programs) as server:
-        session = connect(host=str(server.folder), dbname="postgres", user="owner")
+        session = connect_session(host=str(server.folder), dbname="postgres", user="owner")
         lost = session.raw.pgconn.make_empty_result(ExecStatus.FATAL_ERROR)
         assert not session.is_broken
         with pytest.raises(psycopg.OperationalError):
-            session._rows(lost)
+            session._read_result(lost)
         assert session.is_broken
         session.close()

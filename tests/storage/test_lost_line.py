@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage import inbox
-from storage.availability import may_pass
+from storage.availability import is_temporary_error
 from storage.store import Store
 from tests.postgres_server import Server, binaries, serve
 from tests.storage.builders import delivery
@@ -94,12 +94,12 @@ def test_what_became_of_a_commit_is_asked_for(server: Server, delivered: bool) -
         line.cut_at = (b"COMMIT\0", delivered)
         if delivered:
             with store.write() as tx:
-                inbox.store_delivery(tx, delivery("said"))
+                inbox.insert_delivery(tx, delivery("said"))
         else:
             with pytest.raises(DBAPIError) as caught, store.write() as tx:
-                inbox.store_delivery(tx, delivery("said"))
-            assert may_pass(caught.value)
+                inbox.insert_delivery(tx, delivery("said"))
+            assert is_temporary_error(caught.value)
         with store.read() as tx:
-            assert inbox.has(tx, "said") == delivered
+            assert inbox.has_delivery(tx, "said") == delivered
         store.close()
         line.close()

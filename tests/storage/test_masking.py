@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.monitoring.logs import mask_logs
-from storage.masking import MASK, mask_data, mask_secrets
+from bot.monitoring.logs import mask_root_log_handlers
+from storage.masking import MASK, mask_secrets, mask_secrets_in_json
 
 KEY = (
     "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
@@ -176,11 +176,11 @@ def test_time_grows_with_the_text(beginning: str) -> None:
 def test_json_data_keeps_its_shape() -> None:
     """In JSON data every string is masked, however deep; keys, numbers and the shape stay."""
     data = {"why": "token xoxb-123456789012", "n": [1, None, True, {"deep": ("password=x",)}]}
-    assert mask_data(data) == {
+    assert mask_secrets_in_json(data) == {
         "why": f"token xoxb-{MASK}",
         "n": [1, None, True, {"deep": [f"password={MASK}"]}],
     }
-    assert json.dumps(mask_data(data))
+    assert json.dumps(mask_secrets_in_json(data))
 
 
 @pytest.fixture
@@ -189,8 +189,8 @@ def written() -> Iterator[io.StringIO]:
     stream, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(stream)
     root.addHandler(handler)
-    mask_logs()
-    mask_logs()
+    mask_root_log_handlers()
+    mask_root_log_handlers()
     assert len(handler.filters) == 1
     yield stream
     root.removeHandler(handler)

@@ -18,7 +18,7 @@ from storage.states import (
     MessageStatus,
 )
 from storage.store import Store
-from storage.transaction import Transaction, rows
+from storage.transaction import Transaction, fetch_rows
 from tests.storage.builders import delivery, set_message
 
 M, D = MessageStatus, DeliveryStatus
@@ -26,11 +26,11 @@ M, D = MessageStatus, DeliveryStatus
 
 def message(tx: Transaction, status: MessageStatus) -> Message:
     """A row of the outbox in that status, as it is read."""
-    outbox.put_message(tx, Message(key="k", kind=MessageKind.NOTICE, channel="C1"))
-    row = outbox.by_key(tx, "k")
+    outbox.queue_message(tx, Message(key="k", kind=MessageKind.NOTICE, channel="C1"))
+    row = outbox.find_message_by_key(tx, "k")
     assert row is not None
     set_message(tx, row, status=status)
-    return rows(tx, Message, select(Message).where(col(Message.seq) == row.seq))[0]
+    return fetch_rows(tx, Message, select(Message).where(col(Message.seq) == row.seq))[0]
 
 
 @pytest.mark.parametrize(("source", "target"), list(product(M, M)))
@@ -41,23 +41,23 @@ def test_a_message_moves_as_the_table_says(
     with store.write() as tx:
         row = message(tx, source)
         if target in MESSAGE_MOVES[source]:
-            assert moves.message(tx, row, target, error="why")
-            now = outbox.by_key(tx, "k")
+            assert moves.change_message_status(tx, row, target, error="why")
+            now = outbox.find_message_by_key(tx, "k")
             assert now is not None
             assert (now.status, now.error) == (target, "why")
         else:
             with pytest.raises(IllegalMoveError):
-                moves.message(tx, row, target)
+                moves.change_message_status(tx, row, target)
 
 
 def test_a_message_that_has_moved_meanwhile_is_left(store: Store) -> None:
     """Of two who read the same row the second moves nothing, and is told so."""
     with store.write() as tx:
         row = message(tx, M.PENDING)
-        assert moves.message(tx, row, M.FAILED)
-        assert not moves.message(tx, row, M.SENDING)
+        assert moves.change_message_status(tx, row, M.FAILED)
+        assert not moves.change_message_status(tx, row, M.SENDING)
         moves.mark_message_shown(tx, row, ts="1.1", version=1)
-        now = outbox.by_key(tx, "k")
+        now = outbox.find_message_by_key(tx, "k")
     assert now is not None
     assert (now.status, now.ts) == (M.FAILED, "")
 
@@ -69,10 +69,10 @@ def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
         row = Message(key=status, kind=MessageKind.NOTICE, channel="C1", status=status)
         with store.write() as tx:
             if status in born:
-                outbox.put_message(tx, row)
+                outbox.queue_message(tx, row)
                 continue
             with pytest.raises(IllegalMoveError):
-                outbox.put_message(tx, row)
+                outbox.queue_message(tx, row)
     with store.write() as tx, pytest.raises(IllegalMoveError):
         outbox.update_message(tx, row, status=M.SENT)
 
@@ -81,12 +81,12 @@ def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
 def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> None:
     """A delivery that was dealt with, held or set aside is not dealt with again as a new one."""
     with store.write() as tx:
-        inbox.store_delivery(tx, delivery("a"))
-        [row] = inbox.new_deliveries(tx)
-        assert moves.delivery(tx, row, target)
-        assert not moves.delivery(tx, row, D.DONE)
-        [now] = rows(tx, Delivery, select(Delivery))
+        inbox.insert_delivery(tx, delivery("a"))
+        [row] = inbox.list_new_deliveries(tx)
+        assert moves.change_delivery_status(tx, row, target)
+        assert not moves.change_delivery_status(tx, row, D.DONE)
+        [now] = fetch_rows(tx, Delivery, select(Delivery))
         assert now.status is target
         for other in set(D) - DELIVERY_MOVES[target]:
             with pytest.raises(IllegalMoveError):
-                moves.delivery(tx, now, other)
+                moves.change_delivery_status(tx, now, other)

@@ -17,16 +17,16 @@ from sqlmodel import SQLModel
 import storage.migrations
 from bot.agent import outputs
 from storage import decisions, runs, trail
-from storage.decisions import AlreadyDecided, AppliedDecision
+from storage.decisions import AppliedDecision, EarlierDecision
 from storage.delegations import Delegation
 from storage.grants import Grant
-from storage.inbox import Contact
+from storage.inbox import GreetedPerson
 from storage.migrations import newest
 from storage.models import APPEND_ONLY
 from storage.programs import ClientKey
 from storage.record_copies import CopyNote
 from storage.replicas import ChannelQueue, Pause, Replica
-from storage.store import SchemaError, Store, migrate
+from storage.store import SchemaError, Store, migrate_schema
 from storage.transaction import Trace
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
@@ -89,8 +89,8 @@ def pending(store: Store) -> Seeded:
     """A database in the midst of work: calls wait, calls are decided, there is a transcript."""
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
-        runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.vote(
+        runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
+        decisions.apply_vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
     return seeded
@@ -104,7 +104,7 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
         beside = (
             AttachedFile,
             ClientKey,
-            Contact,
+            GreetedPerson,
             CopyNote,
             Delegation,
             Grant,
@@ -137,7 +137,7 @@ class Asked(Trace):
     def __init__(self) -> None:
         self.found: list[str] = []
 
-    def running(self, sql: str, values: object) -> None:
+    def before_statement(self, sql: str, values: object) -> None:
         """Keep it."""
         self.found.append(sql)
 
@@ -177,7 +177,7 @@ def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
     """
     pending(store)
     before = counts(store.path)
-    migrate(store, followed(scripts))
+    migrate_schema(store, followed(scripts))
     assert counts(store.path) == before
     assert counts(store.path.with_name("countersign.db.before-9999")) == before
     with store.engine.connect() as connection:
@@ -193,25 +193,27 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
     """What waited before a migration is decided after it, and the audit's chain goes on."""
     seeded = pending(store)
     drop = [f"op.execute('ALTER TABLE {table} DROP COLUMN extra')" for table in REBUILT]
-    migrate(store, followed(scripts, "; ".join(drop)))
+    migrate_schema(store, followed(scripts, "; ".join(drop)))
     with store.write() as tx:
         assert isinstance(
-            decisions.vote(
+            decisions.apply_vote(
                 tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
             ),
-            AlreadyDecided,
+            EarlierDecision,
         )
         assert isinstance(
-            decisions.vote(
+            decisions.apply_vote(
                 tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE, words=outputs
             ),
             AppliedDecision,
         )
         assert isinstance(
-            decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
+            decisions.resolve_unknown_call(
+                tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs
+            ),
             AppliedDecision,
         )
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)
 
 
@@ -224,11 +226,11 @@ def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> 
     before = counts(store.path)
     for more in ("raise RuntimeError('half-way')", "op.execute('DELETE FROM run')"):
         with pytest.raises(RuntimeError, match=r"half-way|dangling"):
-            migrate(store, followed(scripts, more))
+            migrate_schema(store, followed(scripts, more))
         store.engine.dispose()
         assert counts(store.path) == before
         assert counts(store.path.with_name("countersign.db.before-9999")) == before
-    migrate(store, followed(scripts))
+    migrate_schema(store, followed(scripts))
     assert counts(store.path) == before
 
 

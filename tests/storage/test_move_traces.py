@@ -35,10 +35,12 @@ def test_a_move_says_what_came_with_it(store: Store) -> None:
     seeded = seed(store, run=R.RUNNING)
     with store.write() as tx:
         extra = {"why": "late"}
-        assert moves.call(tx, seeded.call(), C.EXPIRED, at=AT, actor="clock", event="e", data=extra)
+        assert moves.change_call_status(
+            tx, seeded.call(), C.EXPIRED, at=AT, actor="clock", event="e", data=extra
+        )
     assert (seeded.events(), data_of(seeded)["why"]) == (["e"], "late")
     with store.write() as tx:
-        assert moves.run(tx, seeded.run(), R.FAILED, at=AT, data={"why": "ends"})
+        assert moves.change_run_status(tx, seeded.run(), R.FAILED, at=AT, data={"why": "ends"})
     assert data_of(seeded) == {"from": "running", "to": "failed", "why": "ends"}
     born = Call(
         run_id=seeded.run_id,
@@ -62,9 +64,9 @@ def test_how_long_it_had_waited_is_told(store: Store) -> None:
         with store.write() as tx:
             tx.execute(update(Call).where(col(Call.id) == each.ids[0]).values(asked_at=AT - HOUR))
     with store.write() as tx:
-        moves.call(tx, waits.call(), C.EXPIRED, at=AT, actor="clock")
+        moves.change_call_status(tx, waits.call(), C.EXPIRED, at=AT, actor="clock")
         assert tx.appended[-1].since == AT - HOUR
-        moves.call(tx, ran.call(), C.FAILED, at=AT, actor="worker")
+        moves.change_call_status(tx, ran.call(), C.FAILED, at=AT, actor="worker")
         assert tx.appended[-1].since is None
 
 
@@ -72,7 +74,7 @@ def test_a_start_once_more_is_told_as_that(store: Store) -> None:
     """What is run again after a crash says so, with what runs."""
     seeded = seed(store, C.RUNNING)
     with store.write() as tx:
-        moves.record_restart(tx, seeded.call(), at=AT)
+        moves.record_call_restart(tx, seeded.call(), at=AT)
     expected = {"again": True, "tool": "note", "revision": 1, "digest": "digest-0"}
     assert (seeded.events(), data_of(seeded)) == (["call.running"], expected)
 
@@ -88,15 +90,15 @@ def test_what_a_worker_may_take(store: Store) -> None:
     with store.write() as tx:
         tx.execute(update(Run).where(col(Run.id) == unbegun.run_id).values(thread_ts=""))
     with store.write() as tx:
-        assert moves.run(tx, waits.run(), R.READY, at=AT)
-        assert moves.run(tx, unbegun.run(), R.READY, at=AT)
-        assert moves.run(tx, ends.run(), R.COMPLETED, at=AT)
+        assert moves.change_run_status(tx, waits.run(), R.READY, at=AT)
+        assert moves.change_run_status(tx, unbegun.run(), R.READY, at=AT)
+        assert moves.change_run_status(tx, ends.run(), R.COMPLETED, at=AT)
         assert tx.ready == [waits.run_id]
     freed, held = seed(store, C.REJECTED), seed(store)
     with store.write() as tx:
-        assert moves.free_run(tx, freed.run_id, at=AT, actor="U1") is True
-        assert moves.free_run(tx, freed.run_id, at=AT, actor="U1") is False
-        assert moves.free_run(tx, held.run_id, at=AT, actor="U1") is False
+        assert moves.resume_run_if_unblocked(tx, freed.run_id, at=AT, actor="U1") is True
+        assert moves.resume_run_if_unblocked(tx, freed.run_id, at=AT, actor="U1") is False
+        assert moves.resume_run_if_unblocked(tx, held.run_id, at=AT, actor="U1") is False
         assert tx.ready == [freed.run_id]
     assert [(each.event, each.actor) for each in freed.audit()] == [("run.ready", "U1")]
     assert data_of(freed) == {"from": "waiting", "to": "ready"}
@@ -126,9 +128,9 @@ def test_a_claim_is_told(store: Store) -> None:
     """Who takes a run leaves a row in the audit; who finds nothing leaves none."""
     seeded = seed(store, run=R.READY)
     with store.write() as tx:
-        assert moves.claim(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
+        assert moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
         assert [each.event for each in tx.appended] == ["run.running"]
-        assert moves.claim(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
+        assert moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
     assert (seeded.events(), data_of(seeded)) == (
         ["run.running"],
         {"from": "ready", "to": "running"},
@@ -142,7 +144,7 @@ def test_a_card_that_failed_where_it_stands_is_drawn_again(store: Store) -> None
         set_message(tx, stands.card(), status=M.FAILED, ts="1.1")
         set_message(tx, gone.card(), status=M.PENDING, ts="1.2")
         for each in (stands, gone):
-            moves.redraw(tx, each.plan_id)
+            moves.mark_cards_for_redraw(tx, each.plan_id)
     assert (stands.card().status, gone.card().status) == (M.STALE, M.PENDING)
 
 
@@ -169,12 +171,12 @@ def test_streams_of_a_run_are_closed(store: Store) -> None:
     """It is told whether there was one."""
     seeded = seed(store)
     with store.write() as tx:
-        assert moves.close_streams(tx, seeded.run_id, "{}") is False
+        assert moves.close_open_streams(tx, seeded.run_id, "{}") is False
         row = Message(key="s", kind="answer", channel="C1", run_id=seeded.run_id)
         row.status = M.STREAMING
-        assert outbox.put_message(tx, row) is True
-        assert outbox.put_message(tx, row) is False
-        assert moves.close_streams(tx, seeded.run_id, "{}") is True
+        assert outbox.queue_message(tx, row) is True
+        assert outbox.queue_message(tx, row) is False
+        assert moves.close_open_streams(tx, seeded.run_id, "{}") is True
 
 
 def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> None:
@@ -185,10 +187,10 @@ def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> Non
         assert moves.insert_delivery(tx, delivery("a")) is False
         row.seq = 1
         row.body = "{ }"
-        assert moves.move_unchanged_delivery(tx, row, "done", note="n") is False
+        assert moves.change_unedited_delivery_status(tx, row, "done", note="n") is False
         row.body = "{}"
-        assert moves.move_unchanged_delivery(tx, row, "done", note="n") is True
-        assert moves.delivery(tx, row, "done") is False
+        assert moves.change_unedited_delivery_status(tx, row, "done", note="n") is True
+        assert moves.change_delivery_status(tx, row, "done") is False
 
 
 @pytest.mark.parametrize("status", ["done", "held", "broken"])

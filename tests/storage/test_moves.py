@@ -36,9 +36,12 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
     with shared.write() as tx:
         if target not in CALL_MOVES[source]:
             with pytest.raises(IllegalMoveError):
-                moves.call(tx, row, target, at=AT, actor="UANA00001")
+                moves.change_call_status(tx, row, target, at=AT, actor="UANA00001")
         else:
-            assert moves.call(tx, row, target, at=AT, actor="UANA00001", note="moved") is True
+            assert (
+                moves.change_call_status(tx, row, target, at=AT, actor="UANA00001", note="moved")
+                is True
+            )
     if target not in CALL_MOVES[source]:
         assert (seeded.call().status, seeded.events()) == (source, [])
         return
@@ -62,9 +65,9 @@ def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> 
     with shared.write() as tx:
         if target not in RUN_MOVES[source]:
             with pytest.raises(IllegalMoveError):
-                moves.run(tx, seeded.run(), target, at=AT + HOUR)
+                moves.change_run_status(tx, seeded.run(), target, at=AT + HOUR)
         else:
-            assert moves.run(tx, seeded.run(), target, at=AT + HOUR) is True
+            assert moves.change_run_status(tx, seeded.run(), target, at=AT + HOUR) is True
     if target not in RUN_MOVES[source]:
         assert (seeded.run().status, seeded.events()) == (source, [])
         return
@@ -86,8 +89,10 @@ def test_the_second_swap_of_one_row_loses(
     seeded = seed(shared, source)
     first, second = seeded.call(), seeded.call()
     with shared.write() as tx:
-        assert moves.call(tx, first, target, at=AT, actor="clock")
-        assert not moves.call(tx, second, target, at=AT, actor="worker", output="late")
+        assert moves.change_call_status(tx, first, target, at=AT, actor="clock")
+        assert not moves.change_call_status(
+            tx, second, target, at=AT, actor="worker", output="late"
+        )
     assert (len(seeded.events()), seeded.call().output, seeded.plan().revision) == (
         1,
         "output 0",
@@ -102,8 +107,8 @@ def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> Non
     first, second = seeded.run(), seeded.run()
     target = min(RUN_MOVES[source])
     with shared.write() as tx:
-        assert moves.run(tx, first, target, at=AT)
-        assert not moves.run(tx, second, target, at=AT)
+        assert moves.change_run_status(tx, first, target, at=AT)
+        assert not moves.change_run_status(tx, second, target, at=AT)
     assert len(seeded.events()) == 1
 
 
@@ -112,7 +117,7 @@ def test_a_row_of_an_older_revision_loses(store: Store) -> None:
     seeded = seed(store)
     before = seeded.call()
     with store.write() as tx:
-        decisions.edit(
+        decisions.apply_edit(
             tx,
             before.id,
             1,
@@ -124,7 +129,7 @@ def test_a_row_of_an_older_revision_loses(store: Store) -> None:
             deadline=before.deadline,
             preview="",
         )
-        assert not moves.call(tx, before, C.APPROVED, at=AT, actor="UANA00001")
+        assert not moves.change_call_status(tx, before, C.APPROVED, at=AT, actor="UANA00001")
     assert seeded.call().status is C.PENDING
 
 
@@ -171,16 +176,16 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
     """A worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
     seeded = seed(store, run=R.READY, fence=4)
     with store.write() as tx:
-        claimed = runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR)
+        claimed = runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR)
         assert claimed is not None
         assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
-        assert runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
-        assert not moves.run(tx, claimed, R.COMPLETED, at=AT, fence=4)
+        assert runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
+        assert not moves.change_run_status(tx, claimed, R.COMPLETED, at=AT, fence=4)
         assert not moves.renew_lease(tx, seeded.run_id, 4, AT + 2 * HOUR)
         assert moves.renew_lease(tx, seeded.run_id, 5, AT + 2 * HOUR)
-        with pytest.raises(moves.FencedError):
-            runs.held_by(tx, seeded.run_id, 4)
-        assert runs.held_by(tx, seeded.run_id, 5).lease_until == AT + 2 * HOUR
+        with pytest.raises(moves.StaleFenceError):
+            runs.get_run_with_fence(tx, seeded.run_id, 4)
+        assert runs.get_run_with_fence(tx, seeded.run_id, 5).lease_until == AT + 2 * HOUR
     assert seeded.events() == ["run.running"]
 
 
@@ -189,8 +194,10 @@ def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
     seeded = seed(store, run=R.RUNNING)
     seed(store, run=R.WAITING)
     with store.read() as tx:
-        assert moves.orphaned_runs(tx, (AT + HOUR).replace(microsecond=0)) == []
-        assert [run.id for run in moves.orphaned_runs(tx, AT + HOUR)] == [seeded.run_id]
+        assert moves.list_runs_with_expired_lease(tx, (AT + HOUR).replace(microsecond=0)) == []
+        assert [run.id for run in moves.list_runs_with_expired_lease(tx, AT + HOUR)] == [
+            seeded.run_id
+        ]
 
 
 @pytest.mark.parametrize("broken", ["audit", "message", "plan", "vote"])
@@ -207,7 +214,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
             f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END"
         )
     with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
-        decisions.vote(
+        decisions.apply_vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
     assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
@@ -219,10 +226,10 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
     )
     with store.write() as tx:
         tx.exec_driver_sql("DROP TRIGGER broken")
-        decisions.vote(
+        decisions.apply_vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
 
@@ -232,7 +239,7 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
 
     def decide_and_die() -> None:
         with store.write() as tx:
-            won = decisions.vote(
+            won = decisions.apply_vote(
                 tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
             )
             assert isinstance(won, AppliedDecision)
@@ -248,10 +255,10 @@ def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
     """A change of a call redraws the card that shows it, and no other plan's."""
     seeded, other = seed(store), seed(store)
     with store.write() as tx:
-        moves.touch(tx, seeded.plan_id, seeded.ids[0])
+        moves.mark_plan_changed(tx, seeded.plan_id, seeded.ids[0])
     assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
     assert (other.plan().revision, other.card().wanted) == (1, 1)
     with store.write() as tx:
         moves.mark_message_shown(tx, other.card(), ts="1.1", version=1)
-        moves.touch(tx, other.plan_id, seeded.ids[0])
+        moves.mark_plan_changed(tx, other.plan_id, seeded.ids[0])
     assert (other.plan().revision, other.card().wanted) == (2, 1)  # its card shows no such call

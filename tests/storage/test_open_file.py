@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from storage import inbox, trail
-from storage.availability import may_pass
+from storage.availability import is_temporary_error
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.storage.builders import AT, delivery
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.file
 
 def note(tx: Transaction) -> None:
     """Append a row to the audit."""
-    trail.record(tx, "noted", at=AT, actor="nobody")
+    trail.record_event(tx, "noted", at=AT, actor="nobody")
 
 
 def keep(store: Store, name: str) -> None:
     """Store one delivery."""
     with store.write() as tx:
-        inbox.store_delivery(tx, delivery(name, "event"))
+        inbox.insert_delivery(tx, delivery(name, "event"))
 
 
 def kept(path: Path) -> int:
@@ -182,7 +182,7 @@ def opened(tmp_path: Path) -> Store:
     written_back(store)
     shutil.copyfile(store.path, folder / "older.db")
     with store.write() as tx:
-        inbox.store_delivery(tx, delivery("second", "event"))
+        inbox.insert_delivery(tx, delivery("second", "event"))
         note(tx)
     written_back(store)
     keep(store, "third")
@@ -198,7 +198,7 @@ def test_nothing_is_stored_once_the_file_is_lost(
     for _ in range(2):
         with pytest.raises(OperationalError) as failed:
             keep(opened, "never")
-        assert may_pass(failed.value)
+        assert is_temporary_error(failed.value)
     told = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert len(told) == 1
     assert "nothing is stored and nothing runs until" in told[0].getMessage()
@@ -210,10 +210,10 @@ def test_nothing_is_stored_once_the_file_is_lost(
 def test_nobody_is_told_of_what_is_lost(opened: Store, lose: Callable[[Path], None]) -> None:
     """A commit that waits for no disk is not refused, but what comes before anybody is told is."""
     with opened.write(durable=False) as tx:
-        inbox.store_delivery(tx, delivery("soft", "event"))
+        inbox.insert_delivery(tx, delivery("soft", "event"))
     lose(opened.path)
     with pytest.raises(OperationalError):
-        opened.harden()
+        opened.sync_commits()
     opened.close()
 
 
@@ -223,7 +223,7 @@ class Late(Trace):
     def __init__(self, act: Callable[[], None]) -> None:
         self.act: Callable[[], None] | None = act
 
-    def committing(self, tx: Transaction) -> None:
+    def before_commit(self, tx: Transaction) -> None:
         """Do it once."""
         if tx.writes and self.act is not None:
             self.act()
@@ -331,7 +331,9 @@ def test_many_commits_write_the_log_back_unnoticed(opened: Store) -> None:
     """The database changes whenever the log is written back into it, and that is our own doing."""
     for number in range(40):
         with opened.write() as tx:
-            inbox.store_delivery(tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"'))
+            inbox.insert_delivery(
+                tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"')
+            )
             note(tx)
     opened.close()
     assert kept(opened.path) == 43
@@ -348,7 +350,7 @@ def test_a_log_that_is_written_back_in_part_is_no_loss(store: Store) -> None:
             for each in range(6):
                 with store.write() as tx:
                     note(tx)
-                    inbox.store_delivery(tx, delivery(f"{number}-{each}", "event"))
+                    inbox.insert_delivery(tx, delivery(f"{number}-{each}", "event"))
             written_back(store)
             keep(store, f"{number}-then")
             reader.execute("ROLLBACK")

@@ -21,7 +21,7 @@ K, M = MessageKind, MessageStatus
 def row(store: Store, key: str) -> Message:
     """The message of that key."""
     with store.read() as tx:
-        found = outbox.by_key(tx, key)
+        found = outbox.find_message_by_key(tx, key)
     assert found is not None
     return found
 
@@ -29,8 +29,8 @@ def row(store: Store, key: str) -> Message:
 def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
     """A message that waits, but for `columns`."""
     with store.write() as tx:
-        assert outbox.put_message(tx, Message(key=key, kind="notice", channel=channel)) is True
-        found = outbox.by_key(tx, key)
+        assert outbox.queue_message(tx, Message(key=key, kind="notice", channel=channel)) is True
+        found = outbox.find_message_by_key(tx, key)
         assert found is not None
         set_message(tx, found, **{"kind": "notice", **columns})
     return row(store, key)
@@ -41,11 +41,11 @@ def test_words_go_where_the_request_is(store: Store) -> None:
     made = seed(store)
     run = made.run()
     with store.write() as tx:
-        assert outbox.has_root(tx, run) is False
-        outbox.notice(tx, run, "n", {"text": "a"})
-        outbox.put_root(tx, run, "b", [])
-        outbox.put_line(tx, "s", "C2", "2.0", "c")
-        assert outbox.has_root(tx, run) is True
+        assert outbox.has_thread_root_message(tx, run) is False
+        outbox.queue_notice(tx, run, "n", {"text": "a"})
+        outbox.queue_thread_root_message(tx, run, "b", [])
+        outbox.queue_text_line(tx, "s", "C2", "2.0", "c")
+        assert outbox.has_thread_root_message(tx, run) is True
     notice, root, line = row(store, "n"), row(store, f"root:{run.id}"), row(store, "s")
     assert (notice.kind, notice.run_id, notice.channel, notice.thread_ts) == (
         K.NOTICE,
@@ -55,14 +55,14 @@ def test_words_go_where_the_request_is(store: Store) -> None:
     )
     assert (root.kind, root.channel, root.thread_ts) == (K.ROOT, "C0SUPPORT", "")
     assert (line.kind, line.channel, line.thread_ts, line.run_id) == (K.NOTICE, "C2", "2.0", "")
-    assert outbox.body(line) == {"text": "c", "mrkdwn": True}
+    assert outbox.parse_message_body(line) == {"text": "c", "mrkdwn": True}
 
 
 @pytest.mark.parametrize("mrkdwn", [True, False])
 def test_words_for_one_person(store: Store, mrkdwn: bool) -> None:
     """Only they see them; whose prose it is goes with it."""
     with store.write() as tx:
-        outbox.put_private(
+        outbox.queue_private_message(
             tx, "p", channel="C1", thread_ts="1.0", person="U1", text="é", mrkdwn=mrkdwn
         )
     found = row(store, "p")
@@ -72,7 +72,7 @@ def test_words_for_one_person(store: Store, mrkdwn: bool) -> None:
         "C1",
         "1.0",
     )
-    assert outbox.body(found) == {"text": "é", "mrkdwn": mrkdwn}
+    assert outbox.parse_message_body(found) == {"text": "é", "mrkdwn": mrkdwn}
     assert "é" in found.body
 
 
@@ -86,17 +86,17 @@ def test_a_line_everywhere(store: Store) -> None:
             ("c3", "C3", "", ""),
         ):
             card = Message(key=key, kind="card", channel=channel, plan_id=made.plan_id)
-            outbox.put_message(tx, card)
-            found = outbox.by_key(tx, key)
+            outbox.queue_message(tx, card)
+            found = outbox.find_message_by_key(tx, key)
             assert found is not None
             set_message(tx, found, thread_ts=thread, ts=ts)
-        outbox.put_everywhere(tx, made.run(), [made.plan_id], "k", "words")
+        outbox.queue_line_in_all_threads(tx, made.run(), [made.plan_id], "k", "words")
         keys = [f"k:{place}" for place in ("C0SUPPORT:1.0", "C2:5.0", "C3:")]
-        found_ = [outbox.by_key(tx, each) for each in keys]
+        found_ = [outbox.find_message_by_key(tx, each) for each in keys]
     assert [each and each.thread_ts for each in found_] == ["1.0", "5.0", None]
-    assert outbox.body(row(store, keys[1])) == {"text": "words", "mrkdwn": True}
+    assert outbox.parse_message_body(row(store, keys[1])) == {"text": "words", "mrkdwn": True}
     with store.write() as tx:
-        outbox.put_everywhere(tx, made.run(), [], "alone", "words")
+        outbox.queue_line_in_all_threads(tx, made.run(), [], "alone", "words")
     assert row(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"
 
 
@@ -113,14 +113,14 @@ def test_which_channels_have_something_to_do(store: Store) -> None:
     put(store, "alone", "C7", kind="mark", due_at=AT + SECOND)
     put(store, "new mark", "C8", kind="mark")
     with store.read() as tx:
-        assert outbox.channels_due(tx, AT) == {"C1", "C3", "C4", "C5", "C8"}
-        assert outbox.channels_due(tx, AT + SECOND) == {
+        assert outbox.list_due_channels(tx, AT) == {"C1", "C3", "C4", "C5", "C8"}
+        assert outbox.list_due_channels(tx, AT + SECOND) == {
             f"C{each}" for each in (1, 2, 3, 4, 5, 7, 8)
         }
-        assert [each.key for each in outbox.due_messages(tx, AT, "C3")] == ["beside"]
-        assert [each.key for each in outbox.due_messages(tx, AT, "C2")] == []
-        assert [each.key for each in outbox.due_messages(tx, AT, "C4")] == ["due"]
-        assert [each.key for each in outbox.due_messages(tx, AT)] == [
+        assert [each.key for each in outbox.list_due_messages(tx, AT, "C3")] == ["beside"]
+        assert [each.key for each in outbox.list_due_messages(tx, AT, "C2")] == []
+        assert [each.key for each in outbox.list_due_messages(tx, AT, "C4")] == ["due"]
+        assert [each.key for each in outbox.list_due_messages(tx, AT)] == [
             "now",
             "beside",
             "due",
@@ -137,7 +137,7 @@ def test_nonsense_holds_up_nothing(store: Store) -> None:
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE message SET due_at = 'x' WHERE key = 'broken'")
     with store.read() as tx:
-        assert outbox.channels_due(tx, AT) == {"C2"}
+        assert outbox.list_due_channels(tx, AT) == {"C2"}
 
 
 def test_what_a_card_shows_is_written_down_once(store: Store) -> None:
@@ -166,8 +166,8 @@ def test_whether_a_message_is_ours(store: Store) -> None:
     """By where it stands in Slack."""
     put(store, "a", ts="1.5")
     with store.read() as tx:
-        assert outbox.is_known_message(tx, "1.5") is True
-        assert outbox.is_known_message(tx, "1.6") is False
+        assert outbox.was_posted_by_bot(tx, "1.5") is True
+        assert outbox.was_posted_by_bot(tx, "1.6") is False
 
 
 def test_cards_and_copies_of_one_plan(store: Store) -> None:
@@ -175,12 +175,18 @@ def test_cards_and_copies_of_one_plan(store: Store) -> None:
     made, other = seed(store, C.PENDING, C.PENDING), seed(store)
     copy = put(store, "copy", kind="copy", plan_id=made.plan_id, body='{"calls": ["x"]}')
     with store.read() as tx:
-        assert [each.key for each in outbox.cards(tx, made.plan_id)] == [made.card().key]
-        assert [each.key for each in outbox.card_copies(tx, made.plan_id)] == ["copy"]
-        assert outbox.card_copies(tx, other.plan_id) == []
+        assert [each.key for each in outbox.list_cards_of_plan(tx, made.plan_id)] == [
+            made.card().key
+        ]
+        assert [each.key for each in outbox.list_card_copies(tx, made.plan_id)] == ["copy"]
+        assert outbox.list_card_copies(tx, other.plan_id) == []
         seqs = [other.card().seq, copy.seq, 999]
-        assert [outbox.calls_of(tx, made.plan_id, seq or 0) for seq in seqs] == [[], [], []]
-        assert outbox.calls_of(tx, other.plan_id, seqs[0] or 0) == other.ids
+        assert [outbox.list_call_ids_on_card(tx, made.plan_id, seq or 0) for seq in seqs] == [
+            [],
+            [],
+            [],
+        ]
+        assert outbox.list_call_ids_on_card(tx, other.plan_id, seqs[0] or 0) == other.ids
 
 
 @pytest.mark.parametrize(
@@ -202,24 +208,24 @@ def test_whether_something_is_yet_to_be_posted(
     made = seed(store, run=R.RUNNING)
     with store.write() as tx:
         set_message(tx, made.card(), status=M.SENT)
-        assert outbox.is_behind(tx, made.run()) is False
+        assert outbox.has_unposted_messages(tx, made.run()) is False
     put(store, "k", **{"run_id": made.run_id, "channel": "C0SUPPORT", **columns})
     with store.read() as tx:
-        assert outbox.is_behind(tx, made.run()) is behind
+        assert outbox.has_unposted_messages(tx, made.run()) is behind
 
 
 def test_the_newest_message(store: Store) -> None:
     """Its number, and none without one; streams tell whether they are open."""
     with store.read() as tx:
-        assert outbox.newest(tx) == 0
+        assert outbox.get_newest_message_seq(tx) == 0
     put(store, "a")
     last = put(store, "b", status=M.STREAMING, run_id="r")
     other = put(store, "c", due_at=AT, status=M.STALE)
     put(store, "d", due_at=AT - SECOND, status=M.SENT)
     with store.write() as tx:
-        assert outbox.newest(tx) == (other.seq or 0) + 1
-        assert outbox.next_due(tx) == AT
-        assert [outbox.is_streaming(tx, each) for each in (last, other)] == [True, False]
-        assert outbox.close_streams(tx, "other") is False
-        assert outbox.close_streams(tx, "r") is True
-    assert outbox.body(row(store, "b")) == {"text": "", "streamed": False}
+        assert outbox.get_newest_message_seq(tx) == (other.seq or 0) + 1
+        assert outbox.find_next_retry_time(tx) == AT
+        assert [outbox.is_stream_open(tx, each) for each in (last, other)] == [True, False]
+        assert outbox.withdraw_open_streams(tx, "other") is False
+        assert outbox.withdraw_open_streams(tx, "r") is True
+    assert outbox.parse_message_body(row(store, "b")) == {"text": "", "streamed": False}

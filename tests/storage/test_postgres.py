@@ -21,7 +21,7 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from storage import decisions, grants, inbox, postgres_session, trail
-from storage.availability import may_pass
+from storage.availability import is_temporary_error
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
@@ -87,9 +87,9 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
     at_once(*(each.open for each in stores))
     for number, each in enumerate(stores):
         with each.write() as tx:
-            assert inbox.store_delivery(tx, delivery(str(number)))
+            assert inbox.insert_delivery(tx, delivery(str(number)))
     with stores[0].read() as tx:
-        assert len(inbox.new_deliveries(tx)) == 4
+        assert len(inbox.list_new_deliveries(tx)) == 4
     for each in stores:
         each.close()
 
@@ -112,30 +112,32 @@ def test_only_a_server_and_a_key_will_do(server: Server) -> None:
 def test_what_only_grows_refuses_all_else(server: Server, two: tuple[Store, Store]) -> None:
     """Update, delete and truncate are refused by the server itself, whoever asks."""
     with two[0].write() as tx:
-        trail.record(tx, "tried", at=AT, actor="system")
+        trail.record_event(tx, "tried", at=AT, actor="system")
     with server.connect("two") as owner:
         for how in ("UPDATE %s SET actor = 'me'", "DELETE FROM %s", "TRUNCATE %s"):
             with pytest.raises(psycopg.errors.RestrictViolation, match="audit is append-only"):
                 owner.execute(how % "countersign.audit")
     with two[1].read() as tx:
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
 
 
 def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
     """Eight threads of two processes read a number and write the next one, and lose none."""
     with two[0].write() as tx:
-        inbox.store_delivery(tx, delivery("counter"))
+        inbox.insert_delivery(tx, delivery("counter"))
 
     def add(store: Store) -> None:
         for _ in range(10):
             with store.write() as tx:
-                inbox.stumble(tx, inbox.new_deliveries(tx)[0], "again", limit=10**6)
-                trail.record(tx, "added", at=AT, actor="system")
+                inbox.mark_delivery_failed(
+                    tx, inbox.list_new_deliveries(tx)[0], "again", limit=10**6
+                )
+                trail.record_event(tx, "added", at=AT, actor="system")
 
     at_once(*(lambda store=store: add(store) for store in two * 4))
     with two[0].read() as tx:
-        assert inbox.new_deliveries(tx)[0].attempts == 80
-        assert trail.verify(tx) is None  # one chain, whoever appended
+        assert inbox.list_new_deliveries(tx)[0].attempts == 80
+        assert trail.find_first_broken_row(tx) is None  # one chain, whoever appended
 
 
 def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:
@@ -172,7 +174,7 @@ def test_two_votes_at_once_decide_once(two: tuple[Store, Store]) -> None:
 
         def vote(store: Store, person: str, call_id: str = seeded.ids[0]) -> bool:
             with store.write() as tx:
-                said = decisions.vote(
+                said = decisions.apply_vote(
                     tx, call_id, 1, "approve", person, at=AT, weigh=ONE, words=outputs
                 )
                 return isinstance(said, AppliedDecision)
@@ -187,10 +189,10 @@ def test_a_session_that_the_server_ended_is_passed_over(
 ) -> None:
     """After the server restarted, the next transaction is begun on a new connection."""
     with two[0].write() as tx:
-        inbox.store_delivery(tx, delivery("before"))
+        inbox.insert_delivery(tx, delivery("before"))
     end_sessions(server, "two")
     with two[0].read() as tx:
-        assert inbox.has(tx, "before")
+        assert inbox.has_delivery(tx, "before")
 
 
 def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
@@ -200,14 +202,14 @@ def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
 
     def write() -> None:
         with two[0].write() as tx:
-            inbox.store_delivery(tx, delivery("lost"))
+            inbox.insert_delivery(tx, delivery("lost"))
             end_sessions(server, "two")
 
     with pytest.raises(DBAPIError) as caught:
         write()
-    assert may_pass(caught.value)
+    assert is_temporary_error(caught.value)
     with two[0].read() as tx:
-        assert not inbox.has(tx, "lost")
+        assert not inbox.has_delivery(tx, "lost")
 
 
 def test_a_statement_that_failed_takes_its_transaction_along(two: tuple[Store, Store]) -> None:
@@ -215,14 +217,14 @@ def test_a_statement_that_failed_takes_its_transaction_along(two: tuple[Store, S
 
     def write() -> None:
         with two[0].write() as tx:
-            inbox.store_delivery(tx, delivery("half"))
+            inbox.insert_delivery(tx, delivery("half"))
             with suppress(DBAPIError):
                 tx.exec_driver_sql("SELECT 1/0")
 
     with pytest.raises(RuntimeError, match="had failed"):
         write()
     with two[0].read() as tx:
-        assert not inbox.has(tx, "half")
+        assert not inbox.has_delivery(tx, "half")
 
 
 def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
@@ -230,15 +232,17 @@ def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
     odd = delivery("odd")
     odd.note = "a\0b"
     with two[0].write() as tx:
-        assert inbox.store_delivery(tx, odd)
+        assert inbox.insert_delivery(tx, odd)
     with two[0].read() as tx:
-        assert [each.note for each in inbox.new_deliveries(tx)] == ["a\N{REPLACEMENT CHARACTER}b"]
+        assert [each.note for each in inbox.list_new_deliveries(tx)] == [
+            "a\N{REPLACEMENT CHARACTER}b"
+        ]
 
 
 def test_who_has_read_holds_nothing(server: Server, two: tuple[Store, Store]) -> None:
     """The end of reading is sent at once, though nobody waits for it: no session keeps its view."""
     with two[0].read() as tx:
-        assert not inbox.new_deliveries(tx)
+        assert not inbox.list_new_deliveries(tx)
     begun = "SELECT 1 FROM pg_stat_activity WHERE datname = 'two' AND state ~ 'transaction'"
     until = time.monotonic() + 10
     with server.connect() as owner:
@@ -263,7 +267,7 @@ def test_what_runs_again_is_kept_ready_up_to_a_number(
 def test_percent_signs_and_repeated_values_arrive(two: tuple[Store, Store]) -> None:
     """A value that stands twice in a statement, and a percent sign in its text, are as written."""
     with two[0].write() as tx:
-        inbox.store_delivery(tx, delivery("100%"))
+        inbox.insert_delivery(tx, delivery("100%"))
     key, name = col(Delivery.key), bindparam("key_")
     twice = select(key).where(key == name, key.endswith("0%", autoescape=True), name != "")
     with two[0].read() as tx:
@@ -279,16 +283,16 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
 
     def stop() -> None:
         with two[0].write() as stopped:
-            inbox.store_delivery(stopped, delivery("asleep"))
+            inbox.insert_delivery(stopped, delivery("asleep"))
             with two[1].write() as tx:  # waits until the server has had enough
-                inbox.store_delivery(tx, delivery("awake"))
-            inbox.store_delivery(stopped, delivery("too late"))
+                inbox.insert_delivery(tx, delivery("awake"))
+            inbox.insert_delivery(stopped, delivery("too late"))
 
     with pytest.raises(DBAPIError) as caught:
         stop()
-    assert may_pass(caught.value)
+    assert is_temporary_error(caught.value)
     with two[1].read() as tx:
-        assert [each.key for each in inbox.new_deliveries(tx)] == ["awake"]
+        assert [each.key for each in inbox.list_new_deliveries(tx)] == ["awake"]
 
 
 def test_a_line_that_is_cut_is_noticed() -> None:

@@ -15,9 +15,9 @@ from slack_sdk.web import SlackResponse
 from sqlalchemy import insert
 
 from bot.slack.channel_queues import Outbox
-from bot.slack.posting import Posting, PostSearch, Renderer
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
 from storage import inbox
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Message
 from storage.store import Store
 from storage.transaction import Trace, Transaction
@@ -50,7 +50,7 @@ class Watch(Trace):
     def __init__(self, log: list[str]) -> None:
         self.log = log
 
-    def committing(self, tx: Transaction) -> None:
+    def before_commit(self, tx: Transaction) -> None:
         """What the database itself says of the commit to come."""
         if tx.writes:
             self.log.append(HOW[tx.exec_driver_sql("PRAGMA synchronous").scalar() or 0])
@@ -63,7 +63,7 @@ def watch(store: Store, log: list[str]) -> None:
 
 def keep(store: Store, key: str, *, durable: bool = True) -> None:
     with store.write(durable=durable) as tx:
-        inbox.store_delivery(tx, delivery(key))
+        inbox.insert_delivery(tx, delivery(key))
 
 
 def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:
@@ -79,24 +79,24 @@ def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) 
     shared = Store(f"sqlite:///{tmp_path}/shared.db").open(exclusive=False)
     watch(shared, log)
     keep(shared, "1", durable=False)
-    shared.harden()
+    shared.sync_commits()
     shared.close()
     assert log == ["durable"]
 
 
 def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str]) -> None:
-    """A commit that did not wait is on the disk after `harden`.
+    """A commit that did not wait is on the disk after `sync_commits`.
 
     It is also when a durable one changed nothing since.
     """
-    store.harden()
+    store.sync_commits()
     keep(store, "1")
-    store.harden()
+    store.sync_commits()
     assert log == []
     keep(store, "2", durable=False)
     keep(store, "2")  # it is there already: nothing to commit, nothing to wait for
-    store.harden()
-    store.harden()
+    store.sync_commits()
+    store.sync_commits()
     assert log == ["disk"]
 
 
@@ -106,7 +106,7 @@ def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "real" / "file.db")
     linked = Store(f"sqlite:///{tmp_path}/link.db").open()
     keep(linked, "1", durable=False)
-    linked.harden()
+    linked.sync_commits()
     linked.close()
     assert log == ["disk"]
 
@@ -123,8 +123,8 @@ def test_a_disk_that_fails_is_asked_again(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", broken)
         with pytest.raises(OSError, match="Input/output"):
-            store.harden()
-    store.harden()
+            store.sync_commits()
+    store.sync_commits()
     assert log == ["disk"]
 
 
@@ -190,7 +190,7 @@ class Slack(WebClient):
         super().__init__("xoxb-1")
         self.log, self.told = log, threading.Event()
 
-    def last_post(self, channel: str, thread_ts: str) -> int:
+    def get_last_post_number(self, channel: str, thread_ts: str) -> int:
         """The bot has posted nowhere yet."""
         return 0
 
@@ -227,12 +227,12 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     core = make_core(store, StillClock(), FakeDirectory(), [])
     slack = Slack(log)
     client: Any = slack
-    renderer = Renderer(store, core.clock, core.tools, core.directory)
+    renderer = MessageRenderer(store, core.clock, core.tools, core.directory)
     search = PostSearch(store, core.clock, core.identity.user, client)
-    posting = Posting(store, client)
+    posting = OutboxSlackCalls(store, client)
     out = Outbox(store, core.clock, core.signals, renderer, posting, search)
     with store.write(durable=False) as tx:
-        tx.execute(insert(Message), values(ROWS[method]))
+        tx.execute(insert(Message), get_column_values(ROWS[method]))
     thread = threading.Thread(target=out.run)
     thread.start()
     told = slack.told.wait(10)

@@ -13,10 +13,10 @@ from sqlalchemy.exc import OperationalError
 pytest.importorskip("prometheus_client")
 
 from bot.monitoring.health_checks import OK, check_writable
-from bot.monitoring.metrics import Metrics
+from bot.monitoring.metrics import PrometheusMetrics
 from storage import inbox
-from storage.availability import may_pass
-from storage.store import Store, commit_something
+from storage.availability import is_temporary_error
+from storage.store import Store, check_database_writable
 from tests.postgres_server import binaries, serve
 from tests.proof.crash.troubles import fill
 from tests.proof.crash.world import can_mount, mount, unmount
@@ -59,9 +59,9 @@ def on_a_server(disk: Path) -> Iterator[Store]:
 
 def up(store: Store) -> bool:
     """What `countersign_database_up` says."""
-    metrics = Metrics(StillClock().now)
-    metrics.opened(store)
-    lines = (metrics.page() or "").splitlines()
+    metrics = PrometheusMetrics(StillClock().now)
+    metrics.attach_store(store)
+    lines = (metrics.render_metrics_page() or "").splitlines()
     metrics.close()
     [value] = [each for each in lines if each.startswith("countersign_database_up ")]
     return value.endswith(" 1.0")
@@ -75,8 +75,8 @@ def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
     with on_a_server.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
     with pytest.raises(OperationalError, match="No space left on device") as failed:
-        commit_something(on_a_server)
-    assert may_pass(failed.value)
+        check_database_writable(on_a_server)
+    assert is_temporary_error(failed.value)
     assert not up(on_a_server)
     ballast.unlink()
     assert check_writable(on_a_server) == OK
@@ -87,10 +87,10 @@ def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
 def test_what_cannot_be_stored_is_counted(store: Store) -> None:
     """Each commit that the database did not take, but for those that only ask whether it does."""
     told: list[None] = []
-    store.count_unstored(lambda: told.append(None))
+    store.set_failed_commit_handler(lambda: told.append(None))
     store.path.rename(store.path.with_name("elsewhere.db"))
     with pytest.raises(OperationalError), store.write() as tx:
-        inbox.store_delivery(tx, delivery("never", "event"))
+        inbox.insert_delivery(tx, delivery("never", "event"))
     assert len(told) == 1
     assert check_writable(store) != OK
     assert len(told) == 1

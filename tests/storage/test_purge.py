@@ -15,9 +15,9 @@ from sqlmodel import col
 
 from storage import purge, runs, trail
 from storage import transcripts as attached_files
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.delegations import Delegation
-from storage.examination import Examination, examine
+from storage.examination import ExaminationResult, examine_record
 from storage.models import (
     APPEND_ONLY,
     DELETED,
@@ -34,7 +34,7 @@ from storage.models import (
 )
 from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store
-from storage.transaction import insert_into, rows
+from storage.transaction import build_insert, fetch_rows
 from storage.transcripts import AttachedFile
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness, approved
@@ -53,8 +53,8 @@ def over(tmp_path: Path) -> Iterator[LoopHarness]:
     said = PersonAnswer(call_id=call.id, revision=1, person=BEN, given='{"a0":"said"}')
     said.created_at = AT
     with harness.store.write() as tx:
-        tx.execute(insert_into(PersonAnswer), values(said))
-        attached_files.add_file(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
+        tx.execute(build_insert(PersonAnswer), get_column_values(said))
+        attached_files.insert_file(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
         for message in harness.all()[3]:
             tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
     yield harness
@@ -71,31 +71,31 @@ def attached_to(run_id: str, data: str) -> AttachedFile:
 def purged(harness: LoopHarness) -> str:
     """Purge the only request; returns its id."""
     with harness.store.read() as tx:
-        [run] = purge.due_requests(tx, LATER)
+        [run] = purge.list_requests_to_purge(tx, LATER)
     with harness.store.write() as tx:
-        purge.purge_clicks(tx, LATER)
-        purge.purge_delegations(tx, LATER)
+        purge.purge_old_deliveries(tx, LATER)
+        purge.erase_old_delegation_notes(tx, LATER)
         assert purge.purge_requests(tx, [run], LATER, at=LATER, actor="clock")
     return run
 
 
-def examined(store: Store) -> Examination:
+def examined(store: Store) -> ExaminationResult:
     """What `audit verify` finds, but for the head file."""
     with store.read() as tx:
-        return examine(tx, store.chain, trail.head(tx))
+        return examine_record(tx, store.chain, trail.get_audit_head(tx))
 
 
 def test_what_was_said_goes(over: LoopHarness) -> None:
     """Words, arguments, results and payloads are gone from every table, and from the file."""
     purged(over)
     with over.store.read() as tx:
-        [call] = rows(tx, Call, select(Call))
+        [call] = fetch_rows(tx, Call, select(Call))
         assert (call.output, call.note, call.reason, call.names) == ("", "", "", "{}")
-        assert {each.arguments for each in rows(tx, Revision, select(Revision))} == {"{}"}
-        assert {each.body for each in rows(tx, Item, select(Item))} == {"{}"}
-        assert {each.body for each in rows(tx, Delivery, select(Delivery))} == {"{}"}
-        assert rows(tx, Message, select(Message)) == []
-        assert rows(tx, AttachedFile, select(AttachedFile)) == []
+        assert {each.arguments for each in fetch_rows(tx, Revision, select(Revision))} == {"{}"}
+        assert {each.body for each in fetch_rows(tx, Item, select(Item))} == {"{}"}
+        assert {each.body for each in fetch_rows(tx, Delivery, select(Delivery))} == {"{}"}
+        assert fetch_rows(tx, Message, select(Message)) == []
+        assert fetch_rows(tx, AttachedFile, select(AttachedFile)) == []
     over.store.close()
     for file in over.path.parent.glob(f"{over.path.name}*"):
         assert b"as shown" not in file.read_bytes(), file
@@ -125,7 +125,7 @@ def test_a_purged_request_is_not_due_again(over: LoopHarness) -> None:
     """Once is enough, also for whoever chose it before it was done."""
     run = purged(over)
     with over.store.write() as tx:
-        assert purge.due_requests(tx, LATER) == []
+        assert purge.list_requests_to_purge(tx, LATER) == []
         assert not purge.purge_requests(tx, [run], LATER, at=LATER, actor="clock")
 
 
@@ -144,11 +144,11 @@ def test_what_is_open_or_new_is_not_due(
 ) -> None:
     """Nothing goes of a request that moves, has moved since, waits for people or for Slack."""
     with over.store.write() as tx:
-        assert len(purge.due_requests(tx, LATER)) == 1
+        assert len(purge.list_requests_to_purge(tx, LATER)) == 1
         tx.execute(update(change).values(**values))
         if change is Call:
             tx.execute(update(Call).values(deadline=LATER))
-        assert purge.due_requests(tx, LATER) == []
+        assert purge.list_requests_to_purge(tx, LATER) == []
 
 
 def test_a_thread_is_purged_as_a_whole(over: LoopHarness) -> None:
@@ -158,7 +158,7 @@ def test_a_thread_is_purged_as_a_whole(over: LoopHarness) -> None:
     over.loop.tick()
     over.work()
     with over.store.read() as tx:
-        assert purge.due_requests(tx, LATER) == []
+        assert purge.list_requests_to_purge(tx, LATER) == []
 
 
 def test_the_transcript_begins_anew(over: LoopHarness) -> None:
@@ -166,11 +166,11 @@ def test_the_transcript_begins_anew(over: LoopHarness) -> None:
     run = over.all()[0][0]
     transcripts = over.core.transcripts
     with over.store.read() as tx:
-        assert transcripts.read(tx, run).items
+        assert transcripts.read_transcript(tx, run).items
     purged(over)
     with over.store.read() as tx:
-        assert transcripts.read(tx, run).items == ()
-        assert runs.transcript(tx, run) == []
+        assert transcripts.read_transcript(tx, run).items == ()
+        assert runs.list_transcript_items(tx, run) == []
 
 
 def test_only_a_purge_is_let_through(over: LoopHarness) -> None:
@@ -197,11 +197,17 @@ def test_rows_go_with_a_purged_request_alone(over: LoopHarness) -> None:
         with pytest.raises(Exception, match="append-only"), over.store.write() as tx:
             tx.exec_driver_sql(f"DELETE FROM {table}")
     with over.store.read() as tx:
-        before = len(rows(tx, Item, select(Item))), len(rows(tx, Delivery, select(Delivery)))
+        before = (
+            len(fetch_rows(tx, Item, select(Item))),
+            len(fetch_rows(tx, Delivery, select(Delivery))),
+        )
     assert before[0] > 1
     purged(over)
     with over.store.read() as tx:
-        [item], [delivery] = rows(tx, Item, select(Item)), rows(tx, Delivery, select(Delivery))
+        [item], [delivery] = (
+            fetch_rows(tx, Item, select(Item)),
+            fetch_rows(tx, Delivery, select(Delivery)),
+        )
     assert (item.body, delivery.body) == ("{}", "{}")
     assert item.seq == before[0]
     with over.store.write() as tx:
@@ -213,10 +219,12 @@ def test_a_programs_key_outlives_the_purge(over: LoopHarness) -> None:
     """Who asks with the same key again is not taken for somebody new."""
     with over.store.write() as tx:
         tx.execute(update(Delivery).values(kind=DeliveryKind.PROGRAM))
-        kept = len(rows(tx, Delivery, select(Delivery).where(col(Delivery.run_id).is_not(None))))
+        kept = len(
+            fetch_rows(tx, Delivery, select(Delivery).where(col(Delivery.run_id).is_not(None)))
+        )
     purged(over)
     with over.store.read() as tx:
-        found = rows(tx, Delivery, select(Delivery).where(col(Delivery.run_id).is_not(None)))
+        found = fetch_rows(tx, Delivery, select(Delivery).where(col(Delivery.run_id).is_not(None)))
     assert [each.body for each in found] == ["{}"] * kept
 
 
@@ -255,7 +263,7 @@ def test_votes_keep_their_words(over: LoopHarness) -> None:
     """What people said when they decided is part of the decision."""
     purged(over)
     with over.store.read() as tx:
-        assert len(rows(tx, Vote, select(Vote))) == 1
+        assert len(fetch_rows(tx, Vote, select(Vote))) == 1
 
 
 def test_what_was_said_of_a_delegation_goes(over: LoopHarness) -> None:
@@ -267,8 +275,8 @@ def test_what_was_said_of_a_delegation_goes(over: LoopHarness) -> None:
             row = Delegation(team="T", giver=ANA, delegate=BEN, words=words)
             row.given_at, row.until = AT, until
             row.revoked_at = AT if words == "ended early" else None
-            tx.execute(insert_into(Delegation), values(row))
+            tx.execute(build_insert(Delegation), get_column_values(row))
     purged(over)
     with over.store.read() as tx:
-        kept = [each.words for each in rows(tx, Delegation, select(Delegation))]
+        kept = [each.words for each in fetch_rows(tx, Delegation, select(Delegation))]
     assert sorted(kept) == ["", "", "holds"]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from bot.clock import Clock
-from bot.upkeep import purge_all
+from bot.upkeep import purge_old_requests
 from storage import moves, runs, sqlite, trail
-from storage.examination import examine
+from storage.examination import examine_record
 from storage.models import Run
 from storage.states import RunStatus
 from storage.store import Store
@@ -37,8 +37,8 @@ def fill(store: Store, count: int) -> None:
                 run = Run(team=TEAM, channel="C1", thread_ts=f"{number}.0", requester="UBEN")
                 run.created_at = run.updated_at = AT
                 moves.insert_run(tx, run, at=AT)
-                runs.append(tx, run, {"role": "user", "content": WORDS}, at=AT)
-                moves.run(tx, run, RunStatus.CANCELLED, at=AT)
+                runs.append_transcript_item(tx, run, {"role": "user", "content": WORDS}, at=AT)
+                moves.change_run_status(tx, run, RunStatus.CANCELLED, at=AT)
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ class Counted(Trace):
     def __init__(self) -> None:
         self.statements: list[int] = [0]
 
-    def running(self, sql: str, values: Any) -> None:
+    def before_statement(self, sql: str, values: Any) -> None:
         """One more."""
         self.statements[-1] += 1
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """The next one begins."""
         self.statements.append(0)
 
@@ -86,7 +86,7 @@ def work(tmp_path: Path, name: str, count: int, clock: Clock) -> tuple[int, int]
         with store.read() as tx:  # of its kept connections the one that is taken next, too
             tx.raw.set_progress_handler(step, 100)
         store.trace = counted
-        assert purge_all(store, clock, OLD) == count
+        assert purge_old_requests(store, clock, OLD) == count
     return steps[0], max(counted.statements)
 
 
@@ -111,10 +111,10 @@ def test_the_work_grows_so_with_many(tmp_path: Path, clock: Clock) -> None:
 def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clock) -> None:
     """Also where it takes several transactions; `audit verify` counts them."""
     fill(store, 250)
-    assert purge_all(store, clock, OLD) == 250
-    assert purge_all(store, clock, OLD) == 0
+    assert purge_old_requests(store, clock, OLD) == 250
+    assert purge_old_requests(store, clock, OLD) == 0
     with store.read() as tx:
-        found = examine(tx, store.chain, trail.head(tx))
+        found = examine_record(tx, store.chain, trail.get_audit_head(tx))
         assert found.problems == []
         assert any("the payload of 250 requests was purged" in each for each in found.remarks)
 
@@ -123,10 +123,10 @@ def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clo
 def test_the_bot_gives_disk_back_bit_by_bit(store: Store, clock: Clock) -> None:
     """What whole pages held is off the file and its log, in steps in which others can write."""
     fill(store, 400)
-    store.write_back()
+    store.checkpoint_log()
     before = store.path.stat().st_size
-    purge_all(store, clock, OLD)
-    store.shrink()
+    purge_old_requests(store, clock, OLD)
+    store.release_all_free_pages()
     assert store.path.stat().st_size < 0.7 * before
     assert Path(f"{store.path}-wal").stat().st_size == 0
     with closing(sqlite3.connect(store.path)) as raw:
@@ -138,10 +138,10 @@ def test_the_bot_gives_disk_back_bit_by_bit(store: Store, clock: Clock) -> None:
 def test_a_step_is_small(store: Store, clock: Clock) -> None:
     """However much lies free, one transaction gives back so many pages at most."""
     fill(store, 2000)
-    purge_all(store, clock, OLD)
+    purge_old_requests(store, clock, OLD)
     with store.read() as tx:
         free = tx.exec_driver_sql("PRAGMA freelist_count").scalar()
-    assert store.give_back()
+    assert store.release_free_pages()
     with store.read() as tx:
         left = tx.exec_driver_sql("PRAGMA freelist_count").scalar()
     assert 0 < free - left <= sqlite.STEP + 5
@@ -156,15 +156,15 @@ def test_a_file_of_an_earlier_build_is_written_anew(tmp_path: Path, clock: Clock
     store = Store(f"sqlite:///{path}").open()
     with closing(store):
         fill(store, 300)
-        store.write_back()
+        store.checkpoint_log()
         before = path.stat().st_size
-        purge_all(store, clock, OLD)
-        assert not store.give_back()
-        assert store.rewrite() == ""
+        purge_old_requests(store, clock, OLD)
+        assert not store.release_free_pages()
+        assert store.vacuum_database() == ""
         assert path.stat().st_size < 0.6 * before
         with store.read() as tx:
             assert tx.exec_driver_sql("PRAGMA auto_vacuum").scalar() == sqlite.INCREMENTAL
-            assert examine(tx, store.chain, trail.head(tx)).problems == []
+            assert examine_record(tx, store.chain, trail.get_audit_head(tx)).problems == []
         fill(store, 1)  # it goes on as before
 
 
@@ -174,9 +174,9 @@ def test_without_room_for_a_second_file_it_is_done_bit_by_bit(
 ) -> None:
     """The disk is nearly full: nothing fails, and what can be given back is."""
     fill(store, 400)
-    store.write_back()
+    store.checkpoint_log()
     before = store.path.stat().st_size
-    purge_all(store, clock, OLD)
+    purge_old_requests(store, clock, OLD)
     monkeypatch.setattr(sqlite.shutil, "disk_usage", lambda _: SimpleNamespace(free=5))
-    assert "5 are free" in store.rewrite()
+    assert "5 are free" in store.vacuum_database()
     assert store.path.stat().st_size < 0.7 * before

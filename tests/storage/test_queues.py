@@ -18,8 +18,8 @@ SECOND = timedelta(seconds=1)
 def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
     """A row of the outbox, changed to `columns`."""
     with store.write() as tx:
-        outbox.put_message(tx, Message(key=key, kind="notice", channel=channel))
-        row = outbox.by_key(tx, key)
+        outbox.queue_message(tx, Message(key=key, kind="notice", channel=channel))
+        row = outbox.find_message_by_key(tx, key)
         assert row is not None
         if columns:
             set_message(tx, row, **columns)
@@ -29,13 +29,13 @@ def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
 def due(store: Store, now: datetime = AT) -> list[str]:
     """The keys of what is due."""
     with store.read() as tx:
-        return [row.key for row in outbox.due_messages(tx, now)]
+        return [row.key for row in outbox.list_due_messages(tx, now)]
 
 
 def new(store: Store) -> list[Delivery]:
     """What is to be taken in."""
     with store.read() as tx:
-        return inbox.new_deliveries(tx)
+        return inbox.list_new_deliveries(tx)
 
 
 def test_a_redelivery_is_ignored(store: Store) -> None:
@@ -44,12 +44,12 @@ def test_a_redelivery_is_ignored(store: Store) -> None:
     It is not even long after the first was dealt with.
     """
     with store.write() as tx:
-        assert inbox.store_delivery(tx, delivery("a", body='{"n": 1}'))
-        assert not inbox.store_delivery(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
-        inbox.settle_delivery(tx, inbox.new_deliveries(tx)[0], "done")
-        assert not inbox.store_delivery(tx, delivery("a"))
-        assert inbox.has(tx, "a")
-        assert not inbox.has(tx, "b")
+        assert inbox.insert_delivery(tx, delivery("a", body='{"n": 1}'))
+        assert not inbox.insert_delivery(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
+        inbox.mark_delivery_done(tx, inbox.list_new_deliveries(tx)[0], "done")
+        assert not inbox.insert_delivery(tx, delivery("a"))
+        assert inbox.has_delivery(tx, "a")
+        assert not inbox.has_delivery(tx, "b")
     assert new(store) == []
 
 
@@ -57,15 +57,15 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
     """What arrived is taken in as it was stored, and what was settled, held or broken not again."""
     with store.write() as tx:
         for key in "cabd":
-            inbox.store_delivery(tx, delivery(key))
-        found = inbox.new_deliveries(tx)
+            inbox.insert_delivery(tx, delivery(key))
+        found = inbox.list_new_deliveries(tx)
         assert [each.key for each in found] == list("cabd")
-        inbox.settle_delivery(tx, found[0], "because")
+        inbox.mark_delivery_done(tx, found[0], "because")
         inbox.hold_message(tx, found[2], "run-1")
     assert [each.key for each in new(store)] == ["a", "d"]
     with store.read() as tx:
-        assert [each.key for each in inbox.held_messages(tx, "run-1")] == ["b"]
-        assert inbox.held_messages(tx, "run-2") == []
+        assert [each.key for each in inbox.list_held_messages(tx, "run-1")] == ["b"]
+        assert inbox.list_held_messages(tx, "run-2") == []
 
 
 def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
@@ -74,15 +74,17 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
     It keeps what went wrong.
     """
     with store.write() as tx:
-        inbox.store_delivery(tx, delivery("bad", "action"))
+        inbox.insert_delivery(tx, delivery("bad", "action"))
         for attempt in (1, 2):
-            assert not inbox.stumble(tx, inbox.new_deliveries(tx)[0], "x" * 600, limit=3)
+            assert not inbox.mark_delivery_failed(
+                tx, inbox.list_new_deliveries(tx)[0], "x" * 600, limit=3
+            )
             assert (
-                inbox.new_deliveries(tx)[0].attempts,
-                len(inbox.new_deliveries(tx)[0].note),
+                inbox.list_new_deliveries(tx)[0].attempts,
+                len(inbox.list_new_deliveries(tx)[0].note),
             ) == (attempt, 500)
-        assert inbox.stumble(tx, inbox.new_deliveries(tx)[0], "why", limit=3)
-        assert inbox.new_deliveries(tx) == []
+        assert inbox.mark_delivery_failed(tx, inbox.list_new_deliveries(tx)[0], "why", limit=3)
+        assert inbox.list_new_deliveries(tx) == []
 
 
 def test_the_newest_taken_message(store: Store) -> None:
@@ -104,24 +106,24 @@ def test_the_newest_taken_message(store: Store) -> None:
         for ts, run_id in (("1.0", here.id), ("2.0", here.id), ("3.0", None)):
             row = delivery(f"msg:{TEAM}:C0SUPPORT:{ts}")
             row.channel, row.thread_ts, row.run_id = "C0SUPPORT", "1.0", run_id
-            inbox.store_delivery(tx, row)
-            inbox.settle_delivery(tx, inbox.new_deliveries(tx)[0], "taken")
-        assert inbox.newest_taken(tx, here, row) == "2.0"
-        assert inbox.newest_taken(tx, elsewhere, row) == ""
+            inbox.insert_delivery(tx, row)
+            inbox.mark_delivery_done(tx, inbox.list_new_deliveries(tx)[0], "taken")
+        assert inbox.get_newest_transcript_message_ts(tx, here, row) == "2.0"
+        assert inbox.get_newest_transcript_message_ts(tx, elsewhere, row) == ""
         row.team = "T0OTHERCO"
-        assert inbox.newest_taken(tx, here, row) == ""
+        assert inbox.get_newest_transcript_message_ts(tx, here, row) == ""
 
 
 def test_said_once_is_said(store: Store) -> None:
     """A message whose key is there is not added again and not changed."""
     first = put(store, "k", body='{"text": "first"}')
     with store.write() as tx:
-        outbox.put_message(
+        outbox.queue_message(
             tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}')
         )
-        again = outbox.by_key(tx, "k")
+        again = outbox.find_message_by_key(tx, "k")
         assert again is not None
-        assert (again.seq, again.channel, outbox.body(again)) == (
+        assert (again.seq, again.channel, outbox.parse_message_body(again)) == (
             first.seq,
             "C1",
             {"text": "first"},
@@ -157,7 +159,7 @@ def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
     assert due(store) == ["0", "2"]
     assert due(store, AT + SECOND) == ["0", "1", "2", "3"]
     with store.read() as tx:
-        assert outbox.next_due(tx) == AT + SECOND
+        assert outbox.find_next_retry_time(tx) == AT + SECOND
 
 
 def test_nothing_is_next_without_work(store: Store) -> None:
@@ -165,7 +167,7 @@ def test_nothing_is_next_without_work(store: Store) -> None:
     put(store, "sent", status="sent", due_at=AT)
     put(store, "failed", status="failed", due_at=AT, wanted=3)
     with store.read() as tx:
-        assert outbox.next_due(tx) is None
+        assert outbox.find_next_retry_time(tx) is None
     assert due(store) == []
 
 
@@ -176,23 +178,28 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
     """
     seeded = seed(store)
     with store.write() as tx:
-        outbox.mark_sent(tx, seeded.card(), ts="1.1", shown=1)
+        outbox.mark_message_sent(tx, seeded.card(), ts="1.1", shown=1)
     assert due(store) == []
     with store.write() as tx:
-        outbox.redraw(tx, seeded.plan_id)
+        outbox.mark_cards_for_redraw(tx, seeded.plan_id)
     drawing = seeded.card()
     assert (due(store), drawing.wanted) == ([drawing.key], 2)
     with store.write() as tx:
-        outbox.redraw(tx, seeded.plan_id)  # somebody decides while Slack is being told of version 2
+        outbox.mark_cards_for_redraw(
+            tx, seeded.plan_id
+        )  # somebody decides while Slack is being told of version 2
     with store.write() as tx:
-        outbox.mark_sent(tx, drawing, ts="1.1", shown=2)
+        outbox.mark_message_sent(tx, drawing, ts="1.1", shown=2)
     assert due(store) == [drawing.key]
     with store.write() as tx:
-        outbox.mark_sent(tx, seeded.card(), ts="1.1", shown=3)
-        assert [row.key for row in outbox.cards(tx, seeded.plan_id)] == [drawing.key]
+        outbox.mark_message_sent(tx, seeded.card(), ts="1.1", shown=3)
+        assert [row.key for row in outbox.list_cards_of_plan(tx, seeded.plan_id)] == [drawing.key]
         assert drawing.seq is not None
-        assert outbox.calls_of(tx, seeded.plan_id, drawing.seq) == outbox.body(drawing)["calls"]
-        assert outbox.calls_of(tx, "another plan", drawing.seq) == []
+        assert (
+            outbox.list_call_ids_on_card(tx, seeded.plan_id, drawing.seq)
+            == outbox.parse_message_body(drawing)["calls"]
+        )
+        assert outbox.list_call_ids_on_card(tx, "another plan", drawing.seq) == []
     assert due(store) == []
 
 
@@ -205,7 +212,7 @@ def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> N
     seeded = seed(store)
     with store.write() as tx:
         set_message(tx, seeded.card(), status=status)
-        outbox.redraw(tx, seeded.plan_id)
+        outbox.mark_cards_for_redraw(tx, seeded.plan_id)
     assert (seeded.card().status, seeded.card().wanted) == (status, 2)
 
 
@@ -218,23 +225,28 @@ def test_streams_are_closed(store: Store) -> None:
     for key, status in (("open", "streaming"), ("over", "sent")):
         put(store, key, status=status, run_id=seeded.run_id)
     with store.write() as tx:
-        open_row, over = outbox.by_key(tx, "open"), outbox.by_key(tx, "over")
+        open_row, over = (
+            outbox.find_message_by_key(tx, "open"),
+            outbox.find_message_by_key(tx, "over"),
+        )
         assert open_row is not None
         assert over is not None
-        assert outbox.is_streaming(tx, open_row)
-        outbox.close_streams(tx, seeded.run_id)
-        assert not outbox.is_streaming(tx, open_row)
-        now = outbox.by_key(tx, "open")
+        assert outbox.is_stream_open(tx, open_row)
+        outbox.withdraw_open_streams(tx, seeded.run_id)
+        assert not outbox.is_stream_open(tx, open_row)
+        now = outbox.find_message_by_key(tx, "open")
         assert now is not None
-        assert (now.status, outbox.body(now)["text"]) == ("closing", "")
-        assert outbox.by_key(tx, "over") == over
+        assert (now.status, outbox.parse_message_body(now)["text"]) == ("closing", "")
+        assert outbox.find_message_by_key(tx, "over") == over
     assert "open" in due(store)
 
 
 def test_a_greeting_is_given_once(store: Store) -> None:
     """Nobody is greeted twice; the same id in another workspace is another person."""
     with store.write() as tx:
-        assert [inbox.greet_once(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")] == [
+        assert [
+            inbox.mark_person_greeted(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")
+        ] == [
             True,
             False,
             True,

@@ -39,7 +39,9 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
     def click() -> bool:
         with seeded.store.write() as tx:
             return isinstance(
-                decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE, words=outputs),
+                decisions.apply_vote(
+                    tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE, words=outputs
+                ),
                 AppliedDecision,
             )
 
@@ -51,7 +53,7 @@ def editor(seeded: Seeded) -> Callable[[], bool]:
 
     def submit() -> bool:
         with seeded.store.write() as tx:
-            outcome = decisions.edit(
+            outcome = decisions.apply_edit(
                 tx,
                 seeded.ids[0],
                 1,
@@ -153,7 +155,7 @@ def test_two_workers_claim(store: Store) -> None:
 
         def claim(seeded: Seeded = seeded) -> bool:
             with store.write() as tx:
-                return runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is not None
+                return runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is not None
 
         assert sorted(together(claim, claim, claim, claim)) == [False, False, False, True]
         assert (seeded.run().fence, seeded.events()) == (2, ["run.running"])
@@ -164,7 +166,7 @@ def test_many_writers_keep_one_chain(store: Store) -> None:
     many = [seed(store) for _ in range(24)]
     assert all(together(*(voter(each, "UANA00001") for each in many)))
     with store.read() as tx:
-        assert trail.verify(tx) is None
+        assert trail.find_first_broken_row(tx) is None
     assert all(each.events() == ["call.approved", "run.ready"] for each in many)
 
 
@@ -185,7 +187,7 @@ def test_one_vote_per_person_and_revision(store: Store) -> None:
             created_at=AT,
         )
         with store.write() as tx:
-            calls.add_vote(tx, row)
+            calls.insert_vote(tx, row)
 
     add(1, "approve")
     add(1, "reject")

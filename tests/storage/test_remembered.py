@@ -60,14 +60,14 @@ def give(asked: Seeded, **columns: Any) -> Grant:
 def usable(asked: Seeded, arguments: str = '{"text":"a"}') -> list[str]:
     """The ids of what the call may run on now."""
     with asked.store.read() as tx:
-        found = grants.usable_grants(tx, asked.run(), "note", "s", arguments, AT)
+        found = grants.list_usable_grants(tx, asked.run(), "note", "s", arguments, AT)
     return [each.id for each in found]
 
 
 def kept(asked: Seeded, grant: Grant) -> Grant:
     """As it stands."""
     with asked.store.read() as tx:
-        found = grants.get(tx, grant.id)
+        found = grants.find_grant(tx, grant.id)
     assert found is not None
     return found
 
@@ -181,7 +181,9 @@ def test_what_is_still_open_for_somebody(asked: Seeded) -> None:
     ):
         give(asked, **columns)
     with asked.store.read() as tx:
-        found = {who: grants.open_grants_of(tx, TEAM, who, AT) for who in (BEN, ANA, DAN)}
+        found = {
+            who: grants.list_usable_grants_of_person(tx, TEAM, who, AT) for who in (BEN, ANA, DAN)
+        }
     ids = [soon.id, late.id]
     assert {who: [each.id for each in some] for who, some in found.items()} == {
         BEN: ids,

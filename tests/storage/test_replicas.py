@@ -21,34 +21,36 @@ SECOND = timedelta(seconds=1)
 def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
     """It stays with whoever has it, until that ends, gives it up, or is not heard of any more."""
     with store.write() as tx:
-        replicas.heartbeat(tx, "a", AT + 5 * SECOND)
-        replicas.heartbeat(tx, "b", AT + 9 * SECOND)
+        replicas.store_heartbeat(tx, "a", AT + 5 * SECOND)
+        replicas.store_heartbeat(tx, "b", AT + 9 * SECOND)
         assert replicas.take_channel_queue(tx, "C1", "a", ())
         assert replicas.take_channel_queue(tx, "C1", "a", ())
         assert not replicas.take_channel_queue(tx, "C1", "b", ())
         assert replicas.take_channel_queue(tx, "C2", "b", ())  # which says nothing of others
-        assert replicas.senders(tx, ()) == {"C1": "a", "C2": "b"}
-        assert replicas.senders(tx, {"a"}) == {"C2": "b"}
+        assert replicas.get_senders_by_channel(tx, ()) == {"C1": "a", "C2": "b"}
+        assert replicas.get_senders_by_channel(tx, {"a"}) == {"C2": "b"}
         assert replicas.take_channel_queue(tx, "C1", "b", {"a"})
-        assert replicas.senders(tx, {"a"}) == {"C1": "b", "C2": "b"}
+        assert replicas.get_senders_by_channel(tx, {"a"}) == {"C1": "b", "C2": "b"}
         replicas.give_up_channel_queue(tx, "C1", "a")  # which is not its own any more
-        replicas.heartbeat(tx, "a", AT + 20 * SECOND)
+        replicas.store_heartbeat(tx, "a", AT + 20 * SECOND)
         assert not replicas.take_channel_queue(tx, "C1", "a", ())
-        replicas.leave_replicas(tx, "b")
+        replicas.remove_replica(tx, "b")
         assert replicas.take_channel_queue(tx, "C1", "a", ())
-        replicas.tidy(tx, AT, {"a"})
-        assert replicas.senders(tx, ()) == {}
+        replicas.delete_dead_replicas_and_pauses(tx, AT, {"a"})
+        assert replicas.get_senders_by_channel(tx, ()) == {}
 
 
 def test_the_longer_of_two_pauses_holds(store: Store) -> None:
     """For a method, and for posts by channel; what is over is not told, and tidied up."""
     with store.write() as tx:
-        replicas.pause(tx, "chat.postMessage", "C1", AT + 9 * SECOND)
-        replicas.pause(tx, "chat.postMessage", "C1", AT + 5 * SECOND)
-        replicas.pause(tx, "views.publish", "", AT + 2 * SECOND)
-        assert replicas.pauses(tx, AT + 3 * SECOND) == {("chat.postMessage", "C1"): AT + 9 * SECOND}
-        replicas.tidy(tx, AT + 3 * SECOND, ())
-        assert set(replicas.pauses(tx, AT)) == {("chat.postMessage", "C1")}
+        replicas.store_slack_pause(tx, "chat.postMessage", "C1", AT + 9 * SECOND)
+        replicas.store_slack_pause(tx, "chat.postMessage", "C1", AT + 5 * SECOND)
+        replicas.store_slack_pause(tx, "views.publish", "", AT + 2 * SECOND)
+        assert replicas.get_slack_pause_ends(tx, AT + 3 * SECOND) == {
+            ("chat.postMessage", "C1"): AT + 9 * SECOND
+        }
+        replicas.delete_dead_replicas_and_pauses(tx, AT + 3 * SECOND, ())
+        assert set(replicas.get_slack_pause_ends(tx, AT)) == {("chat.postMessage", "C1")}
 
 
 def test_leases_are_kept_and_lapse(store: Store) -> None:
@@ -56,15 +58,15 @@ def test_leases_are_kept_and_lapse(store: Store) -> None:
     seeded = seed(store, C.RUNNING)
     with store.write() as tx:
         tx.execute(update(Run).values(status=R.RUNNING, lease_until=AT))
-        moves.keep_lease(tx, seeded.run_id, AT + HOUR)
-        assert moves.orphaned_runs(tx, AT + SECOND) == []
-        run = runs.get(tx, seeded.run_id)
+        moves.extend_lease_even_if_cancelled(tx, seeded.run_id, AT + HOUR)
+        assert moves.list_runs_with_expired_lease(tx, AT + SECOND) == []
+        run = runs.find_run(tx, seeded.run_id)
         assert run is not None
-        assert moves.run(tx, run, R.CANCELLED, at=AT)
-        assert moves.cancelled_runs_with_running_calls(tx, AT + SECOND) == []
-        assert [each.id for each in moves.cancelled_runs_with_running_calls(tx, AT + HOUR)] == [
-            seeded.run_id
-        ]
+        assert moves.change_run_status(tx, run, R.CANCELLED, at=AT)
+        assert moves.list_cancelled_runs_with_running_calls(tx, AT + SECOND) == []
+        assert [
+            each.id for each in moves.list_cancelled_runs_with_running_calls(tx, AT + HOUR)
+        ] == [seeded.run_id]
 
 
 def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
@@ -73,9 +75,9 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
 
     def ready(_tx: Transaction, found: Sequence[str]) -> None:
         with store.read() as outside:
-            told.extend((each, runs.get(outside, each) is not None) for each in found)
+            told.extend((each, runs.find_run(outside, each) is not None) for each in found)
 
-    store.hand_out_by(ready)
+    store.set_ready_runs_handler(ready)
     with store.write() as tx:
         for name, thread in (("now", "1.0"), ("later", "")):
             run = Run(
@@ -90,16 +92,16 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
             moves.insert_run(tx, run, at=AT)
     assert told == [("now", False)]
     with store.write() as tx:
-        runs.set_root(tx, "later", "C", "2.0")
+        runs.set_request_thread(tx, "later", "C", "2.0")
     assert told == [("now", False), ("later", True)]
     with store.write() as tx:
-        claimed = runs.claim(tx, "now", now=AT, lease_until=AT + HOUR)
+        claimed = runs.claim_run(tx, "now", now=AT, lease_until=AT + HOUR)
         assert claimed is not None
-        moves.run(tx, claimed, R.READY, at=AT)
+        moves.change_run_status(tx, claimed, R.READY, at=AT)
     assert told[2:] == [("now", True)]
     decided = seed(store, C.APPROVED)
     with store.write() as tx:
-        assert runs.free_if_decided(tx, decided.run_id, at=AT, actor="UANA00001")
+        assert runs.resume_run_if_unblocked(tx, decided.run_id, at=AT, actor="UANA00001")
     assert told[3:] == [(decided.run_id, True)]
 
 
@@ -107,24 +109,24 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
     """Who is second has its transaction rolled back."""
     row = Delivery(key="k", kind=DeliveryKind.ACTION, team="T", user="U", received_at=AT)
     with store.write() as tx:
-        inbox.store_delivery(tx, row)
+        inbox.insert_delivery(tx, row)
     with store.read() as tx:
-        [one], [other] = inbox.new_deliveries(tx), inbox.new_deliveries(tx)
+        [one], [other] = inbox.list_new_deliveries(tx), inbox.list_new_deliveries(tx)
     with store.write() as tx:
-        inbox.settle_delivery(tx, one, "done")
-    for late in (inbox.settle_delivery, inbox.forget_delivery, inbox.hold_message):
-        with pytest.raises(inbox.DeliveryTakenError):
+        inbox.mark_delivery_done(tx, one, "done")
+    for late in (inbox.mark_delivery_done, inbox.erase_delivery, inbox.hold_message):
+        with pytest.raises(inbox.DeliveryAlreadyHandledError):
             _again(store, late, other)
     with store.read() as tx:
-        assert trail.head(tx).seq == 0
-        found = inbox.find(tx, "k")
+        assert trail.get_audit_head(tx).seq == 0
+        found = inbox.find_delivery(tx, "k")
         assert found is not None
         assert (found.status, found.note) == (DeliveryStatus.DONE, "done")
 
 
 def _again(store: Store, late: Callable[..., None], delivery: Delivery) -> None:
     with store.write() as tx:
-        trail.record(tx, "nothing", at=AT, actor="system")
+        trail.record_event(tx, "nothing", at=AT, actor="system")
         late(tx, delivery, "again")
 
 
@@ -133,5 +135,5 @@ def test_people_are_told_once(store: Store) -> None:
     seeded = seed(store, CallStatus.PENDING)
     call = seeded.call()
     with store.write() as tx:
-        assert schedule.mark_notified(tx, call, stage=1, moments=1, next_at=None)
-        assert not schedule.mark_notified(tx, call, stage=1, moments=1, next_at=None)
+        assert schedule.mark_people_notified(tx, call, stage=1, moments=1, next_at=None)
+        assert not schedule.mark_people_notified(tx, call, stage=1, moments=1, next_at=None)

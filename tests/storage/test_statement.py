@@ -10,12 +10,12 @@ from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
 from sqlmodel import col
 
 from storage import transaction
-from storage.columns import values
-from storage.inbox import Contact
+from storage.columns import get_column_values
+from storage.inbox import GreetedPerson
 from storage.models import Call, Delivery, Run
 from storage.states import RunStatus
 from storage.store import Store
-from storage.transaction import Trace, Transaction, rows
+from storage.transaction import Trace, Transaction, fetch_rows
 from tests.storage.builders import AT, Seeded, seed
 
 ALL = [
@@ -51,22 +51,22 @@ def test_a_value_that_is_missing_is_named(store: Store) -> None:
 
 def test_a_column_that_was_left_out_gets_its_default(store: Store) -> None:
     """An insert of some columns fills in the others' defaults, as SQLAlchemy would."""
-    row = values(Delivery(key="k", kind="event", team="T1", user="U1", received_at=AT))
+    row = get_column_values(Delivery(key="k", kind="event", team="T1", user="U1", received_at=AT))
     del row["attempts"]
     with store.write() as tx:
         tx.execute(insert(Delivery), row)
     with store.read() as tx:
-        [found] = rows(tx, Delivery, select(Delivery))
+        [found] = fetch_rows(tx, Delivery, select(Delivery))
     assert found.attempts == 0
 
 
 def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:
     """What the database refuses is raised as SQLAlchemy's error, whatever the driver calls it."""
-    row = values(Contact(team="T1", person="U1", greeted_at=datetime.now(UTC)))
+    row = get_column_values(GreetedPerson(team="T1", person="U1", greeted_at=datetime.now(UTC)))
     with pytest.raises(IntegrityError), store.write() as tx:
-        tx.execute(insert(Contact), [row, row])
+        tx.execute(insert(GreetedPerson), [row, row])
     with store.read() as tx:
-        assert tx.scalars(select(col(Contact.person))) == []
+        assert tx.scalars(select(col(GreetedPerson.person))) == []
         with pytest.raises(OperationalError, match="no such table"):
             tx.exec_driver_sql("SELECT 1 FROM nowhere")
 
@@ -84,10 +84,10 @@ def test_a_trace_sees_what_is_run_and_committed(store: Store, seeded: Seeded) ->
     told: list[object] = []
 
     class Seen(Trace):
-        def running(self, sql: str, values: object) -> None:
+        def before_statement(self, sql: str, values: object) -> None:
             told.append((sql.split()[0], values))
 
-        def committed(self, tx: Transaction) -> None:
+        def after_commit(self, tx: Transaction) -> None:
             told.append((tx.writes, tx.durable))
 
     store.trace = Seen()

@@ -17,11 +17,11 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from storage import inbox
-from storage.columns import values
+from storage.columns import get_column_values
 from storage.models import Call, Delivery, Run, new_id
 from storage.sqlite import AlreadyRunningError
-from storage.store import ClosedError, Store
-from storage.transaction import rows
+from storage.store import Store, StoreClosedError
+from storage.transaction import fetch_rows
 from tests.storage.builders import AT, TEAM, delivery, seed
 
 FORKS = multiprocessing.get_context("forkserver")  # a process without threads forks the others
@@ -31,13 +31,13 @@ FORKS.set_forkserver_preload(["__main__", __name__])
 def stored(store: Store) -> list[str]:
     """The keys in the inbox."""
     with store.read() as tx:
-        return [each.key for each in inbox.new_deliveries(tx)]
+        return [each.key for each in inbox.list_new_deliveries(tx)]
 
 
 def keep(store: Store, key: str) -> None:
     """Write one row."""
     with store.write() as tx:
-        inbox.store_delivery(tx, delivery(key))
+        inbox.insert_delivery(tx, delivery(key))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_children_need_their_parents(store: Store) -> None:
     row = seeded.call()
     row.id, row.run_id = new_id(), "nobody"
     with pytest.raises(IntegrityError), store.write() as tx:
-        tx.execute(insert(Call).values(values(row)))
+        tx.execute(insert(Call).values(get_column_values(row)))
     with pytest.raises(IntegrityError), store.write() as tx:
         tx.exec_driver_sql("DELETE FROM run")
 
@@ -87,7 +87,7 @@ def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
     """A reader that is never closed sees its snapshot, and writers go on at once."""
     keep(store, "before")
     with store.read() as leaked:
-        assert len(inbox.new_deliveries(leaked)) == 1
+        assert len(inbox.list_new_deliveries(leaked)) == 1
         done = threading.Event()
 
         def write() -> None:
@@ -96,7 +96,7 @@ def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
 
         threading.Thread(target=write, daemon=True).start()
         assert done.wait(30)
-        assert len(inbox.new_deliveries(leaked)) == 1
+        assert len(inbox.list_new_deliveries(leaked)) == 1
     assert stored(store) == ["before", "after"]
 
 
@@ -109,7 +109,7 @@ def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
             pytest.raises(sqlite3.OperationalError),
         ):
             other.execute("BEGIN IMMEDIATE")
-        inbox.store_delivery(tx, delivery("mine"))
+        inbox.insert_delivery(tx, delivery("mine"))
     assert stored(store) == ["mine"]
 
 
@@ -120,8 +120,8 @@ def test_writers_take_turns(store: Store) -> None:
     def add() -> None:
         for _ in range(10):
             with store.write() as tx:
-                seen = inbox.new_deliveries(tx)[0]
-                inbox.stumble(tx, seen, "again", limit=10**6)
+                seen = inbox.list_new_deliveries(tx)[0]
+                inbox.mark_delivery_failed(tx, seen, "again", limit=10**6)
 
     threads = [threading.Thread(target=add) for _ in range(16)]
     for each in threads:
@@ -129,7 +129,7 @@ def test_writers_take_turns(store: Store) -> None:
     for each in threads:
         each.join(20)
     with store.read() as tx:
-        assert inbox.new_deliveries(tx)[0].attempts == 160
+        assert inbox.list_new_deliveries(tx)[0].attempts == 160
 
 
 def _hold(path: str, pipe: Pipe) -> None:
@@ -172,7 +172,7 @@ def test_an_error_rolls_back_and_frees_the_writer(store: Store) -> None:
 
     def stop_half_way() -> None:
         with store.write() as tx:
-            inbox.store_delivery(tx, delivery("half"))
+            inbox.insert_delivery(tx, delivery("half"))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -216,7 +216,7 @@ def test_who_is_late_writes_nothing_more(store: Store) -> None:
     store.close()
     with closing(Store(f"sqlite:///{store.path}").open()) as other:
         keep(other, "by the next")
-        with pytest.raises(ClosedError):
+        with pytest.raises(StoreClosedError):
             keep(store, "late")
         keep(other, "by the next, too")
         assert stored(other) == ["in time", "by the next", "by the next, too"]
@@ -242,8 +242,8 @@ TIMES = [
 def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
     """A time comes back as the same moment, to the microsecond, in UTC."""
     with store.write() as tx:
-        inbox.store_delivery(tx, delivery("k", at=moment))
-        found = inbox.new_deliveries(tx)[0].received_at
+        inbox.insert_delivery(tx, delivery("k", at=moment))
+        found = inbox.list_new_deliveries(tx)[0].received_at
     assert (found, found.tzinfo) == (moment, UTC)
 
 
@@ -254,19 +254,19 @@ def test_odd_values_are_not_stored(store: Store) -> None:
     seeded = seed(store)
     run = seeded.run()
     for status in ("approved", "", "READY"):
-        broken: dict[str, Any] = values(run) | {"id": new_id(), "status": status}
+        broken: dict[str, Any] = get_column_values(run) | {"id": new_id(), "status": status}
         with pytest.raises(StatementError), store.write() as tx:
             tx.execute(insert(Run).values(broken))
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET status = 'paused'")
     with pytest.raises(ValueError, match="paused"), store.read() as tx:
-        rows(tx, Run, select(Run))
+        fetch_rows(tx, Run, select(Run))
 
 
 def keep_at(store: Store, moment: datetime) -> None:
     """Store a delivery with that time."""
     with store.write() as tx:
-        inbox.store_delivery(
+        inbox.insert_delivery(
             tx, Delivery(key="k", kind="message", team=TEAM, user="U", received_at=moment)
         )
 
@@ -283,7 +283,7 @@ def test_rows_are_detached(store: Store) -> None:
 @pytest.mark.parametrize("wrong", [{"status": "nonsense"}, {"team": None}])
 def test_an_error_tells_no_values(store: Store, wrong: dict[str, object]) -> None:
     """Errors are logged, so what was to be stored is not in their words."""
-    row = values(delivery("k")) | {"body": "plum cake"} | wrong
+    row = get_column_values(delivery("k")) | {"body": "plum cake"} | wrong
     with pytest.raises(StatementError) as raised, store.write() as tx:
         tx.execute(insert(Delivery), row)
     assert "plum" not in "".join(format_exception(raised.value))

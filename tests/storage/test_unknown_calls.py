@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent import outputs
 from storage import endings
-from storage.decisions import AlreadyDecided, StaleRevision
+from storage.decisions import EarlierDecision, StaleRevision
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, C, R, seed
 from tests.storage.steps import resolve, status_of
@@ -32,7 +32,7 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
         R.READY,
     )
     assert seeded.events() == ["call.given_up", "run.ready"]
-    assert isinstance(resolve(seeded, "done"), AlreadyDecided)
+    assert isinstance(resolve(seeded, "done"), EarlierDecision)
 
 
 def test_a_resolved_call_is_not_given_up(store: Store) -> None:
@@ -54,7 +54,7 @@ def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object)
     assert isinstance(resolve(seeded, verb, revision=2), StaleRevision)
     assert status_of(resolve(seeded, verb)) is end
     assert (seeded.run().status, seeded.call().deadline) == (R.READY, None)
-    assert isinstance(resolve(seeded, "done"), AlreadyDecided)
+    assert isinstance(resolve(seeded, "done"), EarlierDecision)
     assert [vote.revision for vote in seeded.votes()] == [2] * (verb == "again")
     told = {
         "done": "says that it DID happen",

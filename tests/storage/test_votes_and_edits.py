@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from bot.agent import outputs
-from bot.approvals.call_state import weigher
+from bot.approvals.call_state import build_vote_counter
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls, decisions
-from storage.decisions import AppliedDecision, Outcome, RepeatedVote, StaleRevision
+from storage.decisions import AppliedDecision, DecisionOutcome, RepeatedVote, StaleRevision
 from storage.models import Call
 from storage.states import Surface
 from storage.store import Store
@@ -30,17 +30,17 @@ def asked(store: Store, gate: Ask, *statuses: C) -> Seeded:
     return seed(store, *statuses, gate=dump_gate(gate))
 
 
-def cast(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> Outcome:
+def cast(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> DecisionOutcome:
     """Vote on the first revision."""
     with made.store.write() as tx:
-        return decisions.vote(
+        return decisions.apply_vote(
             tx,
             made.ids[0],
             1,
             verb,
             person,
             at=AT,
-            weigh=weigher(gate),
+            weigh=build_vote_counter(gate),
             words=outputs,
             **how,
         )
@@ -146,7 +146,7 @@ def test_who_rejected_is_told_to_the_model(store: Store) -> None:
     ):
         cast(made, TWO, verb, person, reason=why)
     call = made.call()
-    assert call.output == outputs.rejected([(ANA, "too dear"), (DAN, "not now")])
+    assert call.output == outputs.rejected_output([(ANA, "too dear"), (DAN, "not now")])
     assert (call.status, call.note, call.decided_at) == (C.REJECTED, "not now", AT)
 
 
@@ -174,14 +174,14 @@ def test_an_edit_tells_its_people_only_if_they_are_others(store: Store) -> None:
     made = asked(store, TWO)
     before = {"told_stage": 1, "told_moments": 2, "next_at": AT + HOUR}
     with store.write() as tx:
-        calls.revise(tx, made.call(), revision_of(made, 2), **before)
+        calls.revise_call(tx, made.call(), revision_of(made, 2), **before)
         common: dict[str, Any] = {"at": AT, "arguments": "{}", "deadline": None, "next_at": AT}
         gate = made.call().gate
-        decisions.edit(tx, made.ids[0], 2, ANA, digest="d3", gate=gate, **common)
+        decisions.apply_edit(tx, made.ids[0], 2, ANA, digest="d3", gate=gate, **common)
     call = made.call()
     assert (call.told_stage, call.told_moments, call.next_at) == (0, 2, AT + HOUR)
     with store.write() as tx:
-        decisions.edit(tx, made.ids[0], 3, ANA, digest="d4", gate=ASKED, **common)
+        decisions.apply_edit(tx, made.ids[0], 3, ANA, digest="d4", gate=ASKED, **common)
     call = made.call()
     assert (call.revision, call.told_moments, call.next_at) == (4, 0, AT)
     assert isinstance(edit(made, revision=3), StaleRevision)
@@ -190,7 +190,7 @@ def test_an_edit_tells_its_people_only_if_they_are_others(store: Store) -> None:
 def revision_of(made: Seeded, number: int) -> Any:
     """A row of the call's arguments."""
     with made.store.read() as tx:
-        found = calls.revision(tx, made.ids[0], 1)
+        found = calls.find_revision(tx, made.ids[0], 1)
     assert found is not None
     found.seq, found.number = None, number
     return found
@@ -199,7 +199,7 @@ def revision_of(made: Seeded, number: int) -> Any:
 def ask(tx: Any, call: Call, **how: Any) -> bool:
     """Have people asked again."""
     given = {"at": AT, "actor": "policy", "why": "stricter", "deadline": AT + HOUR, "digest": "d2"}
-    return decisions.ask_again(tx, call, **{**given, **how})
+    return decisions.ask_people_again(tx, call, **{**given, **how})
 
 
 @pytest.mark.parametrize("status", [C.PENDING, C.APPROVED])
@@ -208,7 +208,7 @@ def test_what_is_asked_again_begins_anew(store: Store, status: C) -> None:
     made = seed(store, status)
     with store.write() as tx:
         told = {"told_stage": 1, "told_moments": 2, "grant_id": "g"}
-        calls.revise(tx, made.call(), revision_of(made, 2), **told)
+        calls.revise_call(tx, made.call(), revision_of(made, 2), **told)
     with store.write() as tx:
         assert ask(tx, made.call(), next_at=AT + HOUR, preview="new") is True
     call = made.call()
@@ -235,18 +235,21 @@ def test_a_card_shows_its_own_calls(store: Store) -> None:
     made = seed(store, C.PENDING, C.APPROVED, C.PENDING)
     seq = made.card().seq
     assert seq is not None
-    shown = calls.card_revision([made.call(0), made.call(2)])
-    assert shown not in (calls.card_revision([made.call(0)]), calls.card_revision([]))
+    shown = calls.compute_card_revision([made.call(0), made.call(2)])
+    assert shown not in (
+        calls.compute_card_revision([made.call(0)]),
+        calls.compute_card_revision([]),
+    )
     with store.read() as tx:
-        found = decisions.pending_calls_on_card(tx, made.plan_id, shown, seq)
+        found = decisions.list_pending_calls_on_card(tx, made.plan_id, shown, seq)
         assert [each.id for each in found] == [made.ids[0], made.ids[2]]
-        assert decisions.pending_calls_on_card(tx, made.plan_id, shown + 1, seq) == []
-        assert decisions.pending_calls_on_card(tx, "nothing", shown, seq) == []
-        assert decisions.pending_calls_on_card(tx, made.plan_id, shown, seq + 99) == []
+        assert decisions.list_pending_calls_on_card(tx, made.plan_id, shown + 1, seq) == []
+        assert decisions.list_pending_calls_on_card(tx, "nothing", shown, seq) == []
+        assert decisions.list_pending_calls_on_card(tx, made.plan_id, shown, seq + 99) == []
     vote(made, "reject", CLEO, index=2)
-    left = calls.card_revision([made.call(0)])
+    left = calls.compute_card_revision([made.call(0)])
     with store.read() as tx:
-        assert decisions.pending_calls_on_card(tx, made.plan_id, shown, seq) == []
+        assert decisions.list_pending_calls_on_card(tx, made.plan_id, shown, seq) == []
         assert [
-            each.id for each in decisions.pending_calls_on_card(tx, made.plan_id, left, seq)
+            each.id for each in decisions.list_pending_calls_on_card(tx, made.plan_id, left, seq)
         ] == [made.ids[0]]

@@ -36,7 +36,7 @@ class Hour:
     def rest(self) -> None:
         """Wait until the bot has heard everything and has nothing more to say."""
         self.slack.wait(lambda: all(each.outcome != "pending" for each in self.slack.deliveries))
-        self.app.settle()
+        self.app.wait_until_idle()
 
     def says(self, text: str, thread: str | None = None, who: str = "ben") -> str:
         """Somebody mentions the bot in #support; returns the thread, once all is quiet."""

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bot.cli.bot_connection import follow
-from bot.cli.chat_painter import Lines
-from bot.terminal.terminal_messages import CallShown, Happening, Happens, read_happening
+from bot.cli.bot_connection import open_chat_event_socket
+from bot.cli.chat_painter import LineReader
+from bot.terminal.terminal_messages import ChatEvent, ChatEventKind, TerminalCall, parse_chat_event
 from storage.backend import socket_path
 from storage.states import CallStatus
 from tests.stories.harness import Harness
@@ -20,26 +20,26 @@ class Followed:
 
     def __init__(self, harness: Harness, run: str) -> None:
         self._harness, self.run = harness, run
-        self.told: list[Happening] = []
+        self.told: list[ChatEvent] = []
 
-    def wait(self, kind: Happens, part: str = "") -> Happening:
+    def wait(self, kind: ChatEventKind, part: str = "") -> ChatEvent:
         """The first thing of that kind with this in its text, waited for."""
 
-        def look() -> Happening | None:
+        def look() -> ChatEvent | None:
             found = (each for each in self.told if each.kind is kind and part in each.text)
             return next(found, None)
 
-        found: Happening = self._harness.slack.wait(look)
+        found: ChatEvent = self._harness.slack.wait(look)
         return found
 
-    def call(self, status: CallStatus) -> CallShown:
+    def call(self, status: CallStatus) -> TerminalCall:
         """The first that was told of a call that stands so, waited for."""
 
-        def look() -> CallShown | None:
+        def look() -> TerminalCall | None:
             found = (each.call for each in self.told if each.call and each.call.status is status)
             return next(found, None)
 
-        found: CallShown = self._harness.slack.wait(look)
+        found: TerminalCall = self._harness.slack.wait(look)
         return found
 
 
@@ -47,14 +47,14 @@ class Followed:
 def followed(harness: Harness, run: str) -> Iterator[Followed]:
     """Follow the chat of a request, as `countersign chat` does."""
     found = Followed(harness, run)
-    with follow(socket_path(harness.app.core.store.path), run) as line:
+    with open_chat_event_socket(socket_path(harness.app.core.store.path), run) as line:
 
         def listen() -> None:
-            lines = Lines(line.fileno())
+            lines = LineReader(line.fileno())
             while not lines.is_over:
-                while (told := lines.take()) is not None:
-                    found.told.append(read_happening(told))
-                lines.read()
+                while (told := lines.pop_line()) is not None:
+                    found.told.append(parse_chat_event(told))
+                lines.read_available()
 
         listening = threading.Thread(target=listen, daemon=True)
         listening.start()

@@ -21,7 +21,7 @@ from bot.agent import outputs
 from bot.app import App, build
 from bot.config.connection_settings import ModelApi, Transport
 from bot.config.settings import Settings
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner
 from bot.policy.evaluation import parse
 from bot.tools import Tool
@@ -30,7 +30,7 @@ from slack_sandbox.workspace.clock import ShiftedClock
 from storage import endings
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.records import settings_of
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at
@@ -85,12 +85,12 @@ class Harness:
         self.policy = policy or POLICY.read_text("utf-8")
         self.clock = ShiftedClock(begin)
         self.machine = Machine(self.clock)
-        self.slack = local_slack(clock=self.clock, shares_clock=True)
+        self.slack = build_local_slack(clock=self.clock, shares_clock=True)
         self.slack.start()
         self.planner = StandInPlanner()
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
-        self.shop.create()
+        self.shop.create_database()
         self.extra = settings
         self.limits: dict[str, int] = {}  # limits below what the settings may say
         self.since = 0  # how many deliveries there were before this story
@@ -160,11 +160,11 @@ class Harness:
     def reset(self) -> None:
         """Leave nothing of one story to the next."""
         self.slack.faults.clear()
-        self.planner.clear()
+        self.planner.clear_script()
         with self.slack.world.lock:
             self.slack.world.stacks.clear()  # dialogs that are still open
         with self.app.core.store.read() as tx:
-            waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
+            waiting = fetch_rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
             with self.app.core.store.write() as tx:
                 endings.cancel_run(tx, run, at=self.clock.now(), actor="reset", words=outputs)
@@ -183,7 +183,7 @@ class Harness:
 
     def settle(self) -> None:
         """Until nothing is under way in the bot."""
-        self.app.settle()
+        self.app.wait_until_idle()
 
     def person(self, name: str) -> Any:
         return self.slack.person(name)
@@ -194,7 +194,7 @@ class Harness:
         if self.began is not None and hasattr(model, "created_at"):
             where = (*where, model.created_at >= self.began)
         with self.app.core.store.read() as tx:
-            return rows(tx, model, select(model).where(*where).order_by(*order))
+            return fetch_rows(tx, model, select(model).where(*where).order_by(*order))
 
     def run_in(self, thread: str) -> Run:
         [*_, run] = self.all(Run, Run.thread_ts == thread)
@@ -206,7 +206,7 @@ class Harness:
 
     def calls_in(self, thread: str) -> list[Call]:
         with self.app.core.store.read() as tx:
-            return rows(tx, Call, CALLS_IN, thread=thread)
+            return fetch_rows(tx, Call, CALLS_IN, thread=thread)
 
     def audit_of(self, call: Call) -> list[str]:
         return [row.event for row in self.all(Audit, Audit.call_id == call.id)]

@@ -13,10 +13,10 @@ from sqlalchemy import select
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import StandInPlanner
 from countersign.cli.commands import main
-from countersign.cli.process import leave
+from countersign.cli.process import exit_if_stopping
 from slack_sandbox.server import Sandbox
 from storage.models import Call, Run
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.records import settings_of, store_of
 from tests.stories.harness import ASKED_BY, OVER
 from tests.stories.over_http import asked_at, free_port, is_ready
@@ -43,7 +43,7 @@ def run_bot(command: str, environ: dict[str, str], log: str) -> None:
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.exit(leave(main([command])))
+    sys.exit(exit_if_stopping(main([command])))
 
 
 class BotProcess:
@@ -126,7 +126,7 @@ class BotProcess:
         store = store_of(self.folder / "countersign.db")
         try:
             with store.read() as tx:
-                found = list(rows(tx, model, select(model).order_by(model.created_at)))
+                found = list(fetch_rows(tx, model, select(model).order_by(model.created_at)))
                 return [*found[self._before.get(model.__name__, 0) :]]
         finally:
             store.close()

@@ -182,7 +182,7 @@ def took(delivery: Sent) -> float:
 def forget_people(harness: Harness) -> None:
     """Who people are has to be looked up again."""
     assert isinstance(harness.app.core.directory, SlackDirectory)
-    harness.app.core.directory.forget()
+    harness.app.core.directory.clear_cache()
 
 
 def statuses(harness: Harness, thread: str) -> list[CallStatus]:

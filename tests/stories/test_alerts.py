@@ -117,7 +117,7 @@ def refuse_posts(watch: Watch) -> None:
 
 def keep_the_worker(watch: Watch) -> None:
     """The one worker waits for the model, and another request comes."""
-    hold = watch.harness.planner.hold()
+    hold = watch.harness.planner.hold_next_request()
     watch.harness.person("ben").say(SUPPORT, "@bot one")
     assert hold.arrived.wait(20)
     watch.harness.person("ben").say(SUPPORT, "@bot two")
@@ -127,7 +127,7 @@ def keep_the_worker(watch: Watch) -> None:
 
 def fail_the_model(watch: Watch) -> None:
     """The model's server answers 500."""
-    watch.harness.planner.fail(500, times=100)
+    watch.harness.planner.fail_next_requests(500, times=100)
     watch.harness.person("ben").say(SUPPORT, "@bot one")
     watch.harness.person("ben").say(SUPPORT, "@bot two")
     watch.until("CountersignModelFails", 1)
@@ -135,7 +135,7 @@ def fail_the_model(watch: Watch) -> None:
 
 def refuse_the_key(watch: Watch) -> None:
     """The model's server answers 401."""
-    watch.harness.planner.fail(401, times=100)
+    watch.harness.planner.fail_next_requests(401, times=100)
     watch.harness.person("ben").say(SUPPORT, "@bot one")
     watch.until("CountersignModelRefusesKey", 1)
 
@@ -194,7 +194,7 @@ def lose_an_answer(watch: Watch) -> None:
 def fail_requests(watch: Watch) -> None:
     """Four requests end with an error."""
     for number in range(4):
-        watch.harness.planner.fail(400, times=4)
+        watch.harness.planner.fail_next_requests(400, times=4)
         watch.harness.person("ben").say(SUPPORT, f"@bot {number}")
         watch.harness.settle()
     watch.until("CountersignRequestsFail", 1)
@@ -208,7 +208,7 @@ def break_the_policy(watch: Watch) -> None:
 
 def name_a_group_that_is_not_there(watch: Watch) -> None:
     """The policy's approvers are a group that Slack does not know."""
-    watch.harness.app.inspect()
+    watch.harness.app.start_inspection()
     policy = '[defaults]\napprovers = ["@no-such-group"]\n'
     (watch.harness.folder / "policy.toml").write_text(policy, "utf-8")
     watch.until("CountersignSetup", 5)

@@ -93,7 +93,10 @@ def test_a_holiday_of_the_calendar_does_not_count(own_harness: Callable[..., Har
     default = harness.app.core.policy.policy.default
     assert default is not None
     assert default.hours is not None
-    off = {day for day, _ in default.hours.next_off(harness.clock.now() + timedelta(days=2), 20)}
+    off = {
+        day
+        for day, _ in default.hours.list_next_holidays(harness.clock.now() + timedelta(days=2), 20)
+    }
     holiday = before = after = min(off)
     while before in off or before.isoweekday() > 5:
         before -= timedelta(days=1)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from bot.config.connection_settings import ModelApi
-from bot.demo.model_server import Part, Turn
+from bot.demo.model_server import ApiFeature, Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -17,15 +17,15 @@ def test_the_whole_path_by_chat(own_harness: Callable[..., Harness]) -> None:
     transcript is one that the Responses API takes, where that is what the server has.
     """
     harness = own_harness(OPENAI_API=ModelApi.AUTO)
-    harness.planner.without = {Part.RESPONSES}
+    harness.planner.without = {ApiFeature.RESPONSES}
     ben, ana = harness.person("ben"), harness.person("ana")
     thread = ben.say(SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken")
     card = harness.card(SUPPORT, thread)
-    assert harness.shop.order(1042).refunded == 0
+    assert harness.shop.get_order(1042).refunded == 0
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
     harness.said(SUPPORT, thread, "feedback_buttons")
     harness.settle()
-    assert harness.shop.order(1042).refunded == 40
+    assert harness.shop.get_order(1042).refunded == 40
     [call] = harness.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
     assert harness.planner.refused == ["Invalid URL (POST /v1/responses)"]
@@ -47,7 +47,7 @@ def test_the_whole_path_by_chat(own_harness: Callable[..., Harness]) -> None:
 def test_a_model_without_tools_is_told_in_the_thread(own_harness: Callable[..., Harness]) -> None:
     """Whoever asks reads that the model cannot call tools, at once, and may try again later."""
     harness = own_harness()
-    harness.planner.without = {Part.TOOLS}
+    harness.planner.without = {ApiFeature.TOOLS}
     thread = harness.person("ben").say(SUPPORT, "@bot refund 40 EUR of order 1042")
     told = harness.said(SUPPORT, thread, "cannot call tools")
     assert "Retry" in words(told)

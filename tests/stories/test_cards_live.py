@@ -150,7 +150,7 @@ def test_a_card_in_another_channel(harness: Harness) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert "approved by <@UCLEO0001>" in words(harness.said(SUPPORT, thread, "✅"))
-    assert harness.shop.order(1044).status == "cancelled"
+    assert harness.shop.get_order(1044).status == "cancelled"
     assert '"button"' not in words(now_at(harness, FINANCE, card["ts"], "cleo"))
 
 

@@ -82,7 +82,7 @@ def test_feedback_is_recorded(harness: Harness) -> None:
 
 def test_status_and_session(harness: Harness) -> None:
     """Processing while it thinks, suspended while people decide, active when it is done."""
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     thread = ask(harness, ("note", {"text": "status"}))
     assert hold.arrived.wait(20)
     slack, place = harness.slack.world, (SUPPORT, thread)

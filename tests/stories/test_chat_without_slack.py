@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from bot.cli.bot_connection import NoBotError, follow, send
+from bot.cli.bot_connection import BotUnreachableError, open_chat_event_socket, send_command
 from bot.demo.model_server import Turn
 from bot.http.local_api import CHATS
 from bot.terminal.terminal_messages import (
-    Asking,
-    Happens,
-    Wish,
+    ChatEventKind,
+    CommandKind,
+    OperatorCommand,
 )
 from storage.backend import socket_path
 from storage.states import RunStatus
@@ -39,19 +39,22 @@ def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> 
     path = socket_path(harness.app.core.store.path)
     harness.slack.faults.status("chat.postMessage", 503, times=50)
     harness.planner.script(Turn(text="Here, at last."))
-    asked = [send(path, Asking(Wish.SAY, "", words)) for words in ("a first wish", "a second")]
+    asked = [
+        send_command(path, OperatorCommand(CommandKind.SAY, "", words))
+        for words in ("a first wish", "a second")
+    ]
     harness.settle()
     for each in asked:
         found = harness.run_of(each.run)
         assert (each.counted, found.status, found.thread_ts) == (True, RunStatus.READY, "")
     assert harness.planner.requests == []
-    more = send(path, Asking(Wish.SAY, asked[0].run, "and more"))
+    more = send_command(path, OperatorCommand(CommandKind.SAY, asked[0].run, "and more"))
     assert (more.counted, "has not reached Slack yet" in more.sentence) == (False, True)
-    assert send(path, Asking(Wish.CANCEL, asked[1].run)).counted
+    assert send_command(path, OperatorCommand(CommandKind.CANCEL, asked[1].run)).counted
     harness.slack.faults.clear()
     with followed(harness, asked[0].run) as chat:
         all_sent(harness)
-        chat.wait(Happens.ANSWER, "Here, at last.")
+        chat.wait(ChatEventKind.ANSWER, "Here, at last.")
     assert harness.run_of(asked[1].run).status is RunStatus.CANCELLED
 
 
@@ -59,17 +62,17 @@ def test_so_many_chats_and_no_more(harness: Harness) -> None:
     """One too many is told so; one that is closed makes room."""
     path = socket_path(harness.app.core.store.path)
     harness.planner.script(Turn(text="Yes."))
-    run = send(path, Asking(Wish.SAY, "", "who is there?")).run
+    run = send_command(path, OperatorCommand(CommandKind.SAY, "", "who is there?")).run
     with ExitStack() as open_:
         for _ in range(CHATS):
-            assert open_.enter_context(follow(path, run)).recv(1)  # it is followed
-        with pytest.raises(NoBotError, match="Too many chats"):
-            follow(path, run)
+            assert open_.enter_context(open_chat_event_socket(path, run)).recv(1)  # it is followed
+        with pytest.raises(BotUnreachableError, match="Too many chats"):
+            open_chat_event_socket(path, run)
 
     def has_room() -> bool:
         try:
-            follow(path, run).close()
-        except NoBotError:
+            open_chat_event_socket(path, run).close()
+        except BotUnreachableError:
             return False
         return True
 

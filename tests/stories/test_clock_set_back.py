@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bot.cards import refusals
-from bot.runs.program_calls import NotClaimedError
+from bot.runs.program_calls import ClaimRefusedError
 from storage import programs as handovers
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -32,7 +32,7 @@ from tests.stories.test_remember import approve, login
 
 C = CallStatus
 HOUR, DAY = 3_600, 86_400
-LATE = refusals.late_message()
+LATE = refusals.late_message_reply()
 POLICY = """
 [defaults]
 approvers = ["UANA00001"]
@@ -62,7 +62,7 @@ def set_back_while_down(harness: Harness) -> None:
     thread = ask(harness, ("note", {"text": "the last of this life"}))
     harness.card(SUPPORT, thread)
     harness.settle()
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.app.stop()
     harness.machine.behind += timedelta(hours=1)
     harness.start()
@@ -117,7 +117,7 @@ def test_a_look_up_that_is_old(harness: Harness, back: Back) -> None:
     thread = ask(harness, ("put", {"text": "value"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
-    harness.planner.clear()
+    harness.planner.clear_script()
     with harness.slack.world.lock:
         harness.slack.world.groups["shop-leads"].users = ["UCLEO0001"]
     back(harness)
@@ -132,7 +132,7 @@ def test_a_deadline_that_has_passed(harness: Harness, back: Back) -> None:
     """What nobody decided in time stays denied, and what waits is denied when its time is over."""
     over = ask(harness, ("note", {"text": "too late"}))
     harness.card(SUPPORT, over)
-    harness.planner.clear()
+    harness.planner.clear_script()
     later(harness, HOUR)
     waits = ask(harness, ("note", {"text": "still time"}))
     harness.card(SUPPORT, waits)
@@ -152,9 +152,9 @@ def test_a_claim_of_a_program_that_has_lapsed(harness: Harness, back: Back) -> N
     claimed(harness, found)
     back(harness)
     later(harness, int(handovers.LEASE.total_seconds()) + 1)
-    again = programs(harness).asked(found.run_id, "ci")
+    again = programs(harness).find_request(found.run_id, "ci")
     assert again is not None
-    assert again.stands().status is C.UNKNOWN
+    assert again.load_status().status is C.UNKNOWN
 
 
 @BACK
@@ -163,10 +163,10 @@ def test_an_approval_that_has_aged(harness: Harness, back: Back) -> None:
     found = approved(harness, "7.1")
     later(harness, DAY + 60)
     back(harness)
-    again = programs(harness).asked(found.run_id, "ci")
+    again = programs(harness).find_request(found.run_id, "ci")
     assert again is not None
-    with pytest.raises(NotClaimedError, match="too old"):
-        again.claim(ME)
+    with pytest.raises(ClaimRefusedError, match="too old"):
+        again.claim_call(ME)
 
 
 @pytest.mark.file  # with a record on a server it is the time there that counts
@@ -174,7 +174,7 @@ def test_what_slack_says_is_compared_with_slacks_time(harness: Harness) -> None:
     """A clock that was two days ahead, and was set right: new messages are not taken for old."""
     harness.machine.behind -= timedelta(days=2)
     harness.said(SUPPORT, chat(harness, "While it is ahead?"), LATE)
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.machine.behind += timedelta(days=2)
     harness.said(SUPPORT, chat(harness, "It is right again."), "It is right again.")
 

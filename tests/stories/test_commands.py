@@ -63,7 +63,7 @@ def test_explain_answers_for_who_asks(harness: Harness) -> None:
     assert "does not apply" in text
     assert '"usergroup_id": "S0LEADS"' in text
     assert "no answer within 1 hour is a no" in text
-    harness.planner.clear()
+    harness.planner.clear_script()
     thread = ask_note(harness)
     text = asked(harness, "/approvals explain note text=again")
     assert "often <@UANA00001> *now*" in text

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bot.app import make_commands
+from bot.app import build_command_handler
 from bot.demo.model_server import Turn
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
@@ -92,10 +92,10 @@ show me what waits|list what waits|which requests are open?|my requests|our hist
 def test_what_begins_like_a_question_is_the_agents(harness: Harness, line: str) -> None:
     """Only what is wholly a question about approvals is answered; the rest is a request."""
     core = harness.app.core
-    commands = make_commands(core, harness.app.slack[0], core.directory)
+    commands = build_command_handler(core, harness.app.slack_clients[0], core.directory)
     try:
         for text in line.split("|"):
-            assert not commands.asked_in_words("UBEN00001", GENERAL, "1.0", text), text
+            assert not commands.answer_if_question("UBEN00001", GENERAL, "1.0", text), text
     finally:
         commands.close()
 

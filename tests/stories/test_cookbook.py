@@ -72,14 +72,14 @@ def click(harness: Harness, who: str, channel: str, card: dict[str, Any]) -> Non
 def test_refunds_with_a_daily_limit(harness: Harness) -> None:
     """A small one runs, a larger one asks the leads, and on a full day finance is asked."""
     cook(harness, "Refunds with a daily limit", limit=("500.0", "70.0"))
-    left = harness.shop.order(1042).left
+    left = harness.shop.get_order(1042).refundable_amount
     assert ended(harness, refund(harness, "10.00")) == [C.SUCCEEDED]
-    assert harness.shop.order(1042).left == left - 10
+    assert harness.shop.get_order(1042).refundable_amount == left - 10
     thread = refund(harness, "55.00", 1044)
     card = harness.card(SUPPORT, thread)
     assert "S0LEADS" in words(card)
     harness.settle()
-    harness.planner.clear()
+    harness.planner.clear_script()
     thread = refund(harness, "10.01")
     card = harness.card(SUPPORT, thread)
     assert "S0FINANCE" in words(card)
@@ -87,7 +87,7 @@ def test_refunds_with_a_daily_limit(harness: Harness) -> None:
     told(harness, "ana", SUPPORT, thread, "You cannot decide this one")
     click(harness, "cleo", SUPPORT, card)
     assert ended(harness, thread) == [C.SUCCEEDED]
-    assert harness.shop.order(1042).left == left - Decimal("20.01")
+    assert harness.shop.get_order(1042).refundable_amount == left - Decimal("20.01")
 
 
 def test_an_order_is_cancelled_in_two_stages(harness: Harness) -> None:
@@ -103,24 +103,24 @@ def test_an_order_is_cancelled_in_two_stages(harness: Harness) -> None:
     click(harness, "ana", harness.person("ana").dm_channel, card)
     [mine] = in_dm(harness, "cleo")
     assert "Step 2 of 2" in words(mine)
-    assert harness.shop.order(1044).status != "cancelled"
+    assert harness.shop.get_order(1044).status != "cancelled"
     click(harness, "cleo", harness.person("cleo").dm_channel, mine)
     assert ended(harness, thread) == [C.SUCCEEDED]
-    assert harness.shop.order(1044).status == "cancelled"
+    assert harness.shop.get_order(1044).status == "cancelled"
 
 
 def test_four_eyes_are_anybody_of_the_channel(harness: Harness) -> None:
     """Who asks is told to find somebody else; anybody of the channel will do."""
     cook(harness, "Four eyes")
-    left = harness.shop.order(1042).left
+    left = harness.shop.get_order(1042).refundable_amount
     thread = refund(harness, "1.00", who="dan")
     card = harness.card(SUPPORT, thread)
     click(harness, "dan", SUPPORT, card)
     told(harness, "dan", SUPPORT, thread, "somebody else has to approve it")
-    assert harness.shop.order(1042).left == left
+    assert harness.shop.get_order(1042).refundable_amount == left
     click(harness, "ben", SUPPORT, card)
     assert ended(harness, thread, "dan") == [C.SUCCEEDED]
-    assert harness.shop.order(1042).left == left - Decimal(1)
+    assert harness.shop.get_order(1042).refundable_amount == left - Decimal(1)
 
 
 def test_a_team_of_one(harness: Harness) -> None:
@@ -139,7 +139,7 @@ def test_a_paused_tool(harness: Harness) -> None:
     All hear why.
     """
     cook(harness, "Refunds with a daily limit")
-    left = harness.shop.order(1042).left
+    left = harness.shop.get_order(1042).refundable_amount
     thread = refund(harness, "60.00")
     card = harness.card(SUPPORT, thread)
     cook(harness, "A paused tool")
@@ -149,4 +149,4 @@ def test_a_paused_tool(harness: Harness) -> None:
     thread = refund(harness, "1.00")
     assert "Refunds are paused" in words(harness.said(SUPPORT, thread, "I did not ask anybody"))
     assert ended(harness, thread) == [C.REFUSED]
-    assert harness.shop.order(1042).left == left
+    assert harness.shop.get_order(1042).refundable_amount == left

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner, Turn
 from storage.models import Call
 from storage.states import CallStatus
@@ -21,7 +21,7 @@ from tests.stories.process import BotProcess
 
 @contextmanager
 def started(folder: Path) -> Iterator[BotProcess]:
-    with local_slack() as slack, StandInPlanner() as planner:
+    with build_local_slack() as slack, StandInPlanner() as planner:
         bot = BotProcess(folder, slack, planner)
         bot.start()
         yield bot
@@ -81,7 +81,7 @@ def holds(bot: BotProcess, stage: str) -> Any:
 
     match stage:
         case "first model turn":
-            return bot.planner.hold()
+            return bot.planner.hold_next_request()
         case "card posted, answer lost":
             return faults.hold("chat.postMessage", when="after", match=is_a_card)
         case "card about to be posted":
@@ -116,7 +116,11 @@ def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
         shown = card(bot, thread)
         if late:
             decided = stage == "second model turn"
-            held = bot.planner.hold() if decided else bot.slack.faults.hold("usergroups.list")
+            held = (
+                bot.planner.hold_next_request()
+                if decided
+                else bot.slack.faults.hold("usergroups.list")
+            )
             bot.slack.set_group("shop-leads", ["ana"])  # so that the group is looked up again
             bot.slack.wait(lambda: all(d.outcome == "acked" for d in bot.slack.deliveries[before:]))
         bot.slack.person("ana").click(SUPPORT, shown["ts"], "approve")
@@ -167,7 +171,7 @@ def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     text = "A long answer that is worth streaming. " * 20 + ANSWER
     bot.planner.chunk_delay = 0.02
     before = len(bot.slack.requests)
-    held = bot.planner.hold(after_events=60)
+    held = bot.planner.hold_next_request(after_events=60)
     bot.planner.script(Turn(text=text))
     thread = bot.slack.person("ben").say(SUPPORT, "@bot tell me")
     assert held.arrived.wait(30)

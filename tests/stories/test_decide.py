@@ -93,7 +93,7 @@ def test_a_double_click_runs_the_tool_once(harness: Harness, fakes: FakeTools) -
     """The second click of the same person is told that it changed nothing."""
     thread = ask(harness, ("note", {"text": "double"}))
     card = harness.card(SUPPORT, thread)
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     for _ in range(2):
         harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
     told(harness, "ana", SUPPORT, thread, "You already approved this")

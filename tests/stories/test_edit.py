@@ -46,7 +46,7 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
 
     Saving makes a revision that kills older buttons.
     """
-    before = harness.shop.order(1031).refunded
+    before = harness.shop.get_order(1031).refunded
     thread = ask(harness, REFUND)
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -68,12 +68,12 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
 
     harness.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
     told(harness, "cleo", SUPPORT, thread, "This card was out of date")
-    assert harness.shop.order(1031).refunded == before
+    assert harness.shop.get_order(1031).refunded == before
 
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
-    assert harness.shop.order(1031).refunded - before == 25
+    assert harness.shop.get_order(1031).refunded - before == 25
     [output] = harness.outputs()
     assert "It was edited by <@UANA00001> and ran with: " in output["output"]
     assert '"amount":"25' in output["output"]
@@ -82,7 +82,7 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
 
 def test_an_edit_of_what_an_earlier_build_asked(harness: Harness) -> None:
     """A gate that was written with all of its defaults is the same gate: nobody is told again."""
-    before = harness.shop.order(1031).refunded
+    before = harness.shop.get_order(1031).refunded
     thread = ask(harness, REFUND)
     card = harness.card(SUPPORT, thread)
     [call] = harness.calls_in(thread)
@@ -98,7 +98,7 @@ def test_an_edit_of_what_an_earlier_build_asked(harness: Harness) -> None:
     assert (edited.revision, edited.gate, edited.told_moments) == (2, full, 1)
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
-    assert harness.shop.order(1031).refunded - before == 24
+    assert harness.shop.get_order(1031).refunded - before == 24
 
 
 def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
@@ -267,7 +267,7 @@ def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., 
     assert fakes.did("empty", "poetry") == 1
 
     for tool in ("look_up", "put"):
-        harness.planner.clear()
+        harness.planner.clear_script()
         card = harness.card(SUPPORT, ask(harness, (tool, {"text": "more"})), having="review")
         view = open_modal(harness, "ana", SUPPORT, card, "edit")
         assert "then" not in [block.get("block_id") for block in view["blocks"]]

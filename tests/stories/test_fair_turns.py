@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from bot.demo.model_server import Hold, Turn
+from bot.demo.model_server import RequestHold, Turn
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit, Run
 from storage.states import CallStatus, RunStatus
@@ -26,9 +26,9 @@ def running(harness: Harness, name: str) -> list[Run]:
     return harness.all(Run, Run.requester == person, Run.status == RunStatus.RUNNING)
 
 
-def flood(harness: Harness) -> list[Hold]:
+def flood(harness: Harness) -> list[RequestHold]:
     """Ben asks for 64 things at once, each a model turn that takes long."""
-    holds = [harness.planner.hold() for _ in range(OF_ONE)]
+    holds = [harness.planner.hold_next_request() for _ in range(OF_ONE)]
     for number in range(MANY):
         harness.person("ben").say(SUPPORT, f"@bot think hard about {number}")
     for hold in holds:
@@ -97,7 +97,7 @@ def test_a_long_request_gives_way_between_two_steps(
     fakes = FakeTools()
     harness = own_harness(fakes.tools, COUNTERSIGN_WORKERS="1")
     steps = [Turn(calls=[("peek", {"text": f"step {number}"})]) for number in range(3)]
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     harness.planner.script(*steps[:1])
     long = harness.person("ben").say(SUPPORT, "@bot three steps")
     assert hold.arrived.wait(30)

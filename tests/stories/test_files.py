@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bot.agent import file_items as told_of
-from bot.demo.model_server import Part, Turn
+from bot.demo.model_server import ApiFeature, Turn
 from slack_sandbox.workspace import events
 from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus
@@ -146,7 +146,7 @@ def test_a_model_without_sight_goes_on(harness: Harness) -> None:
     """Where the model's server takes no pictures the turn is taken without, the model says so, and
     from then on it is sent none of that.
     """
-    harness.planner.without = {Part.SIGHT}
+    harness.planner.without = {ApiFeature.SIGHT}
     try:
         thread = shared(harness, "@bot what is on it?", {"cat.png": PNG}, Turn(text="Cannot see."))
         harness.said(SUPPORT, thread, "Cannot see.")
@@ -170,7 +170,7 @@ def test_another_error_leaves_the_files(harness: Harness) -> None:
     """A refusal that is not about the files fails the request as ever, and they are there when it
     is tried again.
     """
-    harness.planner.fail(400, times=2)
+    harness.planner.fail_next_requests(400, times=2)
     thread = shared(harness, "@bot read it", {"cat.png": PNG}, Turn(text="A cat, I think."))
     failed = harness.said(SUPPORT, thread, "Retry")
     harness.settle()
@@ -242,7 +242,7 @@ def test_what_cannot_be_had_is_said(harness: Harness) -> None:
     harness.settle()
     why = [each["text"].partition("because ")[2].rstrip(".") for each in parts(harness)[1:]]
     assert why == [
-        told_of.too_large(1_000_000_000),
+        told_of.too_large_note(1_000_000_000),
         told_of.ELSEWHERE,
         told_of.ELSEWHERE,
         told_of.HIDDEN,

@@ -56,7 +56,7 @@ def test_a_refused_file_takes_no_other_along(harness: Harness) -> None:
     """
     thread = shared(harness, "@bot keep this", {"first.png": PNG}, Turn(text="I have it."))
     harness.said(SUPPORT, thread, "I have it.")
-    harness.planner.fail(400)
+    harness.planner.fail_next_requests(400)
     turn = Turn(text="Not the second.")
     later = shared(harness, "@bot and this", {"second.png": PNG + b"2"}, turn, thread=thread)
     harness.said(SUPPORT, thread, "Not the second.")

@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest, BoltResponse
 
-from bot.cards.action_names import MENU, Action, Dialog, Shortcut
+from bot.cards.action_names import MENU, Action, DialogId, ShortcutId
 from bot.cards.button_codec import (
     _ABOUT,
+    AnswerRating,
     CallTarget,
     CardTarget,
     Click,
     DelegationTarget,
     DialogSubject,
+    FormContext,
     FormKind,
     FormTarget,
     HomeTarget,
     NoTarget,
-    Rating,
     RunTarget,
-    Setting,
-    encode,
-    encode_dialog,
+    encode_button_value,
+    encode_dialog_metadata,
 )
 from bot.slack.command_answers import COMMAND
 from bot.slack.listeners import EVENTS
@@ -81,9 +81,9 @@ class About:
             CallTarget: CallTarget(self.call, 0),
             CardTarget: CardTarget(self.plan, 0, self.number),
             RunTarget: RunTarget(self.run),
-            Rating: Rating(self.run, good=True),
-            Setting: Setting(SUPPORT),
-            FormTarget: FormTarget(FormKind.TOOL, "note", Setting(SUPPORT)),
+            AnswerRating: AnswerRating(self.run, good=True),
+            FormContext: FormContext(SUPPORT),
+            FormTarget: FormTarget(FormKind.TOOL, "note", FormContext(SUPPORT)),
             DelegationTarget: DelegationTarget("d1"),
             HomeTarget: HomeTarget(),
             NoTarget: NoTarget(),
@@ -133,8 +133,8 @@ def elements(about: About) -> Iterator[tuple[str, Json]]:
     """Every button, and every choice of the card's menu."""
     for action in Action:
         target = about.target(action)
-        yield action, {"type": "button", "action_id": action, "value": encode(target)}
-        chosen = {"value": encode(Click(action, target))}
+        yield action, {"type": "button", "action_id": action, "value": encode_button_value(target)}
+        chosen = {"value": encode_button_value(Click(action, target))}
         option = {"type": "overflow", "action_id": MENU, "selected_option": chosen}
         yield f"{MENU}: {action}", option
 
@@ -143,18 +143,18 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
     """Every dialog, filled in such that it would do something."""
     call = CallTarget(about.call, 0)
     subjects = {
-        Dialog.REVIEW: call,
-        Dialog.EDIT: call,
-        Dialog.REJECT: call,
-        Dialog.SEND_BACK: call,
-        Dialog.PICK: Setting(SUPPORT),
-        Dialog.REQUEST: FormTarget(FormKind.TOOL, "note", Setting(SUPPORT)),
-        Dialog.ANSWER: call,
-        Dialog.DELEGATE: NoTarget(),
+        DialogId.REVIEW: call,
+        DialogId.EDIT: call,
+        DialogId.REJECT: call,
+        DialogId.SEND_BACK: call,
+        DialogId.PICK: FormContext(SUPPORT),
+        DialogId.REQUEST: FormTarget(FormKind.TOOL, "note", FormContext(SUPPORT)),
+        DialogId.ANSWER: call,
+        DialogId.DELEGATE: NoTarget(),
     }
     text = {"type": "plain_text_input", "value": "from elsewhere"}
     typed = {"f:text": {"v": text}, "words": {"text": text}, "reason": {"preset": text}}
-    for dialog in Dialog:
+    for dialog in DialogId:
         yield (
             dialog,
             {
@@ -162,7 +162,7 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
                 "type": "modal",
                 "hash": "h",
                 "callback_id": dialog,
-                "private_metadata": encode_dialog(DialogSubject(dialog, subjects[dialog])),
+                "private_metadata": encode_dialog_metadata(DialogSubject(dialog, subjects[dialog])),
                 "state": {"values": typed},
                 "blocks": [{"type": "input", "block_id": each, "element": text} for each in typed],
             },
@@ -189,7 +189,7 @@ def interactions(about: About, whose: Json) -> Iterator[tuple[str, Json]]:
     for name, view in dialogs(about):
         yield f"submit {name}", {**base, "type": "view_submission", "view": view}
         yield f"close {name}", {**base, "type": "view_closed", "view": view, "is_cleared": True}
-    for each in Shortcut:
+    for each in ShortcutId:
         yield f"shortcut {each}", {**base, "type": "shortcut", "callback_id": each}
         of_message = {"type": "message_action", "callback_id": each, "message_ts": about.card}
         yield f"message shortcut {each}", {**base, **place, **of_message}

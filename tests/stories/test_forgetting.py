@@ -14,10 +14,10 @@ from bot.runs.program_requests import ProgramRequests
 from bot.tools.handed_over import HandedOverAction
 from countersign.cli.commands import main
 from storage import runs, trail
-from storage.columns import Status
-from storage.examination import examine
+from storage.columns import StoredEnum
+from storage.examination import examine_record
 from storage.models import Call, Run, Vote
-from storage.record_copies import record_tables
+from storage.record_copies import list_record_tables
 from storage.sqlite_connections import DIALECT
 from tests.records import ON_A_SERVER, settings_of
 from tests.stories.fakes import FakeTools
@@ -71,10 +71,10 @@ EMPTIED = {
 
 def texts() -> Iterator[tuple[str, str]]:
     """Every column of the record that holds a text, with its table."""
-    for table in record_tables():
+    for table in list_record_tables():
         for column in table.columns:
             kind = column.type.compile(DIALECT)
-            if kind.startswith(("VARCHAR", "TEXT")) and not isinstance(column.type, Status):
+            if kind.startswith(("VARCHAR", "TEXT")) and not isinstance(column.type, StoredEnum):
                 yield table.name, column.name
 
 
@@ -208,7 +208,7 @@ def test_nothing_of_a_person_is_left(
     assert len(harness.all(Vote)) == votes + 1
     store = harness.app.core.store
     with store.read() as tx:
-        found = examine(tx, store.chain, trail.head(tx))
+        found = examine_record(tx, store.chain, trail.get_audit_head(tx))
     assert found.problems == []
     assert any(f"what {BEN} asked and wrote was erased" in each for each in found.remarks)
     if not ON_A_SERVER:
@@ -229,8 +229,8 @@ def test_the_thread_begins_anew(written: Harness, monkeypatch: pytest.MonkeyPatc
     assert forget(harness, monkeypatch, "--yes") == 0
     run = harness.run_in(thread)
     with harness.app.core.store.read() as tx:
-        assert harness.app.core.transcripts.read(tx, run).items == ()
-        assert runs.transcript(tx, run) == []
+        assert harness.app.core.transcripts.read_transcript(tx, run).items == ()
+        assert runs.list_transcript_items(tx, run) == []
 
 
 def test_all_of_a_person_is_exported(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bot.cli.bot_connection import send
+from bot.cli.bot_connection import send_command
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Asking, Wish
+from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from storage.models import Delivery, PersonAnswer
 from storage.states import Surface
 from tests.stories.asked_people import outcome, question
@@ -45,7 +45,9 @@ def decide(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
         assert command(capsys, verb, waits(harness, thread), option, DECIDED)[0] == 0
         harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(Turn(text=f"So {DECIDED}."))
-    assert send(bot_socket(harness), Asking(Wish.SAY, words=f"what of {DECIDED}?")).counted
+    assert send_command(
+        bot_socket(harness), OperatorCommand(CommandKind.SAY, words=f"what of {DECIDED}?")
+    ).counted
     arrived(harness)
 
 

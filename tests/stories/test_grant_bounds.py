@@ -69,7 +69,7 @@ def is_asked(harness: Harness, password: str = "small") -> bool:
     thread = ask(harness, login(password))
     harness.slack.wait(lambda: statuses(harness, thread))
     harness.settle()
-    harness.planner.clear()
+    harness.planner.clear_script()
     return statuses(harness, thread) == [C.PENDING]
 
 

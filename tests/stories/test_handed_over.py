@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.runs.program_calls import ClaimedCall, NotClaimedError
+from bot.runs.program_calls import ClaimedCall, ClaimRefusedError
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOverAction
@@ -70,13 +70,13 @@ def approved(harness: Harness, version: str, **also: Any) -> ProgramRequest:
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     arrived(harness)
     harness.settle()
-    assert found.stands().status == C.APPROVED
+    assert found.load_status().status == C.APPROVED
     return found
 
 
 def claimed(harness: Harness, found: ProgramRequest, claimant: str = ME) -> ClaimedCall:
     """The call, once it has been checked and started."""
-    got: ClaimedCall = harness.slack.wait(lambda: found.claim(claimant))
+    got: ClaimedCall = harness.slack.wait(lambda: found.claim_call(claimant))
     return got
 
 
@@ -89,30 +89,30 @@ def thread_of(harness: Harness, found: ProgramRequest) -> str:
 def test_approved_claimed_and_reported(harness: Harness) -> None:
     """People see whose words these are; the program runs it once, and the thread hears how."""
     found = asked(harness, "1.0")
-    with pytest.raises(NotClaimedError):
-        found.claim(ME)
+    with pytest.raises(ClaimRefusedError):
+        found.claim_call(ME)
     card = card_of(harness, found)
     assert "Deploy 1.0 to production" in words(card)
     assert "Requested by the program “ci”, which runs this once approved" in words(card)
     assert "Its author did not say whether this can be undone." in words(card)
     assert "cannot be undone" not in words(card)
     assert words(card).index("Version") < words(card).index("Env: production")  # as it has them
-    with pytest.raises(NotClaimedError, match="waits for people"):
-        found.claim(ME)
+    with pytest.raises(ClaimRefusedError, match="waits for people"):
+        found.claim_call(ME)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     arrived(harness)
     harness.settle()
-    standing = found.stands()
+    standing = found.load_status()
     assert (standing.status, standing.decided_by) == (C.APPROVED, ("UANA00001",))
     assert standing.handed_over
     assert "the program that asked has not begun yet" in thread_of(harness, found)
     got = claimed(harness, found)
     assert got.arguments == {"version": "1.0", "env": "production"}
     assert (got.revision, got.digest) == (standing.revision, standing.digest)
-    found.report(ME, True, {"url": "https://shop.example"})
-    found.report(ME, True, {"url": "https://shop.example"})
+    found.report_outcome(ME, True, {"url": "https://shop.example"})
+    found.report_outcome(ME, True, {"url": "https://shop.example"})
     harness.settle()
-    standing = found.stands()
+    standing = found.load_status()
     assert (standing.status, standing.result) == (C.SUCCEEDED, {"url": "https://shop.example"})
     assert harness.run_of(found.run_id).status is RunStatus.COMPLETED
     assert "Done: Deploy 1.0 to production" in thread_of(harness, found)
@@ -123,17 +123,17 @@ def test_a_claim_that_comes_too_late(harness: Harness) -> None:
     found = approved(harness, "1.1")
     assert "Approval expires" in thread_of(harness, found)
     later(harness, 30 * 86_400)
-    assert found.stands().status == C.APPROVED
-    with pytest.raises(NotClaimedError, match="too old: people are asked again"):
-        found.claim(ME)
+    assert found.load_status().status == C.APPROVED
+    with pytest.raises(ClaimRefusedError, match="too old: people are asked again"):
+        found.claim_call(ME)
     harness.settle()
-    assert found.stands().status == C.PENDING
-    with pytest.raises(NotClaimedError, match="waits for people"):
-        found.claim(ME)
+    assert found.load_status().status == C.PENDING
+    with pytest.raises(ClaimRefusedError, match="waits for people"):
+        found.claim_call(ME)
     vote(harness, "ana", card_of(harness, found))
     arrived(harness)
     harness.settle()
-    assert found.stands().revision == 2
+    assert found.load_status().revision == 2
     assert claimed(harness, found, OTHER).revision == 2
 
 
@@ -145,15 +145,15 @@ def test_a_claim_that_nobody_answered_for_days(harness: Harness) -> None:
     found = approved(harness, "1.2")
     harness.app.loop.pause()
     harness.slack.wait(lambda: not harness.app.loop.busy)
-    assert found.claim(ME) is None
+    assert found.claim_call(ME) is None
     harness.app.stop()
     harness.clock.advance(3 * 86_400)
     harness.start()
-    again = programs(harness).asked(found.run_id, "ci")
+    again = programs(harness).find_request(found.run_id, "ci")
     assert again is not None
-    harness.slack.wait(lambda: again.stands().status == C.PENDING)
-    with pytest.raises(NotClaimedError, match="waits for people"):
-        again.claim(ME)
+    harness.slack.wait(lambda: again.load_status().status == C.PENDING)
+    with pytest.raises(ClaimRefusedError, match="waits for people"):
+        again.claim_call(ME)
 
 
 def test_only_one_of_two_claims_it(harness: Harness) -> None:
@@ -163,7 +163,7 @@ def test_only_one_of_two_claims_it(harness: Harness) -> None:
     def attempt(claimant: str) -> None:
         try:
             got.append((claimant, claimed(harness, found, claimant)))
-        except NotClaimedError:
+        except ClaimRefusedError:
             lost.append(claimant)
 
     attempts = [threading.Thread(target=attempt, args=(each,)) for each in (ME, OTHER)]
@@ -174,16 +174,16 @@ def test_only_one_of_two_claims_it(harness: Harness) -> None:
     [(winner, first)], [loser] = got, lost
     assert claimed(harness, found, winner) == first  # its answer was lost: the same again
     for claimant in (loser, "a third of all attempts"):
-        with pytest.raises(NotClaimedError, match="somebody else"):
-            found.claim(claimant)
-        with pytest.raises(NotClaimedError):
-            found.report(claimant, True, "mine")
-    found.report(winner, False, "the disk was full")
+        with pytest.raises(ClaimRefusedError, match="somebody else"):
+            found.claim_call(claimant)
+        with pytest.raises(ClaimRefusedError):
+            found.report_outcome(claimant, True, "mine")
+    found.report_outcome(winner, False, "the disk was full")
     harness.settle()
-    standing = found.stands()
+    standing = found.load_status()
     assert (standing.status, standing.note) == (C.FAILED, "the disk was full")
-    with pytest.raises(NotClaimedError, match="ended"):
-        found.report(winner, True, "or not")
+    with pytest.raises(ClaimRefusedError, match="ended"):
+        found.report_outcome(winner, True, "or not")
     [call] = harness.calls_in(harness.run_of(found.run_id).thread_ts)
     assert harness.audit_of(call).count("call.running") == 1
 
@@ -201,8 +201,8 @@ def test_what_people_edited_is_what_it_gets(harness: Harness) -> None:
     arrived(harness)
     harness.settle()
     assert claimed(harness, found).arguments == {"version": "3.1", "env": "production"}
-    assert found.stands().edited_by == ("UANA00001",)
-    found.report(ME, True, "out")
+    assert found.load_status().edited_by == ("UANA00001",)
+    found.report_outcome(ME, True, "out")
 
 
 def test_rejected_expired_and_taken_back(harness: Harness) -> None:
@@ -210,18 +210,18 @@ def test_rejected_expired_and_taken_back(harness: Harness) -> None:
     found = asked(harness, "4.0")
     reject(harness, "ana", SUPPORT, card_of(harness, found), "not on a Friday")
     arrived(harness)
-    assert (found.stands().status, found.stands().note) == (C.REJECTED, "not on a Friday")
+    assert (found.load_status().status, found.load_status().note) == (C.REJECTED, "not on a Friday")
     late = asked(harness, "4.1", deadline=timedelta(minutes=5))
     card_of(harness, late)
     harness.clock.advance(301)
-    harness.slack.wait(lambda: late.stands().status == C.EXPIRED)
+    harness.slack.wait(lambda: late.load_status().status == C.EXPIRED)
     back = asked(harness, "4.2")
     card_of(harness, back)
     assert back.cancel()
     assert not back.cancel()
     for each in (found, late, back):
-        with pytest.raises(NotClaimedError, match="not to be run"):
-            each.claim(ME)
+        with pytest.raises(ClaimRefusedError, match="not to be run"):
+            each.claim_call(ME)
 
 
 def test_a_program_that_is_not_heard_of(harness: Harness) -> None:
@@ -232,16 +232,16 @@ def test_a_program_that_is_not_heard_of(harness: Harness) -> None:
     claimed(harness, found)  # a sign of life holds it for longer
     harness.clock.advance(200)
     harness.settle()
-    assert found.stands().status == C.RUNNING
+    assert found.load_status().status == C.RUNNING
     harness.clock.advance(handovers.LEASE.total_seconds())
-    harness.slack.wait(lambda: found.stands().status == C.UNKNOWN)
+    harness.slack.wait(lambda: found.load_status().status == C.UNKNOWN)
     for claimant in (ME, OTHER):
-        with pytest.raises(NotClaimedError):
-            found.claim(claimant)
+        with pytest.raises(ClaimRefusedError):
+            found.claim_call(claimant)
     assert card_of(harness, found, "resolve_done")
-    found.report(ME, True, "it was slow")
+    found.report_outcome(ME, True, "it was slow")
     harness.settle()
-    assert found.stands().status == C.SUCCEEDED
+    assert found.load_status().status == C.SUCCEEDED
 
 
 def test_run_again_is_claimed_anew(harness: Harness) -> None:
@@ -249,31 +249,31 @@ def test_run_again_is_claimed_anew(harness: Harness) -> None:
     found = approved(harness, "6.0")
     claimed(harness, found)
     harness.clock.advance(handovers.LEASE.total_seconds() + 1)
-    harness.slack.wait(lambda: found.stands().status == C.UNKNOWN)
+    harness.slack.wait(lambda: found.load_status().status == C.UNKNOWN)
     card = card_of(harness, found, "run_again")
     harness.person("ana").click(SUPPORT, card["ts"], "run_again")
     arrived(harness)
-    harness.slack.wait(lambda: found.stands().status == C.APPROVED)
-    with pytest.raises(NotClaimedError):
-        found.report(ME, True, "from the first attempt")
+    harness.slack.wait(lambda: found.load_status().status == C.APPROVED)
+    with pytest.raises(ClaimRefusedError):
+        found.report_outcome(ME, True, "from the first attempt")
     assert claimed(harness, found, OTHER).revision == 2
-    found.report(OTHER, True, "again")
+    found.report_outcome(OTHER, True, "again")
 
 
 def test_it_outlives_restarts(harness: Harness) -> None:
     """The bot starts anew while it waits to be claimed, and while it is held."""
     found = approved(harness, "7.0")
     harness.restart()
-    found = programs(harness).asked(found.run_id, "ci") or found
+    found = programs(harness).find_request(found.run_id, "ci") or found
     claimed(harness, found)
     harness.restart()
     harness.settle()
-    found = programs(harness).asked(found.run_id, "ci") or found
-    assert found.stands().status == C.RUNNING
-    assert programs(harness).asked(found.run_id, "another") is None
-    found.report(ME, True, "over two lives")
+    found = programs(harness).find_request(found.run_id, "ci") or found
+    assert found.load_status().status == C.RUNNING
+    assert programs(harness).find_request(found.run_id, "another") is None
+    found.report_outcome(ME, True, "over two lives")
     harness.settle()
-    assert found.stands().result == "over two lives"
+    assert found.load_status().result == "over two lives"
 
 
 def test_policy_knows_the_client(harness: Harness) -> None:
@@ -282,15 +282,15 @@ def test_policy_knows_the_client(harness: Harness) -> None:
     ours = programs(harness).ask(rotate, {}, requester=BEN, channel=SUPPORT, client="night")
     got = harness.slack.wait(lambda: _or_none(ours))
     assert got.arguments == {}
-    ours.report(ME, True, None)
+    ours.report_outcome(ME, True, None)
     others = programs(harness).ask(rotate, {}, requester=BEN, channel=SUPPORT, client="day")
-    harness.slack.wait(lambda: others.stands().status == C.PENDING)
+    harness.slack.wait(lambda: others.load_status().status == C.PENDING)
 
 
 def _or_none(found: ProgramRequest) -> ClaimedCall | None:
     try:
-        return found.claim(ME)
-    except NotClaimedError:
+        return found.claim_call(ME)
+    except ClaimRefusedError:
         return None
 
 
@@ -320,9 +320,9 @@ def test_a_secret_is_shown_to_nobody_but_who_claims_it(harness: Harness) -> None
     found = programs(harness).ask(DEPLOY, given, requester=BEN, channel=SUPPORT, client="ci")
     card = card_of(harness, found)
     assert "hunter-hunter-2" not in words(card)
-    assert "hunter-hunter-2" not in str(found.stands())
+    assert "hunter-hunter-2" not in str(found.load_status())
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     arrived(harness)
     harness.settle()
     assert claimed(harness, found).arguments["token"] == "hunter-hunter-2"
-    found.report(ME, True, "done")
+    found.report_outcome(ME, True, "done")

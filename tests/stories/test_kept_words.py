@@ -123,7 +123,7 @@ def test_a_later_message_that_is_deleted_withdraws_nothing(
     thread = ask(harness, ("note", {"text": "stays"}), answer="")
     card = harness.card(SUPPORT, thread)
     harness.settle()
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.planner.script(Turn(text="Until tonight."))
     ben = harness.person("ben")
     later = ben.say(SUPPORT, "@bot until when can they decide?", thread)
@@ -136,7 +136,7 @@ def test_a_later_message_that_is_deleted_withdraws_nothing(
     assert harness.all(Audit, Audit.run_id == run.id, Audit.event == "request.unsaid")
 
     harness.planner.script(Turn(text="Yes."), Turn(text="Ana has it."))
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     ben.say(SUPPORT, "@bot is anybody there?", thread)
     assert hold.arrived.wait(20)
     unsaid = ben.say(SUPPORT, "@bot my secret diary", thread)
@@ -191,7 +191,7 @@ def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
     [row] = harness.all(Audit, Audit.run_id == run.id, Audit.event == "request.withdrawn")
     assert "deleted" in row.payload
 
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     alone = ask(harness, ("note", {"text": "unheard"}))
     assert hold.arrived.wait(20)
     with harness.slack.world.lock:  # before the bot has said anything in the thread

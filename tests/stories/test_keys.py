@@ -10,9 +10,9 @@ import pytest
 from bot.cli.doctor.checks import check_database
 from bot.config.startup import StartupError
 from storage import backups, trail
-from storage.chain import key_id
-from storage.digest import key_text, parse_key
-from storage.examination import Examination, examine
+from storage.chain import compute_key_id
+from storage.digest import format_signing_key, parse_signing_key
+from storage.examination import ExaminationResult, examine_record
 from storage.models import Audit, Call
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -44,14 +44,14 @@ def test_another_key_stops_the_start(
     With the old key all goes on.
     """
     harness, fakes, thread, card = stopped
-    old = key_id(harness.app.core.key)
+    old = compute_key_id(harness.app.core.key)
     [call] = harness.all(Call)
     assert call.key_id == old
     harness.extra["COUNTERSIGN_KEY"] = NEW
     with pytest.raises(StartupError) as refused:
         harness.start()
     text = str(refused.value)
-    new = key_id(NEW.encode())
+    new = compute_key_id(NEW.encode())
     assert (
         f"1 call still waits that was shown under the key {old}, and the key now in use is {new}."
         in text
@@ -67,7 +67,7 @@ def test_another_key_stops_the_start(
     with pytest.raises(StartupError):
         harness.start()
     del harness.extra["COUNTERSIGN_KEY"]
-    assert not [check for check in check_database(harness.settings()) if check.about == "key"]
+    assert not [check for check in check_database(harness.settings()) if check.subject == "key"]
     harness.start()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -88,7 +88,10 @@ def test_a_lost_key_stops_the_start(
     The card says so, and the model is told.
     """
     harness, fakes, thread, card = stopped
-    harness.extra |= {"COUNTERSIGN_KEY": NEW, "COUNTERSIGN_LOST_KEY": key_id(harness.app.core.key)}
+    harness.extra |= {
+        "COUNTERSIGN_KEY": NEW,
+        "COUNTERSIGN_LOST_KEY": compute_key_id(harness.app.core.key),
+    }
     harness.start()
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
@@ -121,11 +124,11 @@ def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, 
     harness.start()
 
 
-def examined(harness: Harness) -> Examination:
+def examined(harness: Harness) -> ExaminationResult:
     """What `audit verify` finds, under the keys in use."""
     store = harness.app.core.store
     with store.read() as tx:
-        return examine(tx, store.chain, trail.head(tx))
+        return examine_record(tx, store.chain, trail.get_audit_head(tx))
 
 
 @pytest.mark.parametrize("edited", [False, True], ids=["as it was", "edited"])
@@ -153,11 +156,11 @@ def test_a_new_key_beside_the_old_one(
     assert fakes.did("note", text) == 1
     asked = ask(harness, ("note", {"text": "after the change"}))
     card = harness.card(SUPPORT, asked)
-    assert key_id(NEW.encode()) in {each.key_id for each in harness.all(Call)}
+    assert compute_key_id(NEW.encode()) in {each.key_id for each in harness.all(Call)}
     found = examined(harness)
     assert found.problems == []
     sealed_by = {row.key_id for row in harness.all(Audit)}
-    assert sealed_by == {key_id(old.encode()), key_id(NEW.encode())}
+    assert sealed_by == {compute_key_id(old.encode()), compute_key_id(NEW.encode())}
 
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, asked, "That is all.")
@@ -166,7 +169,7 @@ def test_a_new_key_beside_the_old_one(
     harness.start()  # nothing waits under the old one any more
     assert fakes.did("note", "after the change") == 1
     [problem] = examined(harness).problems
-    assert f"sealed with the key {key_id(old.encode())}" in problem
+    assert f"sealed with the key {compute_key_id(old.encode())}" in problem
 
 
 def test_what_an_old_key_sealed_is_still_checked(
@@ -178,10 +181,10 @@ def test_what_an_old_key_sealed_is_still_checked(
     harness.start()
     store = harness.app.core.store
     with store.write() as tx:
-        for statement in store.database.not_append_only():
+        for statement in store.database.list_drop_trigger_statements():
             tx.exec_driver_sql(statement)
         tx.exec_driver_sql("UPDATE audit SET actor = 'UEVE00001' WHERE seq = 2")
-        for statement in store.database.append_only():
+        for statement in store.database.list_create_trigger_statements():
             tx.exec_driver_sql(statement)
     assert "row 2 of the audit was changed" in examined(harness).problems[0]
 
@@ -193,16 +196,19 @@ def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[
     path = harness.folder / "countersign.db.key"
     path.write_text(f"{NEW}\n{path.read_text()}\n")
     harness.start()
-    assert key_id(harness.app.core.key) == key_id(NEW.encode())
+    assert compute_key_id(harness.app.core.key) == compute_key_id(NEW.encode())
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "under the first key") == 1
-    assert parse_key(key_text(harness.app.core.key)).older == harness.app.core.key.older  # type: ignore[attr-defined]  # it came from a file
+    assert (
+        parse_signing_key(format_signing_key(harness.app.core.key)).older_keys
+        == harness.app.core.key.older
+    )  # type: ignore[attr-defined]  # it came from a file
     copy, key = harness.folder / "b.db", harness.app.core.key
     now = harness.clock.now()
     made = backups.make_backup(
         harness.app.core.store, copy, key, at=now, version="1", with_key=True
     )
-    assert made.found.problems == []
-    with backups.taken(copy, harness.folder / "r.db") as taken:
-        assert taken.ready(taken.signing_key, now).found.problems == []
+    assert made.examination.problems == []
+    with backups.open_backup(copy, harness.folder / "r.db") as taken:
+        assert taken.check_and_upgrade(taken.signing_key, now).examination.problems == []

@@ -116,7 +116,7 @@ def test_what_the_models_server_objects_to_is_told(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The reason of a refused request is in the thread and, with the run, in the log."""
-    harness.planner.fail(400)
+    harness.planner.fail_next_requests(400)
     thread = harness.person("ben").say(SUPPORT, "@bot hello")
     harness.said(SUPPORT, thread, "error (400): The request was refused on demand.")
     run = harness.run_in(thread)

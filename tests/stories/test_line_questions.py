@@ -37,7 +37,7 @@ def search(args: Thing, context: ToolContext) -> str:
     with ThreadPoolExecutor(2) as pool:
         red = pool.submit(context.line.ask, wants("Is it red?"), SEEN.is_set)
         blue = pool.submit(context.line.ask, wants("Is it blue?"), lambda: False)
-        return f"{args.text}: {red.result().end}, {blue.result().end}"
+        return f"{args.text}: {red.result().outcome}, {blue.result().outcome}"
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_no_secret_is_heard(harness: Harness, heard: Heard) -> None:
 def test_words_that_do_not_count_are_taken_back(harness: Harness, heard: Heard) -> None:
     """A model that breaks off is asked again: what it had said is void, then comes anew."""
     text = " ".join(f"word{number}" for number in range(30))
-    harness.planner.cut(10)
+    harness.planner.cut_next_answers(10)
     thread = chat(harness, text)
     said: list[Any] = [e for e in over(harness, heard, thread) if isinstance(e, WordsEvent)]
     [void] = [number for number, each in enumerate(said) if each.kind is K.WORDS_VOID]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.config.connection_settings import ModelApi
-from bot.demo.model_answers import tokens
+from bot.demo.model_answers import estimate_tokens
 from bot.demo.model_server import Turn
 from storage.models import Item
 from storage.transcripts import KIND
@@ -44,7 +44,7 @@ def test_an_errand_that_becomes_too_long_goes_on(own_harness: Callable[..., Harn
     assert {each.run_id for each in made} == {child_of(harness, thread).id}
     *_, child, parent = harness.planner.requests
     sent = child["input"]
-    assert tokens(sent) < WINDOW
+    assert estimate_tokens(sent) < WINDOW
     assert "please write errand long" in json.dumps(sent)
     assert "compaction" in [each.get("type") for each in sent]
     [noted] = [each for each in sent if each.get("name") == "note"]

@@ -10,8 +10,8 @@ import pytest
 
 from bot.agent import file_items as words_of
 from bot.config.connection_settings import ModelApi
-from bot.demo.model_answers import tokens
-from bot.demo.model_server import Part, Turn
+from bot.demo.model_answers import estimate_tokens
+from bot.demo.model_server import ApiFeature, Turn
 from bot.runs import compaction as told
 from storage import runs
 from storage.models import Item
@@ -96,12 +96,14 @@ def go_on_for_weeks(harness: Harness, thread: str, items: int = 1_000) -> None:
                 {"type": "function_call_output", "call_id": name, "output": TALK},
                 {"role": "assistant", "content": [{"type": "output_text", "text": TALK}]},
             ):
-                runs.append(tx, harness.run_in(thread), item, at=harness.clock.now())
+                runs.append_transcript_item(
+                    tx, harness.run_in(thread), item, at=harness.clock.now()
+                )
 
 
 def size(request: dict[str, Any]) -> int:
     """Tokens of a request, as the model's server counts them."""
-    return tokens([request.get(each) for each in ("instructions", "input", "tools")])
+    return estimate_tokens([request.get(each) for each in ("instructions", "input", "tools")])
 
 
 def goes_on(harness: Harness, thread: str, words: str) -> dict[str, Any]:
@@ -232,25 +234,25 @@ def test_a_restart_amid_a_compaction(own_harness: Callable[..., Harness]) -> Non
     """
     harness = own_harness(FakeTools().tools, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
     planner = harness.planner
-    planner.without, planner.context = {Part.COMPACTION}, WINDOW
+    planner.without, planner.context = {ApiFeature.COMPACTION}, WINDOW
     thread, on_record = decided(harness)
     go_on_for_weeks(harness, thread)
-    summing_up = planner.hold()
+    summing_up = planner.hold_next_request()
     harness.person("ben").say(SUPPORT, "@bot and now?", thread)
     assert summing_up.arrived.wait(20)
     harness.app.stop()
     assert stands_for(harness) == []
 
-    planner.clear()
+    planner.clear_script()
     planner.script(Turn(text=SUMMARY))
-    planner.hold().release()
-    answering = planner.hold()
+    planner.hold_next_request().release()
+    answering = planner.hold_next_request()
     harness.start()
     assert answering.arrived.wait(20)
     harness.app.stop()
     assert len(stands_for(harness)) == 1
 
-    planner.clear()
+    planner.clear_script()
     planner.script(Turn(text="On we go."))
     harness.start()
     harness.said(SUPPORT, thread, "On we go.")
@@ -268,10 +270,10 @@ def test_a_thread_that_cannot_be_summed_up(own_harness: Callable[..., Harness]) 
     """
     harness = own_harness(FakeTools().tools, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
     planner = harness.planner
-    planner.without = {Part.COMPACTION}
+    planner.without = {ApiFeature.COMPACTION}
     thread, on_record = decided(harness)
     go_on_for_weeks(harness, thread)
-    planner.fail(400)
+    planner.fail_next_requests(400)
     planner.script(Turn(text="On we go."))
     sent = goes_on(harness, thread, "On we go.")["input"]
     harness.said(SUPPORT, thread, "I go on without its oldest messages")

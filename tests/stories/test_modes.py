@@ -14,7 +14,7 @@ from bot.tools.agents import agent_tool
 from storage import channel_modes
 from storage.channel_modes import EVERYWHERE
 from storage.models import Audit, Delivery, ModeSwitch, Run
-from storage.states import CallStatus, DeliveryKind, Mode, RunSource, Surface
+from storage.states import CallStatus, ChannelMode, DeliveryKind, RunSource, Surface
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import form, request, root
 from tests.stories.harness import GENERAL, PARTNERS, SUPPORT, Harness
@@ -124,8 +124,8 @@ def test_only_who_the_policy_names_loosens(harness: Harness) -> None:
     mode(harness, "ask", "cleo", "ask mode now")
     found = harness.all(ModeSwitch, ModeSwitch.channel == SUPPORT)
     assert [(each.mode, each.person) for each in found[-2:]] == [
-        (Mode.STRICT, "UBEN00001"),
-        (Mode.ASK, "UCLEO0001"),
+        (ChannelMode.STRICT, "UBEN00001"),
+        (ChannelMode.ASK, "UCLEO0001"),
     ]
     events = [row.event for row in harness.all(Audit) if row.event.startswith("mode.")]
     assert events[-3:] == ["mode.switched", "mode.refused", "mode.switched"]
@@ -173,9 +173,9 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
     store, team = harness.app.core.store, harness.app.core.identity.team
     now = harness.clock.now()
     with store.write() as tx:
-        channel_modes.switch_mode(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
-        channel_modes.follow_channel(tx, team, "C0OLD", "C0NEW", at=now)
-        assert channel_modes.current_mode(tx, team, "C0NEW") is Mode.STRICT
+        channel_modes.switch_mode(tx, team, "C0OLD", ChannelMode.STRICT, "UBEN00001", at=now)
+        channel_modes.change_channel_id(tx, team, "C0OLD", "C0NEW", at=now)
+        assert channel_modes.get_current_mode(tx, team, "C0NEW") is ChannelMode.STRICT
 
 
 def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:
@@ -239,7 +239,7 @@ def typed_there(harness: Harness, thread: str) -> None:
         ),
         surface=Surface.TERMINAL,
     )
-    harness.app.listeners.keep(row)
+    harness.app.listeners.store_delivery(row)
 
 
 def restarted(harness: Harness, thread: str) -> None:

@@ -47,7 +47,7 @@ def test_what_waits_moves_with_its_buttons(
     command(harness, monkeypatch, "copy-to", url)
     harness.extra |= {"DATABASE_URL": url, "COUNTERSIGN_KEY": key}
     harness.start()
-    assert harness.app.core.store.shared
+    assert harness.app.core.store.is_multi_process
     press(harness, "ana", SUPPORT, card, "approve")
     harness.said(SUPPORT, thread, "That is all.")
     [call] = harness.calls_in(thread)

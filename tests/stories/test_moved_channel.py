@@ -53,7 +53,7 @@ def test_requests_go_on_under_another_id(
     harness.said(SUPPORT, first, "That is all.")
     waiting = ask(harness, ("note", {"text": "waits"}))
     card = harness.card(SUPPORT, waiting)
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     asking = chat(harness, "Said meanwhile.")
     assert hold.arrived.wait(20)
     new = moved(harness, "support")
@@ -64,7 +64,7 @@ def test_requests_go_on_under_another_id(
     all_sent(harness)
     assert statuses(harness, waiting) == [CallStatus.SUCCEEDED]
     assert "approve" not in action_ids(now_at(harness, new, card["ts"]))
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.planner.script(Turn(calls=[("note", {"text": "stays"})]), Turn(text="Again."))
     harness.person("ben").say(new, "once more", first)  # no mention: it is their own thread
     harness.said(new, first, "Again.")

@@ -15,7 +15,7 @@ from slack_sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
 from storage.states import MESSAGE_OPEN, CallStatus, MessageStatus, RunStatus
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.records import store_of
 from tests.storage.builders import set_message
 from tests.stories.fakes import FakeTools
@@ -174,8 +174,8 @@ def test_what_came_while_a_channel_was_served_is_sent(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is woken by the end of a lane finds its channel free, however soon they look."""
-    post, looks = harness.app.core.signals.post, threading.Event()
-    give = post.give
+    post, looks = harness.app.core.signals.outbox, threading.Event()
+    give = post.set
 
     def give_and_let_look() -> None:
         give()
@@ -186,7 +186,7 @@ def test_what_came_while_a_channel_was_served_is_sent(
     assert held.arrived.wait(30)
     second = chat(harness, "the second")
     harness.slack.wait(lambda: len(unsent(harness)) == 2)
-    monkeypatch.setattr(post, "give", give_and_let_look)
+    monkeypatch.setattr(post, "set", give_and_let_look)
     held.release()
     harness.said(SUPPORT, first, "the first")
     harness.said(SUPPORT, second, "the second")
@@ -271,7 +271,7 @@ def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: 
     harness.app.stop()
     store = store_of(harness.folder / "countersign.db").open()
     with store.write() as tx:
-        [row] = rows(tx, Message, select(Message).where(col(Message.ts) == card["ts"]))
+        [row] = fetch_rows(tx, Message, select(Message).where(col(Message.ts) == card["ts"]))
         set_message(tx, row, status=MessageStatus.PENDING, ts="", shown=0)
     store.close()
     harness.start()
@@ -287,7 +287,7 @@ def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: 
 def test_a_message_that_cannot_be_drawn_is_set_aside(harness: Harness) -> None:
     """A corrupt row in the outbox fails alone; what comes after it in the channel is said."""
     with harness.app.core.store.write() as tx:
-        outbox.put_message(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
+        outbox.queue_message(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
     thread = chat(harness, "After the corrupt one.")
     harness.slack.wait(
         lambda: harness.all(Message, col(Message.body).contains("After the corrupt one."))

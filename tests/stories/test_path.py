@@ -19,7 +19,7 @@ def test_mention_card_approve_effect_answer(harness: Harness) -> None:
     )
     card = harness.card(SUPPORT, thread)
     assert "Refund 40.00 EUR of order 1042" in words(card)
-    assert harness.shop.order(1042).refunded == 0
+    assert harness.shop.get_order(1042).refunded == 0
 
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "feedback_buttons")
@@ -29,7 +29,7 @@ def test_mention_card_approve_effect_answer(harness: Harness) -> None:
     [call] = harness.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
     assert harness.run_in(thread).status is RunStatus.COMPLETED
-    assert harness.shop.order(1042).refunded == 40
+    assert harness.shop.get_order(1042).refunded == 40
     [drawn] = [m for m in harness.thread(SUPPORT, thread) if m["ts"] == card["ts"]]
     assert "UANA00001" in words(drawn)
     assert '"button"' not in words(drawn)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.runs.program_requests import ProgramRequest, ProgramRequests, StrangerError
+from bot.runs.program_requests import ProgramRequest, ProgramRequests, RequesterNotPermittedError
 from storage import channel_modes, moves
 from storage.models import Run
-from storage.states import CallStatus, Mode
+from storage.states import CallStatus, ChannelMode
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
@@ -58,11 +58,11 @@ def test_people_decide_and_the_program_hears_it(harness: Harness, fakes: FakeToo
         )
     )
     assert "The nightly job found it." in words(card)
-    assert found.ended() is None
+    assert found.find_outcome() is None
     with pytest.raises(TimeoutError):
-        found.wait(0)
+        found.wait_for_outcome(0)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    ended = found.wait(30)
+    ended = found.wait_for_outcome(30)
     assert (ended.status, ended.result) == (C.SUCCEEDED, "noted from a program")
     assert ended.arguments == {"text": "from a program"}
     assert fakes.did("note", "from a program") == 1
@@ -78,20 +78,20 @@ def test_it_hears_what_was_edited_and_rejected(harness: Harness, fakes: FakeTool
     harness.person("ana").submit(typed(text="as Ana wants it"))
     arrived(harness)
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
-    assert found.wait(30).arguments == {"text": "as Ana wants it"}
+    assert found.wait_for_outcome(30).arguments == {"text": "as Ana wants it"}
     assert fakes.did("note", "as Ana wants it") == 1
 
     found = asked(harness, "reject this one")
     thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at night")
-    ended = found.wait(30)
+    ended = found.wait_for_outcome(30)
     assert ended.status is C.REJECTED
     assert ended.result == "It was rejected: not at night."
 
 
 def test_policy_holds_for_programs_too(harness: Harness, fakes: FakeTools) -> None:
     """What is denied is refused, and the program is told so at once where it is plainly wrong."""
-    ended = asked(harness, "everything", tool="wipe").wait(30)
+    ended = asked(harness, "everything", tool="wipe").wait_for_outcome(30)
     assert ended.status is C.REFUSED
     assert ended.result == "It was refused, and nobody was asked: nothing is wiped here."
     assert fakes.did("wipe", "everything") == 0
@@ -108,9 +108,9 @@ def test_the_requester_takes_it_back(harness: Harness, fakes: FakeTools) -> None
     card = harness.card(SUPPORT, thread, "ben")
     harness.person("ben").click(SUPPORT, card["ts"], "approve")
     arrived(harness)
-    assert found.ended() is None
+    assert found.find_outcome() is None
     harness.person("ben").say(SUPPORT, "cancel", thread)
-    assert found.wait(30).status is C.CANCELLED
+    assert found.wait_for_outcome(30).status is C.CANCELLED
     assert fakes.did("note", "taken back") == 0
 
 
@@ -123,9 +123,11 @@ def test_what_is_decided_is_not_taken_back(harness: Harness) -> None:
     store, now = harness.app.core.store, harness.clock.now()
     [call] = harness.calls_in(thread)
     with store.write() as tx:
-        assert moves.call(tx, call, C.REJECTED, at=now, actor="UANA00001", note="not today")
+        assert moves.change_call_status(
+            tx, call, C.REJECTED, at=now, actor="UANA00001", note="not today"
+        )
     assert not found.cancel()
-    ended = found.ended()
+    ended = found.find_outcome()
     assert ended is not None
     assert ended.status is C.REJECTED
 
@@ -137,9 +139,9 @@ def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
     card = harness.card(SUPPORT, thread)
     harness.restart()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    again = programs(harness).asked(found.run_id)
+    again = programs(harness).find_request(found.run_id)
     assert again is not None
-    assert again.wait(30).status is C.SUCCEEDED
+    assert again.wait_for_outcome(30).status is C.SUCCEEDED
     assert fakes.did("note", "after a restart") == 1
 
 
@@ -162,12 +164,12 @@ def test_where_another_company_reads_it_is_asked_in_private(harness: Harness) ->
 def test_in_private_it_keeps_to_the_channels_mode(harness: Harness) -> None:
     """What was to be asked in a shared channel keeps to that channel's mode where it goes on."""
     core = harness.app.core
-    for mode in (Mode.OBSERVE, Mode.ASK):
+    for mode in (ChannelMode.OBSERVE, ChannelMode.ASK):
         with core.store.write() as tx:
             at = core.clock.now()
             channel_modes.switch_mode(tx, core.identity.team, PARTNERS, mode, "system", at=at)
-        if mode is Mode.OBSERVE:
-            ended = asked(harness, "seen from outside", channel=PARTNERS).wait(30)
+        if mode is ChannelMode.OBSERVE:
+            ended = asked(harness, "seen from outside", channel=PARTNERS).wait_for_outcome(30)
             assert ended.status is C.REFUSED
             assert "observe mode" in ended.result
 
@@ -182,6 +184,6 @@ def test_nobody_asks_in_a_strangers_name(harness: Harness) -> None:
     """A guest, somebody of another company, a bot and nobody at all answer for nothing."""
     before = len(harness.all(Run))
     for who in ("UGUS00001", "UEVE00001", "UNOBODY01", ""):
-        with pytest.raises(StrangerError):
+        with pytest.raises(RequesterNotPermittedError):
             asked(harness, "for a stranger", who=who)
     assert len(harness.all(Run)) == before

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import NoBotError, follow, send
-from bot.terminal.terminal_messages import Asking, Wish
+from bot.cli.bot_connection import BotUnreachableError, open_chat_event_socket, send_command
+from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from countersign import Countersign, countersigned
 from countersign.cli.commands import main
 from countersign.request import NotAllowed, Request, Unreachable
-from countersign.wire import Wire, address_beside
+from countersign.wire import ApiTransport, build_socket_address
 from storage.backend import socket_path
 from storage.models import Run
 from storage.states import RunSource
@@ -136,7 +136,7 @@ def test_what_was_asked_with_a_key_is_not_asked_again(harness: Harness, fakes: F
     assert beside(harness).ended(once.id, 30).status == "succeeded"
     assert note(harness, "with a key", key="job 7").status == "succeeded"
     assert fakes.did("note", "with a key") == 1
-    wire = Wire(address_beside(database(harness)), "")
+    wire = ApiTransport(build_socket_address(database(harness)), "")
     asked = {"tool": "note", "requester": BEN, "channel": SUPPORT}
     wire.post("/v1/requests", {**asked, "arguments": {"text": "by a wire"}}, key="job-8")
     with pytest.raises(NotAllowed, match="job-8"):
@@ -152,7 +152,9 @@ def test_who_waits_outlives_a_restart_of_the_bot(harness: Harness, fakes: FakeTo
         harness.settle()
         harness.app.stop()
         with pytest.raises(Unreachable):
-            Wire(address_beside(database(harness)), "").get("/v1/requests", patience=None)
+            ApiTransport(build_socket_address(database(harness)), "").get(
+                "/v1/requests", patience=None
+            )
         harness.start()
         reject(harness, "ana", SUPPORT, card, "not today")
         ended = waiting.result(60)
@@ -179,12 +181,12 @@ def test_what_cannot_be_asked_is_refused(
         beside(harness).request(tool, arguments, requester=requester)
     assert len(harness.all(Run)) == before
     with pytest.raises(NotAllowed, match="no request"):
-        beside(harness).look("nobody")
+        beside(harness).get_request("nobody")
 
 
 def test_no_bot_is_said(tmp_path: Path) -> None:
     """Where no bot listens, the program is told so."""
-    wire = Wire(address_beside(tmp_path / "other.db"), "")
+    wire = ApiTransport(build_socket_address(tmp_path / "other.db"), "")
     with pytest.raises(Unreachable, match="does not answer at unix:"):
         wire.get("/v1/requests", patience=None)
 
@@ -199,22 +201,25 @@ def test_what_is_no_request_changes_nothing(harness: Harness, body: bytes) -> No
     assert (status, said["status"]) in ((400, 400), (422, 422))
     assert len(harness.all(Run)) == before
     with pytest.raises(NotAllowed, match="no request"):
-        beside(harness).look("nobody")
+        beside(harness).get_request("nobody")
 
 
 def test_nobody_is_the_operator_where_none_is_named(harness: Harness) -> None:
     """Whoever may open the socket is told so; nothing is shown, done or followed."""
     path = socket_path(database(harness))
-    for wish in (Asking(Wish.PENDING), Asking(Wish.SAY, words="pay me")):
-        with pytest.raises(NoBotError, match="started without COUNTERSIGN_OPERATOR"):
-            send(path, wish)
-    with pytest.raises(NoBotError, match="started without COUNTERSIGN_OPERATOR"):
-        follow(path, "any")
+    for wish in (
+        OperatorCommand(CommandKind.PENDING),
+        OperatorCommand(CommandKind.SAY, words="pay me"),
+    ):
+        with pytest.raises(BotUnreachableError, match="started without COUNTERSIGN_OPERATOR"):
+            send_command(path, wish)
+    with pytest.raises(BotUnreachableError, match="started without COUNTERSIGN_OPERATOR"):
+        open_chat_event_socket(path, "any")
 
 
 def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:
     """Who shows a key there is whom it names: what is revoked, or made up, asks nothing."""
-    url, wanted = address_beside(database(harness)), {"text": "by a key"}
+    url, wanted = build_socket_address(database(harness)), {"text": "by a key"}
     made_up = Countersign(url, f"csk_{'0' * 16}_{'x' * 43}")
     with pytest.raises(NotAllowed, match="no key that is good"):
         made_up.request("note", wanted, requester=BEN)
@@ -223,21 +228,21 @@ def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:
     assert asked.raw["requester"] == BEN
     revoke_key(database(harness), "beside")
     with pytest.raises(NotAllowed, match="no key that is good"):
-        Countersign(url, key).look(asked.id)
+        Countersign(url, key).get_request(asked.id)
 
 
 def test_who_asks_without_a_key_hears_of_no_keys_requests(harness: Harness) -> None:
     """The account's own requests are listed to it, and none of a key's."""
     key = make_key(database(harness), "apart", "@ben", ["note"]).key
-    url = address_beside(database(harness))
+    url = build_socket_address(database(harness))
     of_the_key = Countersign(url, key).request("note", {"text": "apart"}, channel=SUPPORT)
     own = note(harness, "its own")
-    listed = Wire(url, "").get("/v1/requests")["requests"]
+    listed = ApiTransport(url, "").get("/v1/requests")["requests"]
     assert own.id in {each["id"] for each in listed}
     with pytest.raises(NotAllowed, match="no request"):
-        beside(harness).look(of_the_key.id)
+        beside(harness).get_request(of_the_key.id)
     with pytest.raises(NotAllowed, match="no request"):
-        Countersign(url, key).look(own.id)
+        Countersign(url, key).get_request(own.id)
 
 
 def test_what_a_program_does_itself_is_asked_there_too(
@@ -253,7 +258,7 @@ def test_what_a_program_does_itself_is_asked_there_too(
         done.append(text)
         return len(done)
 
-    monkeypatch.setenv("COUNTERSIGN_URL", address_beside(database(harness)))
+    monkeypatch.setenv("COUNTERSIGN_URL", build_socket_address(database(harness)))
     monkeypatch.setenv("COUNTERSIGN_API_KEY", "")
     asked = ["ask", "tidy_up", "--title", "Tidy up", "--effect", "Tidy the shelf up"]
     behind = ["--requester", "@ben", "--channel", "#support", "--", sys.executable, "-c", "pass"]

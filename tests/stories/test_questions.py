@@ -225,7 +225,7 @@ def test_a_new_request_replaces_the_question(harness: Harness) -> None:
     """Who asks for something else by a mention has the plan remade; the question goes with it."""
     thread = ask(harness, question(question="Which shelf is it on?", kind="yes_no"))
     harness.card(SUPPORT, thread, "ben", "choose_1")
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.planner.script(Turn(calls=[("replace_waiting_plan", {})]), Turn(text="Then not."))
     harness.person("ben").say(SUPPORT, "@bot forget the shelf, tell me a joke", thread)
     arrived(harness)

@@ -14,7 +14,7 @@ from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit
 from storage.states import CallStatus
-from storage.trail import verify
+from storage.trail import find_first_broken_row
 from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import Harness
 from tests.stories.steps import ask
@@ -56,7 +56,7 @@ def reloaded(harness: Harness) -> list[str]:
 
 def outcome(harness: Harness, name: str = "note") -> CallStatus:
     """Where a new call of that tool stands once the bot is at rest."""
-    harness.planner.clear()
+    harness.planner.clear_script()
     thread = ask(harness, (name, {"text": "x"}))
     harness.slack.wait(lambda: harness.calls_in(thread))
     harness.settle()
@@ -89,7 +89,7 @@ def test_a_good_file_counts_without_a_restart(
     assert parse(ALLOWS).digest[:8] in caplog.text
     assert outcome(harness, "ledger") is CallStatus.PENDING  # a read that asks still does
     with harness.app.core.store.read() as tx:
-        assert verify(tx) is None
+        assert find_first_broken_row(tx) is None
     change(harness, f"# only words\n{ALLOWS}")
     assert len(reloaded(harness)) == 1
 

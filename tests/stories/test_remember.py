@@ -147,7 +147,7 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
         elsewhere = ask(harness, (tool, {"text": text}), who=who)
         harness.card(SUPPORT, elsewhere, "ana")
         harness.settle()
-        harness.planner.clear()
+        harness.planner.clear_script()
         assert [call.status for call in harness.calls_in(elsewhere)] == [C.PENDING]
 
 
@@ -174,7 +174,7 @@ def test_an_approval_remembered_everywhere_expires(made: tuple[Harness, FakeTool
     harness.clock.advance(2 * 3600 + 1)
     for call in (login("fifth"), login("fifth", "bank")):
         harness.card(SUPPORT, ask(harness, call))
-        harness.planner.clear()
+        harness.planner.clear_script()
     assert [fakes.did("login", text) for text in ("second", "third", "fourth", "fifth")] == [
         1,
         1,
@@ -247,18 +247,18 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
     core = harness.app.core
     listing = GrantList(core.store, core.clock, core.tools, core.identity.team)
     [grant] = harness.all(Grant)
-    assert grant.id in listing.listed("UBEN00001")
-    assert grant.id in listing.listed("UANA00001")
-    assert grant.id not in listing.listed("UCLEO0001")
-    assert "no saved approval with that id" in listing.revoke(grant.id, "UCLEO0001")
+    assert grant.id in listing.describe_grants("UBEN00001")
+    assert grant.id in listing.describe_grants("UANA00001")
+    assert grant.id not in listing.describe_grants("UCLEO0001")
+    assert "no saved approval with that id" in listing.revoke_grant(grant.id, "UCLEO0001")
     offering = core.policy.policy
     core.policy.policy = parse(harness.policy.replace("uses = 2", "uses = 1"))
     harness.card(SUPPORT, ask(harness, login("second")))
-    harness.planner.clear()
+    harness.planner.clear_script()
     core.policy.policy = offering
     assert done(harness, login("third"))[1] == [C.SUCCEEDED]
-    assert "Revoked" in listing.revoke(grant.id, "UBEN00001")
-    assert "revoked already" in listing.revoke(grant.id, "UANA00001")
+    assert "Revoked" in listing.revoke_grant(grant.id, "UBEN00001")
+    assert "revoked already" in listing.revoke_grant(grant.id, "UANA00001")
     harness.card(SUPPORT, ask(harness, login("fourth")))
     assert [fakes.did("login", text) for text in ("second", "third", "fourth")] == [0, 1, 0]
 
@@ -294,6 +294,6 @@ def test_which_fields_may_be_edited(made: tuple[Harness, FakeTools]) -> None:
     forged = {"f:amount": {"v": {"value": "30"}}, "f:order_id": {"v": {"value": "7"}}}
     with pytest.raises(ValueError, match="order_id"):
         harness.person("ana").submit(forged)
-    harness.planner.clear()
+    harness.planner.clear_script()
     other = ask(harness, ("put", {"text": "fixed"}))
     assert "edit" not in action_ids(harness.card(SUPPORT, other))

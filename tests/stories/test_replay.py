@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.read_only_core import PlainWords
-from bot.explain.replay import Replay
+from bot.cli.read_only_core import PlainMentionStyle
+from bot.explain.replay import PolicyReplay
 from bot.policy.evaluation import CurrentPolicy, parse
 from countersign.cli.commands import main
 from storage.models import Call
@@ -40,7 +40,7 @@ def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
     def wanted(tool: str, arguments: dict[str, object]) -> str:
         harness.settle()
-        harness.planner.clear()
+        harness.planner.clear_script()
         return ask(harness, (tool, arguments))
 
     def refund(amount: str) -> dict[str, object]:
@@ -202,9 +202,11 @@ def test_only_what_is_recent(happened: Harness) -> None:
     limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''
     rule = f'[[rule]]\ntool = "refund_order"\n{limit}\nverdict = "deny"\nreason = "Enough."\n'
     since = sorted(call.created_at for call in happened.all(Call))[2]
-    sources = replace(core.sources(), policy=CurrentPolicy(parse(OLD + rule)))
+    sources = replace(core.build_policy_sources(), policy=CurrentPolicy(parse(OLD + rule)))
     text = "\n".join(
-        Replay(sources, core.authority, core.tools, PlainWords(core.directory)).lines(since)
+        PolicyReplay(
+            sources, core.authority, core.tools, PlainMentionStyle(core.directory)
+        ).build_report_lines(since)
     )
     assert text.startswith("3 calls recorded since")
     assert "Would have been refused (1):" in text

@@ -78,7 +78,7 @@ def private(harness: Harness, who: str, thread: str) -> list[dict[str, Any]]:
 
 def test_a_message_while_the_run_works_waits_for_the_next_turn(harness: Harness) -> None:
     """The requester's words during a model turn are not lost: they come with the next one."""
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     harness.planner.script(Turn(text="First."), Turn(text="Second."))
     thread = harness.person("ben").say(SUPPORT, "@bot first")
     assert hold.arrived.wait(20)
@@ -175,10 +175,10 @@ def test_tool_errors_are_told_truthfully(harness: Harness, fakes: FakeTools) -> 
 def test_model_errors_are_retried(harness: Harness, fakes: FakeTools) -> None:
     """429, 5xx, a refused connection and a cut stream after a tool ran: retried from its result."""
     thread, card = ask_for(harness, "keep going")
-    harness.planner.fail(429, retry_after=0.05)
-    harness.planner.fail(503)
-    harness.planner.refuse_connection()
-    harness.planner.cut(4)
+    harness.planner.fail_next_requests(429, retry_after=0.05)
+    harness.planner.fail_next_requests(503)
+    harness.planner.refuse_next_connections()
+    harness.planner.cut_next_answers(4)
     harness.planner.script(Turn(text="At last, it is noted, after all these troubles."))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "At last, it is noted")
@@ -196,7 +196,7 @@ def test_a_run_that_cannot_go_on_says_so_and_retry_loses_nothing(
     The tool does not run again.
     """
     thread, card = ask_for(harness, "patience")
-    harness.planner.fail(500, times=5)
+    harness.planner.fail_next_requests(500, times=5)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     gave_up = harness.card(SUPPORT, thread, having="retry")
     assert harness.run_in(thread).status is RunStatus.FAILED

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from bot.terminal.request_reports import whole_life
+from bot.terminal.request_reports import find_request_report
 from bot.tools import Effect, Preview, ToolContext, tool
 from storage.masking import MASK
 from storage.models import Audit
@@ -102,7 +102,9 @@ def test_a_secret_within_is_on_no_surface(
     harness.settle()
     [call] = harness.calls_in(thread)
     with harness.app.core.store.read() as tx:
-        life = whole_life(tx, harness.app.core.tools, call.id, harness.app.core.clock.now())
+        life = find_request_report(
+            tx, harness.app.core.tools, call.id, harness.app.core.clock.now()
+        )
     everything = "\n".join([told(harness), repr(life), caplog.text])
     assert everything.count(MASK) > 50
     for key in KEYS:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.server_connection import look_up_tools
-from bot.mcp.server_file import write_lock
+from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_file import write_lock_file
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.servers.support import over_http
@@ -27,7 +27,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     folder = tmp_path_factory.mktemp("depot")
     with over_http(folder) as server:
         (folder / "servers.toml").write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock(folder / "servers.lock.json", {"depot": look_up_tools(server)})
+        write_lock_file(folder / "servers.lock.json", {"depot": look_up_definitions(server)})
         made = Harness(
             folder, COUNTERSIGN_SERVERS=str(folder / "servers.toml"), COUNTERSIGN_LEASE="3600"
         )
@@ -94,7 +94,7 @@ def test_what_a_server_asks_amid_a_call_is_asked_of_who_asked_for_it(product: Ha
     heard: list[str] = []
     live = product.app.core.signals.live
     end = live.listen(
-        lambda event: heard.append(getattr(getattr(event, "step", None), "so_far", ""))
+        lambda event: heard.append(getattr(getattr(event, "draw_step", None), "so_far", ""))
     )
     thread, asked = put(product, "a lamp", "It is there.")
     assert "the server depot asks" in words(asked)

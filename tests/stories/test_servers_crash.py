@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner, Turn
-from bot.mcp.server_connection import look_up_tools
-from bot.mcp.server_file import write_lock
+from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_file import write_lock_file
 from storage.models import Call
 from storage.states import CallStatus
 from tests.servers.support import over_http
@@ -24,11 +24,11 @@ def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path)
     """Nobody waits for its answer any more, so its message says so; the server may have done
     anything by then, so the call is unknown, and not made again.
     """
-    with over_http(tmp_path) as server, local_slack() as slack, StandInPlanner() as planner:
+    with over_http(tmp_path) as server, build_local_slack() as slack, StandInPlanner() as planner:
         (tmp_path / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
         )
-        write_lock(tmp_path / "servers.lock.json", {"depot": look_up_tools(server)})
+        write_lock_file(tmp_path / "servers.lock.json", {"depot": look_up_definitions(server)})
         bot = BotProcess(
             tmp_path, slack, planner, COUNTERSIGN_SERVERS=str(tmp_path / "servers.toml")
         )

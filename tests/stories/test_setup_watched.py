@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.demo.local_slack import countersign_manifest
+from bot.demo.local_slack import read_countersign_manifest
 
 pytest.importorskip("prometheus_client")
 
@@ -30,7 +30,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def number(harness: Harness, level: str) -> float:
     """What the page of metrics says is wrong (`fail`) or odd (`warn`)."""
-    page = harness.app.core.signals.tracer.page() or ""
+    page = harness.app.core.signals.tracer.render_metrics_page() or ""
     start = f'countersign_setup_problems{{level="{level}"}} '
     return next(float(each.removeprefix(start)) for each in page.splitlines() if start in each)
 
@@ -66,7 +66,7 @@ def test_it_says_what_is_wrong_at_the_start_and_after_each_reload(
     caplog.set_level(logging.INFO, "countersign.setup")
     harness = own_harness(policy=NO_GROUP, **PAGE)
     assert (number(harness, "fail"), number(harness, "warn")) == (0, 0)
-    harness.app.inspect()
+    harness.app.start_inspection()
     until(lambda: number(harness, "fail") > 0)
     [line] = [each for each in lines(caplog) if "@shop-leeds" in each]
     assert line.startswith("the setup: fail approvers @shop-leeds: there is no such user group. ")
@@ -114,7 +114,7 @@ def test_each_kind_of_trouble_is_a_line(
 ) -> None:
     """People, places, rules that nobody can decide, and tools that run unasked: a line each."""
     harness = own_harness(policy=policy, **PAGE)
-    harness.app.inspect()
+    harness.app.start_inspection()
     until(lambda: number(harness, "fail") + number(harness, "warn") > 0)
     assert any(said in each for each in lines(caplog)), lines(caplog)
 
@@ -126,7 +126,7 @@ def test_missing_scopes_and_an_unknown_operator_are_told(
     harness = own_harness(policy=SOUND, COUNTERSIGN_OPERATOR="U0NOBODY1", **PAGE)
     app = harness.slack.world.app
     app.granted = app.scopes - {"reactions:write"}
-    harness.app.inspect()
+    harness.app.start_inspection()
     until(lambda: number(harness, "fail") == 2)
     text = "\n".join(lines(caplog))
     assert "scopes: missing: reactions:write" in text
@@ -139,7 +139,7 @@ def test_slack_that_does_not_answer_holds_up_neither_the_look_nor_the_stop(
     """A look that fails is a line; the bot works, and stops at once."""
     harness = own_harness(policy=SOUND, **PAGE)
     harness.slack.faults.fail("usergroups.list", "internal_error", times=50)
-    harness.app.inspect()
+    harness.app.start_inspection()
     until(lambda: number(harness, "fail") > 0)
     assert any("Slack cannot be asked" in each for each in lines(caplog))
     begun = time.monotonic()
@@ -155,7 +155,7 @@ def test_an_app_token_of_another_app_is_refused_at_the_start(
     """What people do would never arrive, so the bot does not start, and says why."""
     harness = own_harness(policy=SOUND)
     harness.app.stop()
-    other = harness.slack.install(countersign_manifest())
+    other = harness.slack.install(read_countersign_manifest())
     harness.extra["SLACK_APP_TOKEN"] = other.app_token
     with pytest.raises(StartupError) as caught:
         harness.start()

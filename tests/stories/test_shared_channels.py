@@ -56,7 +56,7 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
 
 def private_card(harness: Harness, text: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Ben asks in the shared channel; returns what he wrote, his private thread, and Ana's card."""
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.planner.script(Turn(calls=[("note", {"text": text})]), Turn(text=f"Done: {text}."))
     ben = harness.person("ben")
     asked: str = ben.say(PARTNERS, f"@bot note {text}")
@@ -164,7 +164,7 @@ def test_in_a_channel_that_is_shared_meanwhile(own_harness: Callable[..., Harnes
     harness.settle()
     with harness.slack.world.lock:
         harness.slack.world.channel(GENERAL).is_ext_shared = True
-    harness.planner.clear()
+    harness.planner.clear_script()
     harness.planner.script(Turn(text="Our secret price is 5."))
     ben = harness.person("ben")
     ben.say(GENERAL, "@bot and the price?", thread)

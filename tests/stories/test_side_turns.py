@@ -134,7 +134,7 @@ def test_it_is_taken_back_without_anything_instead(harness: Harness, fakes: Fake
 def test_a_model_that_fails_beside_the_card_leaves_it(harness: Harness, fakes: FakeTools) -> None:
     """The question gets no answer and that is said; the request is not given up for it."""
     thread, card = half_approved(harness, "aside seven")
-    harness.planner.fail(status=400)
+    harness.planner.fail_next_requests(status=400)
     harness.person("ben").say(SUPPORT, "@bot and why?", thread)
     harness.said(SUPPORT, thread, "What waits for a decision still waits.")
     harness.settle()
@@ -148,7 +148,7 @@ def test_a_model_that_fails_beside_the_card_leaves_it(harness: Harness, fakes: F
 def test_it_is_decided_while_the_model_answers(harness: Harness, fakes: FakeTools) -> None:
     """The last vote comes in the middle of a side turn: the call runs when that is over."""
     thread, card = half_approved(harness, "aside eight")
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     says(harness, thread, "what now?", Turn(text="It waits."), Turn(text="Eight is written."))
     assert hold.arrived.wait(30)
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
@@ -164,7 +164,7 @@ def test_a_restart_in_a_side_turn_loses_no_question(harness: Harness, fakes: Fak
     The first answer stays held: let go on, it would take the turn that is meant for the approval.
     """
     thread, card = half_approved(harness, "aside nine")
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     says(harness, thread, "still there?", Turn(text="Still here, aside nine waits."))
     assert hold.arrived.wait(30)
     harness.restart()
@@ -180,8 +180,8 @@ def test_a_restart_in_a_side_turn_loses_no_question(harness: Harness, fakes: Fak
 def test_a_turn_that_the_stop_cuts_off_is_no_answer(harness: Harness) -> None:
     """The model's line breaks while the bot ends: the question is asked anew, and no fault told."""
     thread, _ = half_approved(harness, "aside twelve")
-    harness.planner.cut(0)
-    hold = harness.planner.hold()
+    harness.planner.cut_next_answers(0)
+    hold = harness.planner.hold_next_request()
     says(harness, thread, "and now?", Turn(text="Twelve waits."))
     assert hold.arrived.wait(30)
     stopping = harness.app.core.signals.stopping

@@ -122,7 +122,7 @@ def asked(harness: Harness, thread: str) -> list[CallStatus]:
     """
     harness.card(SUPPORT, thread)
     harness.settle()
-    harness.planner.clear()
+    harness.planner.clear_script()
     return [call.status for call in harness.calls_in(thread)]
 
 
@@ -194,7 +194,7 @@ def test_what_may_have_happened_counts(harness: Harness, paid: list[Decimal]) ->
     """A payment of which nobody knows the end counts as if it had happened."""
     thread = pay(harness, "400.00", how="lost")
     harness.slack.wait(lambda: [call.status for call in harness.calls_in(thread)] == [C.UNKNOWN])
-    harness.planner.clear()
+    harness.planner.clear_script()
     assert asked(harness, pay(harness, "101.00")) == [C.PENDING]
     answers(harness)
     harness.clock.advance(2 * 3600)

@@ -61,7 +61,7 @@ def harness(own_harness: Callable[..., Harness]) -> Harness:
 
 def pay(harness: Harness, who: str, amount: str, **fields: Any) -> CallStatus:
     """Where a payment that someone asks for stands once the bot is at rest."""
-    harness.planner.clear()
+    harness.planner.clear_script()
     thread = ask(harness, ("pay", {"amount": amount, **fields}), who=who)
     harness.slack.wait(lambda: harness.calls_in(thread))
     harness.settle()

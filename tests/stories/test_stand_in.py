@@ -15,7 +15,7 @@ def test_from_a_question_to_a_changed_plan(harness: Harness) -> None:
 
     Nothing is called done before it is.
     """
-    left = harness.shop.order(1042).left
+    left = harness.shop.get_order(1042).refundable_amount
     ben, ana = harness.person("ben"), harness.person("ana")
     thread = ben.say(SUPPORT, "@bot refund −5 EUR of order 1042")
     harness.said(SUPPORT, thread, "I still need the amount in EUR, above zero.")
@@ -31,7 +31,7 @@ def test_from_a_question_to_a_changed_plan(harness: Harness) -> None:
     card = harness.card(SUPPORT, thread)
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
     harness.said(SUPPORT, thread, "That is done.")
-    assert harness.shop.order(1042).left == left - Decimal(10)
+    assert harness.shop.get_order(1042).refundable_amount == left - Decimal(10)
 
 
 def test_what_it_does_not_understand(harness: Harness) -> None:
@@ -46,7 +46,7 @@ def test_what_it_does_not_understand(harness: Harness) -> None:
 
 def test_asked_while_its_card_waits(harness: Harness) -> None:
     """It says what waits, and takes it back only when it is told what to do instead."""
-    left = harness.shop.order(1042).left
+    left = harness.shop.get_order(1042).refundable_amount
     ben, ana = harness.person("ben"), harness.person("ana")
     thread = ben.say(SUPPORT, "@bot refund 14 EUR of order 1042, the mug was chipped")
     first = harness.card(SUPPORT, thread)
@@ -62,7 +62,7 @@ def test_asked_while_its_card_waits(harness: Harness) -> None:
     assert card["ts"] != first["ts"]
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
     harness.said(SUPPORT, thread, "That is done.")
-    assert harness.shop.order(1042).left == left - Decimal(11)
+    assert harness.shop.get_order(1042).refundable_amount == left - Decimal(11)
 
 
 def test_an_order_that_is_not_named_is_asked_for(harness: Harness) -> None:

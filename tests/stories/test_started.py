@@ -22,9 +22,9 @@ def test_each_start_is_in_the_audit_and_the_log(
     harness = own_harness()
     harness.restart()
     with harness.app.core.store.read() as tx:
-        rows = [each for each in trail.all_rows(tx) if each.event == "bot.started"]
+        rows = [each for each in trail.iterate_audit_rows(tx) if each.event == "bot.started"]
     assert len(rows) == 2
-    assert {trail.row_as_read(each)["version"] for each in rows} == {bot.__version__}
-    assert {trail.row_as_read(each)["commit"] for each in rows} == {version.commit_id()}
+    assert {trail.get_audit_row_data(each)["version"] for each in rows} == {bot.__version__}
+    assert {trail.get_audit_row_data(each)["commit"] for each in rows} == {version.commit_id()}
     begun = [each.getMessage() for each in caplog.records if "is at work" in each.getMessage()]
     assert begun[-1].endswith(f": {describe_version()}")

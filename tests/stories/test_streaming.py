@@ -115,7 +115,7 @@ def test_the_line_breaks_while_it_streams(
 
 def test_the_model_breaks_off_while_it_streams(harness: Harness, slowly: None) -> None:
     """The stream is cut in mid-text and the turn tried again: nothing is shown twice."""
-    harness.planner.cut(60)
+    harness.planner.cut_next_answers(60)
     thread = chat(harness, LONG)
     harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
     harness.slack.wait(lambda: [m for m in bot_messages(harness, thread) if "word119" in words(m)])
@@ -141,7 +141,7 @@ def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
     ]
     # the model has noticed; what it had not said is not for others
     harness.slack.wait(lambda: harness.planner._turns)
-    harness.planner.clear()
+    harness.planner.clear_script()
 
 
 @pytest.mark.parametrize(

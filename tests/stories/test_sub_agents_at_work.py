@@ -68,7 +68,7 @@ def test_a_restart_loses_nothing(harness: Harness, fakes: FakeTools, stage: str)
     text = f"errand nine, {stage}"
     thread, card = asked_for(harness, text)
     turns = {"its turn": 1, "the parent's turn": 2}.get(stage, 0)
-    holds = [harness.planner.hold() for _ in range(turns)]
+    holds = [harness.planner.hold_next_request() for _ in range(turns)]
     for each in holds[:-1]:
         each.release()
     harness.planner.script(Turn(text="It is noted."), Turn(text=f"Written: {text}"))
@@ -123,10 +123,10 @@ def test_a_change_of_mind_ends_it(harness: Harness, fakes: FakeTools) -> None:
 def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -> None:
     """Its model cannot be had: the parent hears why, and nobody is offered to try again."""
     harness.planner.script(Turn(calls=[errand("errand twelve")]), Turn(text="The desk is out."))
-    hold = harness.planner.hold(after_events=1)
+    hold = harness.planner.hold_next_request(after_events=1)
     thread = harness.person("ben").say(SUPPORT, "@bot errand twelve")
     assert hold.arrived.wait(30)
-    harness.planner.fail(status=400)
+    harness.planner.fail_next_requests(status=400)
     hold.release()
     harness.said(SUPPORT, thread, "The desk is out.")
     harness.settle()

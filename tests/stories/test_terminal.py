@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.cli.bot_connection import send
-from bot.terminal.terminal_messages import Asking, Wish
+from bot.cli.bot_connection import send_command
+from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from storage import calls
 from storage.models import Delivery, Message, Vote
-from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb
+from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind, Surface
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -143,10 +143,10 @@ def test_who_votes_for_somebody_else_is_told(
     thread = ask(harness, ("wipe", {"text": "for somebody else"}))
     wanted = waits(harness, thread)
     [call] = harness.calls_in(thread)
-    given = Vote(call_id=call.id, revision=1, person="UCLEO0001", verb=Verb.APPROVE)
+    given = Vote(call_id=call.id, revision=1, person="UCLEO0001", verb=CallVerb.APPROVE)
     given.digest, given.created_at, given.for_person = call.digest, harness.clock.now(), ANA
     with harness.app.core.store.write() as tx:
-        calls.add_vote(tx, given)
+        calls.insert_vote(tx, given)
     shown = command(capsys, "show", wanted)[1]
     assert "Cleo Martin (UCLEO0001) approved for Ana Ruiz (UANA00001)" in shown
 
@@ -188,7 +188,7 @@ def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
     for odd in (b"{}", b"approve", ODD, b"[]", b'{"wish": "say", "values": {"x": 1}}'):
         status, said = posted(path, "/v1/terminal", odd)
         assert (status, said["status"]) in ((400, 400), (422, 422))
-    answer = send(path, Asking(Wish.APPROVE, "x:1"))
+    answer = send_command(path, OperatorCommand(CommandKind.APPROVE, "x:1"))
     assert (answer.counted, "There is nothing with that id" in answer.sentence) == (False, True)
 
 

@@ -208,7 +208,7 @@ def test_only_who_asked_cancels(harness: Harness, capsys: pytest.CaptureFixture[
     """The operator stops requests of their own, and nobody else's."""
     mine = ask(harness, ("note", {"text": "mine to stop"}), who="ana")
     waits(harness, mine)
-    harness.planner.clear()  # of its answer, which is never reached
+    harness.planner.clear_script()  # of its answer, which is never reached
     others = ask(harness, ("note", {"text": "not mine to stop"}))
     waits(harness, others)
     run, other = harness.run_in(mine), harness.run_in(others)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.cli.bot_connection import send
+from bot.cli.bot_connection import send_command
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Asking, Happens, Wish
+from bot.terminal.terminal_messages import ChatEventKind, CommandKind, OperatorCommand
 from storage.backend import socket_path
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -40,7 +40,7 @@ def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: 
         Turn(text="It is written."),
     )
     path = socket_path(harness.app.core.store.path)
-    run = send(path, Asking(Wish.SAY, "", "have it written")).run
+    run = send_command(path, OperatorCommand(CommandKind.SAY, "", "have it written")).run
     with followed(harness, run) as chat:
         waiting = chat.call(C.PENDING)
         assert waiting.effect == "Write “asked at the terminal”"
@@ -49,8 +49,10 @@ def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: 
         cleo = harness.person("cleo")
         card = harness.card(cleo.dm_channel, None, "cleo")
         cleo.click(cleo.dm_channel, card["ts"], "approve")
-        chat.wait(Happens.NOTICE, "Cleo Martin")
-        chat.wait(Happens.ANSWER, "It is written.")
-    told = [each.text for each in chat.told if each.kind in (Happens.WORDS, Happens.ANSWER)]
+        chat.wait(ChatEventKind.NOTICE, "Cleo Martin")
+        chat.wait(ChatEventKind.ANSWER, "It is written.")
+    told = [
+        each.text for each in chat.told if each.kind in (ChatEventKind.WORDS, ChatEventKind.ANSWER)
+    ]
     assert not [each for each in told if "Nobody" in each]
     assert fakes.did("note", "asked at the terminal") == 1

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import send
+from bot.cli.bot_connection import send_command
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Asking, Happens, May, Wish
+from bot.terminal.terminal_messages import (
+    AllowedAction,
+    ChatEventKind,
+    CommandKind,
+    OperatorCommand,
+)
 from storage.backend import socket_path
 from storage.states import CallStatus, RunStatus
 from tests.stories.asked_people import question
@@ -35,7 +40,9 @@ __all__ = ["at_the_machine", "world"]
 def say(harness: Harness, text: str, *turns: Turn, run: str = "") -> str:
     """Ana types this at the terminal, and the model's next turns are these; returns the request."""
     harness.planner.script(*turns)
-    answer = send(socket_path(harness.app.core.store.path), Asking(Wish.SAY, run, text))
+    answer = send_command(
+        socket_path(harness.app.core.store.path), OperatorCommand(CommandKind.SAY, run, text)
+    )
     assert answer.counted, answer.sentence
     return answer.run
 
@@ -52,9 +59,9 @@ def test_what_is_typed_is_a_request_of_the_operator(harness: Harness) -> None:
     """It is answered there and in Ana's direct messages, where the bot says what she typed."""
     run = say(harness, "where is order <1042>?", Turn(text="It is **on its way**."))
     with followed(harness, run) as chat:
-        assert chat.wait(Happens.ANSWER).text == "It is **on its way**."
-        chat.wait(Happens.STATE, RunStatus.COMPLETED)
-        assert not [each for each in chat.told if each.kind is Happens.NOTICE]
+        assert chat.wait(ChatEventKind.ANSWER).text == "It is **on its way**."
+        chat.wait(ChatEventKind.STATE, RunStatus.COMPLETED)
+        assert not [each for each in chat.told if each.kind is ChatEventKind.NOTICE]
     root = in_dm(harness, "From the terminal: where is order <1042>?")
     assert in_dm(harness, "on its way")["thread_ts"] == root["ts"]
     found = harness.run_of(run)
@@ -65,12 +72,12 @@ def test_the_chat_goes_on_in_its_thread(harness: Harness) -> None:
     """What is typed next is heard with what was said before; Slack shows both."""
     run = say(harness, "remember the word marmalade", Turn(text="I shall."))
     with followed(harness, run) as chat:
-        chat.wait(Happens.STATE, RunStatus.COMPLETED)
+        chat.wait(ChatEventKind.STATE, RunStatus.COMPLETED)
         again = say(harness, "which word was it?", Turn(text="Marmalade."), run=run)
         assert again != run
-        chat.wait(Happens.ANSWER, "Marmalade.")
-        assert not [each for each in chat.told if each.kind is Happens.NOTICE]
-        chat.wait(Happens.STATE, RunStatus.COMPLETED)
+        chat.wait(ChatEventKind.ANSWER, "Marmalade.")
+        assert not [each for each in chat.told if each.kind is ChatEventKind.NOTICE]
+        chat.wait(ChatEventKind.STATE, RunStatus.COMPLETED)
     sent = str(harness.planner.requests[-1]["input"])
     assert "remember the word marmalade" in sent
     assert "which word was it?" in sent
@@ -82,11 +89,11 @@ def test_what_is_said_in_slack_meanwhile_is_heard(harness: Harness) -> None:
     """The thread is one conversation, wherever Ana writes."""
     run = say(harness, "begun at the terminal", Turn(text="Yes?"))
     with followed(harness, run) as chat:
-        chat.wait(Happens.ANSWER, "Yes?")
+        chat.wait(ChatEventKind.ANSWER, "Yes?")
         harness.planner.script(Turn(text="I hear you there, too."))
         ana, thread = harness.person("ana"), harness.run_of(run).thread_ts
         ana.say(ana.dm_channel, "and on in Slack", thread)
-        chat.wait(Happens.ANSWER, "I hear you there, too.")
+        chat.wait(ChatEventKind.ANSWER, "I hear you there, too.")
     say(harness, "back at the terminal", Turn(text="Welcome back."), run=run)
     in_dm(harness, "Welcome back.")
     sent = str(harness.planner.requests[-1]["input"])
@@ -100,10 +107,10 @@ def test_an_answer_is_told_while_it_comes(harness: Harness) -> None:
     try:
         run = say(harness, "tell me at length", Turn(text=text))
         with followed(harness, run) as chat:
-            assert chat.wait(Happens.ANSWER).text == text
+            assert chat.wait(ChatEventKind.ANSWER).text == text
     finally:
         harness.planner.chunk_delay = 0.0
-    parts = [each.text for each in chat.told if each.kind is Happens.WORDS]
+    parts = [each.text for each in chat.told if each.kind is ChatEventKind.WORDS]
     assert len(parts) > 5
     assert text.endswith("".join(parts))
 
@@ -116,20 +123,20 @@ def test_others_decide_about_what_the_operator_asks_for(harness: Harness, fakes:
     with followed(harness, run) as chat:
         waiting = chat.call(C.PENDING)
         kinds = [each.kind for each in chat.told]
-        assert kinds.index(Happens.ANSWER) < kinds.index(Happens.CALL)
+        assert kinds.index(ChatEventKind.ANSWER) < kinds.index(ChatEventKind.CALL)
         assert waiting.effect == "Write “typed by its requester”"
-        assert May.APPROVE not in waiting.may
+        assert AllowedAction.APPROVE not in waiting.may
         assert "@shop-leads" in waiting.deciders
-        chat.wait(Happens.STATE, RunStatus.WAITING)
+        chat.wait(ChatEventKind.STATE, RunStatus.WAITING)
         path = socket_path(harness.app.core.store.path)
-        assert not send(path, Asking(Wish.APPROVE, waiting.id)).counted
+        assert not send_command(path, OperatorCommand(CommandKind.APPROVE, waiting.id)).counted
         cleo = harness.person("cleo")
         card = harness.card(cleo.dm_channel, None, "cleo")
         cleo.click(cleo.dm_channel, card["ts"], "approve")
         assert chat.call(C.SUCCEEDED).note == "noted typed by its requester"
-        chat.wait(Happens.STEP, "Write a note")
-        chat.wait(Happens.NOTICE, "Cleo Martin")
-        chat.wait(Happens.ANSWER, "Noted, then.")
+        chat.wait(ChatEventKind.STEP, "Write a note")
+        chat.wait(ChatEventKind.NOTICE, "Cleo Martin")
+        chat.wait(ChatEventKind.ANSWER, "Noted, then.")
     assert fakes.did("note", "typed by its requester") == 1
 
 
@@ -139,12 +146,12 @@ def test_a_question_is_answered_in_the_chat(harness: Harness) -> None:
     run = say(harness, "paint it", Turn(calls=[asks]), Turn(text="Dark it is."))
     with followed(harness, run) as chat:
         asked = chat.call(C.PENDING)
-        assert (asked.question, asked.may) == (True, (May.ANSWER,))
+        assert (asked.question, asked.may) == (True, (AllowedAction.ANSWER,))
         assert [each.options for each in asked.fields] == [("pale", "dark")]
         assert asked.values == (("Question", "Which shade?", ""), ("One of", "pale, dark", ""))
         path = socket_path(harness.app.core.store.path)
-        assert send(path, Asking(Wish.ANSWER, asked.id, "dark")).counted
-        chat.wait(Happens.ANSWER, "Dark it is.")
+        assert send_command(path, OperatorCommand(CommandKind.ANSWER, asked.id, "dark")).counted
+        chat.wait(ChatEventKind.ANSWER, "Dark it is.")
 
 
 def test_cancel_stops_it(harness: Harness) -> None:
@@ -153,10 +160,10 @@ def test_cancel_stops_it(harness: Harness) -> None:
     with followed(harness, run) as chat:
         chat.call(C.PENDING)
         path = socket_path(harness.app.core.store.path)
-        assert send(path, Asking(Wish.SAY, run, "cancel")).counted
+        assert send_command(path, OperatorCommand(CommandKind.SAY, run, "cancel")).counted
         chat.call(C.CANCELLED)
-        chat.wait(Happens.STATE, RunStatus.CANCELLED)
-        answer = send(path, Asking(Wish.CANCEL, run))
+        chat.wait(ChatEventKind.STATE, RunStatus.CANCELLED)
+        answer = send_command(path, OperatorCommand(CommandKind.CANCEL, run))
         assert not answer.counted
 
 
@@ -165,10 +172,12 @@ def test_nobody_chats_in_requests_of_others(harness: Harness) -> None:
     thread = ask(harness, ("note", {"text": "ben's alone"}))
     waits(harness, thread)
     path = socket_path(harness.app.core.store.path)
-    answer = send(path, Asking(Wish.SAY, harness.run_in(thread).id, "and pay me"))
+    answer = send_command(
+        path, OperatorCommand(CommandKind.SAY, harness.run_in(thread).id, "and pay me")
+    )
     assert (answer.counted, answer.sentence) == (False, "You have no chat with that id.")
     for odd in ("", "x" * 12_001):
-        assert not send(path, Asking(Wish.SAY, "", odd)).counted
+        assert not send_command(path, OperatorCommand(CommandKind.SAY, "", odd)).counted
 
 
 @pytest.fixture
@@ -237,9 +246,9 @@ def test_a_bot_that_stops_ends_the_chat(harness: Harness) -> None:
     """Whoever follows is told by the end of the line, and nothing hangs."""
     run = say(harness, "before the stop", Turn(text="Here."))
     with followed(harness, run) as chat:
-        chat.wait(Happens.ANSWER, "Here.")
+        chat.wait(ChatEventKind.ANSWER, "Here.")
         harness.app.stop()
         harness.start()
     again = say(harness, "after it", Turn(text="Here again."), run=run)
     with followed(harness, again) as chat:
-        chat.wait(Happens.ANSWER, "Here again.")
+        chat.wait(ChatEventKind.ANSWER, "Here again.")

@@ -82,7 +82,7 @@ def asking(scene: Scene) -> str:
 
 def planned(scene: Scene) -> str:
     """Have the token refused while the model is at work on the plan."""
-    hold = scene.harness.planner.hold()
+    hold = scene.harness.planner.hold_next_request()
     thread = ask(scene.harness, scene.call())
     scene.harness.slack.wait(hold.arrived.is_set)
     scene.refuse()
@@ -203,7 +203,7 @@ def answering(scene: Scene, after: int = 0) -> str:
     scene.harness.planner.script(Turn(calls=[scene.call()]), Turn(text=LONG))
     thread = str(scene.harness.person("ben").say(SUPPORT, "@bot please"))
     ts = str(scene.harness.card(SUPPORT, thread)["ts"])
-    hold = scene.harness.planner.hold(after)
+    hold = scene.harness.planner.hold_next_request(after)
     scene.harness.person("ana").click(SUPPORT, ts, "approve")
     scene.harness.slack.wait(hold.arrived.is_set)
     scene.refuse()

@@ -30,7 +30,7 @@ def told(harness: Harness, thread: str) -> list[str]:
 
 def test_an_approval_is_told_by_what_came_of_it(harness: Harness) -> None:
     """In the tool's own sentence; the record below the answer does not say it once more."""
-    left = harness.shop.order(1035).left - 20
+    left = harness.shop.get_order(1035).refundable_amount - 20
     thread = ask(harness, REFUND)
     vote(harness, "ana", harness.card(SUPPORT, thread))
     answer = words(harness.said(SUPPORT, thread, "That is all."))

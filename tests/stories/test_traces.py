@@ -13,7 +13,7 @@ pytest.importorskip("opentelemetry")
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from bot.demo.model_server import Turn
-from bot.monitoring.traces import trace_id
+from bot.monitoring.traces import compute_trace_id
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, vote
@@ -50,9 +50,9 @@ def test_a_request_is_one_trace_from_click_to_tool(
         harness.said(SUPPORT, thread, "All noted down.")
         harness.settle()
         run, [call] = harness.run_in(thread), harness.calls_in(thread)
-        spans = collected.spans(trace_id(run.id), "request")
+        spans = collected.spans(compute_trace_id(run.id), "request")
         harness.app.stop()
-        spans = collected.spans(trace_id(run.id), "request")
+        spans = collected.spans(compute_trace_id(run.id), "request")
     names = [each.name for each in spans]
     assert {"inbox message", "decide message", "inbox action", "decide action"} <= set(names)
     assert names.count("turn") == names.count("model") == 2
@@ -88,8 +88,10 @@ def test_a_sub_agent_is_a_trace_that_is_linked(
         harness.said(SUPPORT, thread, "Errand seven is written.")
         harness.settle()
         child = child_of(harness, thread)
-        spans = collected.spans(trace_id(first_of(harness, thread).id), "request")
-        [own] = [e for e in collected.spans(trace_id(child.id), "request") if e.name == "request"]
+        spans = collected.spans(compute_trace_id(first_of(harness, thread).id), "request")
+        [own] = [
+            e for e in collected.spans(compute_trace_id(child.id), "request") if e.name == "request"
+        ]
         harness.app.stop()
     [entrusted] = [each for each in spans if each.name == "entrusted"]
     [link] = entrusted.links
@@ -103,12 +105,12 @@ def test_what_goes_wrong_is_marked(
     monkeypatch.setitem(os.environ, "OTEL_BSP_SCHEDULE_DELAY", "50")
     with collector() as collected:
         harness = own_harness(FakeTools().tools, COUNTERSIGN_TRACES=collected.url)
-        harness.planner.fail(500)
+        harness.planner.fail_next_requests(500)
         thread = ask(harness, ("explode", {"text": "x"}), answer="It failed.")
         vote(harness, "ana", harness.card(SUPPORT, thread))
         harness.said(SUPPORT, thread, "It failed.")
         harness.settle()
-        spans = collected.spans(trace_id(harness.run_in(thread).id), "request")
+        spans = collected.spans(compute_trace_id(harness.run_in(thread).id), "request")
         harness.app.stop()
     ends = {
         (each.name, one.value.string_value)

@@ -28,10 +28,10 @@ def typed(harness: Harness, person: str, words: str, thread: str = "") -> Delive
         body=json.dumps({"event": event}),
         surface=Surface.ADDED,
     )
-    harness.app.listeners.keep(made)
+    harness.app.listeners.store_delivery(made)
     harness.settle()
     with harness.app.core.store.read() as tx:
-        found = inbox.find(tx, made.key)
+        found = inbox.find_delivery(tx, made.key)
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def test_nobody_speaks_in_the_open_request_of_another(harness: Harness) -> None:
     found = typed(harness, "UCLEO0001", "and one for me", thread)
     assert "<@UBEN00001>" in found.answer
     assert found.run_id is None
-    harness.planner.clear()
+    harness.planner.clear_script()
     typed(harness, "UBEN00001", "cancel", thread)
     harness.planner.script(Turn(text="With pleasure, Cleo."))
     assert typed(harness, "UCLEO0001", "and one for me", thread).run_id

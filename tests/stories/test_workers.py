@@ -35,7 +35,7 @@ def second(harness: Harness) -> Iterator[App]:
     app = harness._build(exclusive=False)
     app.start(connect=False)
     app.outbox.stop()
-    app.core.signals.post.forward(harness.app.core.signals.post)
+    app.core.signals.outbox.forward(harness.app.core.signals.outbox)
     yield app
     app.stop()
     harness.restart()
@@ -61,7 +61,7 @@ def stall(harness: Harness, second: App) -> None:
 
 def test_threads_run_side_by_side(harness: Harness) -> None:
     """While the model thinks about one thread, another is answered."""
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     slow = harness.person("ben").say(SUPPORT, "@bot a hard question")
     assert hold.arrived.wait(20)
     harness.said(SUPPORT, chat(harness, "An easy answer.", who="dan"), "An easy answer.")
@@ -76,7 +76,7 @@ def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
 
     Somebody else is told to begin a thread.
     """
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     thread = chat(harness, "One thing at a time.")
     assert hold.arrived.wait(20)
     asked = len(harness.planner.requests)
@@ -130,7 +130,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
     [call], run = harness.calls_in(thread), harness.run_in(thread)
     how: dict[str, Any] = {"at": harness.clock.now(), "weigh": ONE, "words": outputs}
     with harness.app.core.store.write() as tx:
-        decisions.vote(tx, call.id, 1, "approve", "UANA00001", **how)
+        decisions.apply_vote(tx, call.id, 1, "approve", "UANA00001", **how)
     barrier = threading.Barrier(6)
 
     def advance(app: App) -> None:
@@ -155,16 +155,17 @@ def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     What the first one brings late is refused.
     """
     stand_still(harness, second)  # else it may be the one to claim the run
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     thread = harness.person("ben").say(SUPPORT, "@bot think hard")
     assert hold.arrived.wait(20)
-    other = harness.planner.hold()
+    other = harness.planner.hold_next_request()
     stall(harness, second)
     assert other.arrived.wait(20)
     late = Turn(text="The first worker's words.", calls=[("note", {"text": "late"})])
     harness.planner.script(late, Turn(text="The second worker's answer."))
     hold.release()
-    harness.app.settle()  # its late write was refused, while the run was RUNNING for the other
+    # its late write was refused, while the run was RUNNING for the other
+    harness.app.wait_until_idle()
     assert harness.run_in(thread).status is RunStatus.RUNNING
     harness.app.loop.resume()
     other.release()
@@ -204,7 +205,7 @@ def test_a_worker_stalls_in_a_tool(
 def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
     """A worker whose process is alive keeps its run however long the model takes."""
     stand_still(harness, second)  # else it may be the one to claim the run
-    hold = harness.planner.hold()
+    hold = harness.planner.hold_next_request()
     thread = chat(harness, "It took a while.")
     assert hold.arrived.wait(20)
     for _ in range(3):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from bot.tools import Tool, ToolContext, ToolError
 from bot.tools.names import NameResolver
-from bot.tools.runner import tool_outcome
+from bot.tools.runner import outcome_sentence
 
 Tools = dict[str, Tool[Any]]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -66,4 +66,4 @@ def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042
 def outcome_after(tool: Tool[Any], values: dict[str, Any]) -> str:
     """What people are told once the tool ran with these values."""
     args = validated(tool, values)
-    return tool_outcome(tool, args, tool.function(args, context()))
+    return outcome_sentence(tool, args, tool.function(args, context()))

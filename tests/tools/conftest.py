@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from slack_sdk import WebClient
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.slack.directory import SlackDirectory
 from bot.tools.names import NameResolver
-from bot.tools.shop_tools import order_tools
-from bot.tools.slack_tools import slack_tools
+from bot.tools.shop_tools import build_order_tools
+from bot.tools.slack_tools import build_slack_tools
 from bot.tools.web_shop import Shop
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools
@@ -22,18 +22,18 @@ from tests.tools import NAMING, Tools
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     shop = Shop(tmp_path / "data" / "shop.db")
-    shop.create()
+    shop.create_database()
     return shop
 
 
 @pytest.fixture
 def orders(shop: Shop) -> Tools:
-    return {tool.name: tool for tool in order_tools(shop)}
+    return {tool.name: tool for tool in build_order_tools(shop)}
 
 
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
-    with local_slack() as sandbox:
+    with build_local_slack() as sandbox:
         yield sandbox
 
 
@@ -42,7 +42,7 @@ def chat(slack: Sandbox) -> Tools:
     client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     directory = SlackDirectory(client, slack.clock)
     NAMING.set(NameResolver(directory, "UBEN00001"))
-    return {tool.name: tool for tool in slack_tools(client, directory)}
+    return {tool.name: tool for tool in build_slack_tools(client, directory)}
 
 
 @pytest.fixture

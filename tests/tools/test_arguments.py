@@ -28,7 +28,7 @@ from pydantic import (
 
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
-from storage.digest import OddValueError
+from storage.digest import NonCanonicalValueError
 
 
 class Size(Enum):
@@ -193,5 +193,5 @@ def test_what_does_not_fit_is_not_loaded(text: str) -> None:
 def test_odd_numbers_are_not_stored() -> None:
     """A float that is no number has no text."""
     for odd in (float("nan"), float("inf")):
-        with pytest.raises(OddValueError):
+        with pytest.raises(NonCanonicalValueError):
             dump_arguments(Everything(ratio=odd))

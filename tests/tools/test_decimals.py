@@ -10,10 +10,10 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import ParsedEdit, edit_modal, read_submission
-from bot.cards.field_values import values
+from bot.cards.edit_form import ParsedEdit, parse_edit_submission, render_edit_dialog
+from bot.cards.field_values import list_argument_values
 from bot.tools import Effect, Tool, ToolContext
-from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from slack_sandbox.blockkit.inputs import states
 
 Eur = Annotated[Decimal, Field(decimal_places=2)]
@@ -100,7 +100,7 @@ def test_money_reads_as_money(given: str) -> None:
     again = load_arguments(what, stored)
     assert "412.50" in str(again)
     assert dump_arguments(again) == stored
-    shown = [row.text for row in values(what, readable_arguments(what, stored))]
+    shown = [row.text for row in list_argument_values(what, build_readable_arguments(what, stored))]
     assert any("412.50" in text for text in shown), shown
 
 
@@ -137,12 +137,12 @@ def test_a_number_without_declared_decimals_is_left_alone() -> None:
 def test_the_same_amount_typed_again_is_no_edit() -> None:
     """412.50 in the dialog, 412.5 typed over it: nothing changed."""
     what = tool(Holder)
-    given = readable_arguments(what, dump_arguments(load_arguments(what, '{"plain": 412.5}')))
-    modal = edit_modal(what, given, target=CallTarget("call-1", 1), save_and_approve=False)
+    given = build_readable_arguments(what, dump_arguments(load_arguments(what, '{"plain": 412.5}')))
+    modal = render_edit_dialog(what, given, target=CallTarget("call-1", 1), save_and_approve=False)
     state = states(modal["blocks"])
     action = next(iter(state["f:plain"]))
     assert state["f:plain"][action]["value"] == "412.50"
     state["f:plain"] = {action: {**state["f:plain"][action], "value": "412.5"}}
-    parsed = read_submission(what, given, state)
+    parsed = parse_edit_submission(what, given, state)
     assert isinstance(parsed, ParsedEdit)
     assert not parsed.changed

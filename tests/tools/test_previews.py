@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from bot.tools import Effect, Preview, Tool, ToolContext, ToolError, tool
-from bot.tools.preview import Previews
+from bot.tools.preview import PreviewRunner
 from tests.tools import context
 
 
@@ -61,10 +61,10 @@ def hold() -> Iterator[threading.Event]:
 
 def foreseen(preview: Any, seconds: float = 5.0) -> Preview:
     """What people would be shown."""
-    previews = Previews(seconds)
+    previews = PreviewRunner(seconds)
     try:
         args = Move(book="Emma", to=Shelf(room="hall"))
-        return previews.of(moving(preview), args, context())
+        return previews.run_preview(moving(preview), args, context())
     finally:
         previews.close()
         previews.portal.close()

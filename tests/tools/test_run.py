@@ -24,7 +24,7 @@ from bot.tools.runner import (
     ToolRefusal,
     ToolSuccess,
     ToolTimeout,
-    tool_end,
+    build_tool_outcome,
 )
 from tests.tools import NOW
 from tests.tools.harness import Nothing, making, run
@@ -121,7 +121,7 @@ class TestTime:
         assert "0.05 seconds" in out.message
         late: Future[Any] = Future()
         out.future.add_done_callback(
-            lambda future: late.set_result(tool_end(slow, Nothing(), future))
+            lambda future: late.set_result(build_tool_outcome(slow, Nothing(), future))
         )
         go.set()
         assert late.result(20) == ToolSuccess("late", "late")

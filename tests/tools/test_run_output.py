@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from pydantic import BaseModel
 
-from bot.tools.runner import ToolFailure, ToolSuccess, output, step_sentence
+from bot.tools.runner import ToolFailure, ToolSuccess, build_tool_step, format_output
 from storage.models import Call
 from tests.tools.harness import Nothing, making, run
 
@@ -42,14 +42,18 @@ class TestOutput:
             "colour": Colour.RED,
             "nan": float("nan"),
         }
-        assert output(result, 1000) == (
+        assert format_output(result, 1000) == (
             '{"total":"40.00","at":"2026-11-20T12:00:00Z","rows":[{"amount":"1.50"}],"name":"Élodie",'
             '"colour":"red","nan":"NaN"}'
         )
 
     def test_nothing_is_said_in_words(self) -> None:
         """A tool that returns nothing still tells the model that it ran."""
-        assert (output(None, 100), output(True, 100), output(7, 100)) == ("Done.", "true", "7")
+        assert (format_output(None, 100), format_output(True, 100), format_output(7, 100)) == (
+            "Done.",
+            "true",
+            "7",
+        )
 
     def test_is_bounded_and_says_so(self, executor: ThreadPoolExecutor) -> None:
         """A long result is cut at the tool's limit, and the model is told how much is missing."""
@@ -73,7 +77,7 @@ class TestOutput:
 
     def test_what_a_database_would_refuse_is_replaced(self) -> None:
         """A lone surrogate or NUL in a tool's text cannot break the row it is stored in."""
-        assert output("a\ud800b\0c", 100) == "a?b\ufffdc"
+        assert format_output("a\ud800b\0c", 100) == "a?b\ufffdc"
 
 
 class TestSummary:
@@ -159,6 +163,6 @@ class TestSummary:
             raise ValueError(f"not {args.token!r}")
 
         step = replace(making({}, secret={"token"}), step=fails)
-        assert step_sentence(step, Nothing(token=secret), Call(id="c", tool="t")).doing == ""
+        assert build_tool_step(step, Nothing(token=secret), Call(id="c", tool="t")).doing == ""
         assert "••••••••" in caplog.text
         assert repr(secret)[1:-1] not in caplog.text

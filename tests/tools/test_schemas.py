@@ -17,14 +17,14 @@ from bot.clock import SystemClock
 from bot.slack.directory import SlackDirectory
 from bot.tools import Effect, Registry, Tool, ToolContext, registration, tool
 from bot.tools.registration import REASON_FIELD
-from bot.tools.shop_tools import order_tools
-from bot.tools.slack_tools import slack_tools
+from bot.tools.shop_tools import build_order_tools
+from bot.tools.slack_tools import build_slack_tools
 from bot.tools.web_shop import Shop
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 TOOLS: list[Tool[Any]] = [
-    *order_tools(Shop(Path("never-made.db"))),
-    *slack_tools(CLIENT, SlackDirectory(CLIENT, SystemClock())),
+    *build_order_tools(Shop(Path("never-made.db"))),
+    *build_slack_tools(CLIENT, SlackDirectory(CLIENT, SystemClock())),
 ]
 SAMPLES: dict[str, dict[str, Any]] = {
     "look_up_order": {"order_id": 1042},
@@ -110,7 +110,7 @@ def test_schema_and_type_agree(tool: Tool[Any]) -> None:
     Its own dump is taken again unchanged.
     """
     sample = SAMPLES[tool.name]
-    asked = sample | ({REASON_FIELD: "She asked."} if tool.takes_reason else {})
+    asked = sample | ({REASON_FIELD: "She asked."} if tool.needs_reason else {})
     jsonschema.validate(asked, tool.schema())
     args = tool.arguments.model_validate(sample)
     again = tool.arguments.model_validate_json(args.model_dump_json())
@@ -191,7 +191,7 @@ def test_patterns_are_spelt_out_for_the_model(pattern: str, written: str) -> Non
     """
 
     args = create_model("Args", code=(str, Field(pattern=pattern)))
-    assert registration.schema_text(args)["properties"]["code"]["pattern"] == written
+    assert registration.build_tool_schema(args)["properties"]["code"]["pattern"] == written
     assert args.model_json_schema()["properties"]["code"]["pattern"] == pattern
     for text in ("INV-123456", "INV-12345", "a.b@c.example", "a.b@cXexample", "x y", "xyz", "-\\D"):
         assert bool(re.search(pattern, text)) is bool(re.search(written, text)), text

@@ -10,26 +10,26 @@ from typing import get_args
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.web_shop import OrderStatus, Shop, cents
+from bot.tools.web_shop import OrderStatus, Shop, convert_euros_to_cents
 from tests.tools import Tools, preview, refund, use
 
 
 class TestShop:
     def test_has_the_orders_of_the_stories(self, shop: Shop) -> None:
         """The demo's script can count on these four orders."""
-        mara = shop.order(1042)
+        mara = shop.get_order(1042)
         assert (mara.customer, mara.status, mara.paid, mara.refunded) == (
             "Mara Lindqvist",
             "delivered",
             Decimal("89.90"),
             Decimal(0),
         )
-        assert [shop.order(number).status for number in (1043, 1044, 1045)] == [
+        assert [shop.get_order(number).status for number in (1043, 1044, 1045)] == [
             "processing",
             "processing",
             "shipped",
         ]
-        assert shop.order(1045).paid == Decimal("54.00")
+        assert shop.get_order(1045).paid == Decimal("54.00")
 
     def test_shows_every_status_and_adds_up(self, shop: Shop) -> None:
         """Each status occurs, and nobody was paid back more than they paid.
@@ -46,21 +46,21 @@ class TestShop:
     def test_creating_again_keeps_what_happened(self, shop: Shop, orders: Tools) -> None:
         """A restart of the demo does not undo a refund."""
         refund(orders, "10")
-        Shop(shop.path).create()
-        assert shop.order(1042).refunded == Decimal("10.00")
+        Shop(shop.path).create_database()
+        assert shop.get_order(1042).refunded == Decimal("10.00")
 
     def test_two_processes_may_create_it_at_once(self, tmp_path: Path) -> None:
         """Racing first starts end with one set of data."""
         with ThreadPoolExecutor(4) as pool:
-            for done in [pool.submit(Shop(tmp_path / "new.db").create) for _ in range(4)]:
+            for done in [pool.submit(Shop(tmp_path / "new.db").create_database) for _ in range(4)]:
                 done.result(20)
         assert Shop(tmp_path / "new.db").search(None, None, 1)[1] == 25
 
     def test_a_part_of_a_cent_is_never_dropped(self) -> None:
         """Money that is no whole number of cents is an error, not a rounding."""
-        assert cents(Decimal("89.90")) == 8990
+        assert convert_euros_to_cents(Decimal("89.90")) == 8990
         with pytest.raises(ValueError, match="not a whole number"):
-            cents(Decimal("0.005"))
+            convert_euros_to_cents(Decimal("0.005"))
 
 
 class TestReads:

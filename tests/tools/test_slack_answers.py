@@ -13,7 +13,7 @@ from bot.slack.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
 from bot.tools.names import NameResolver
 from bot.tools.runner import LostToolAnswer, ToolRefusal
-from bot.tools.slack_tools import slack_tools
+from bot.tools.slack_tools import build_slack_tools
 from slack_sandbox.server import Sandbox
 from tests.slack.odd_server import OddServer
 from tests.slack.test_odd_answers import ODD
@@ -65,7 +65,7 @@ def test_an_odd_answer_leaves_it_open(
     directory = SlackDirectory(reading, slack.clock)
     NAMING.set(NameResolver(directory, "UBEN00001"))
     split: Any = Split(writing, reading)
-    tools = {tool.name: tool for tool in slack_tools(split, directory)}
+    tools = {tool.name: tool for tool in build_slack_tools(split, directory)}
     for name, (_, values) in WRITES.items():
         found = outcome(tools[name], values)
         assert isinstance(found, ToolRefusal if odd.status == 429 else LostToolAnswer), (

@@ -16,7 +16,7 @@ from bot.slack.directory import SlackDirectory
 from bot.tools import ToolError
 from bot.tools.runner import LostToolAnswer, ToolRefusal
 from bot.tools.slack_lookup import SENTENCES, STEMS
-from bot.tools.slack_tools import EVENT_TYPE, slack_tools
+from bot.tools.slack_tools import EVENT_TYPE, build_slack_tools
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools, context, preview, use
 from tests.tools.harness import calls, outcome, posted
@@ -205,7 +205,8 @@ class TestWhatSlackAnswers:
                 slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[]
             )
             found = {
-                tool.name: tool for tool in slack_tools(client, SlackDirectory(client, slack.clock))
+                tool.name: tool
+                for tool in build_slack_tools(client, SlackDirectory(client, slack.clock))
             }
             assert outcome(found["post_message"], self.values) == ToolRefusal(
                 "The bot lacks the Slack permission chat:write."

@@ -9,18 +9,25 @@ from typing import Any
 
 import pytest
 
-from bot.monitoring.live_events import Event, EventKind, Live, StepEnd, StepEvent, ToolStep
+from bot.monitoring.live_events import (
+    Event,
+    EventKind,
+    LiveEventBroadcaster,
+    StepEnd,
+    StepEvent,
+    ToolStep,
+)
 from bot.tools import Effect
 from bot.tools.runner import (
     LostToolAnswer,
-    StepTeller,
+    StaleToolCall,
+    StepReporter,
     ToolFailure,
     ToolOutcome,
     ToolRefusal,
-    ToolStateChange,
     ToolSuccess,
     ToolTimeout,
-    step_sentence,
+    build_tool_step,
 )
 from storage.models import Call, Run
 from tests.tools.harness import Nothing, making
@@ -48,7 +55,7 @@ def a_call(asked_at: datetime | None = None) -> Call:
 
 def step(**options: Any) -> ToolStep:
     """The step of a tool that is made with these options."""
-    return step_sentence(making("", **options), SECRET, a_call())
+    return build_tool_step(making("", **options), SECRET, a_call())
 
 
 def test_a_tool_states_its_step() -> None:
@@ -85,7 +92,7 @@ def test_a_step_that_cannot_be_said_is_no_tool() -> None:
         (ToolSuccess("", ""), Effect.WRITE, StepEnd.DONE),
         (ToolRefusal("no"), Effect.WRITE, StepEnd.FAILED),
         (ToolFailure("boom", certain=False), Effect.WRITE, StepEnd.FAILED),
-        (ToolStateChange("other"), Effect.WRITE, StepEnd.NOT_DONE),
+        (StaleToolCall("other"), Effect.WRITE, StepEnd.NOT_DONE),
         (LostToolAnswer("dead"), Effect.WRITE, StepEnd.UNKNOWN),
         (ToolTimeout(Future(), "slow"), Effect.DESTRUCTIVE, StepEnd.UNKNOWN),
         (LostToolAnswer("dead"), Effect.READ, StepEnd.FAILED),
@@ -94,12 +101,12 @@ def test_a_step_that_cannot_be_said_is_no_tool() -> None:
 )
 def test_each_end_is_told(outcome: ToolOutcome, does: Effect, end: StepEnd) -> None:
     """A read that got lost has failed; of anything else nobody knows what it did."""
-    live, heard = Live(), list[Event]()
-    teller = StepTeller(live, RUN, a_call(NOW), making("", does), SECRET)
-    teller.began()
+    live, heard = LiveEventBroadcaster(), list[Event]()
+    teller = StepReporter(live, RUN, a_call(NOW), making("", does), SECRET)
+    teller.report_start()
     live.listen(heard.append)
-    teller.goes_on()
-    teller.ended(outcome)
+    teller.report_long_running()
+    teller.report_end(outcome)
     kinds = [each.kind for each in heard]
     assert kinds == [EventKind.STEP_GOES_ON, EventKind.STEP_ENDED]
     last = heard[-1]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bot.monitoring.logs import LogFormat, make_handler
+from bot.monitoring.logs import LogFormat, create_log_handler
 
 
 class Lines:
@@ -17,7 +17,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._stream = io.StringIO()
-        self.handler = make_handler(LogFormat.JSON, self._stream)
+        self.handler = create_log_handler(LogFormat.JSON, self._stream)
 
     @property
     def text(self) -> str:

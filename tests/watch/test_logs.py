@@ -8,7 +8,7 @@ from contextvars import copy_context
 
 import pytest
 
-from bot.monitoring.spans import Exporter, Span, Tracer, Work, current_ids
+from bot.monitoring.spans import Exporter, Span, Tracer, WorkKind, get_current_run_and_call_ids
 from storage.masking import MASK
 from tests.watch.log_lines import json_lines
 
@@ -35,9 +35,9 @@ def test_a_line_is_about_what_its_thread_is_at_work_on() -> None:
     """Lines of libraries have the ids of the span, also on a thread that was begun within it."""
     library = logging.getLogger("some.library")
     with json_lines() as lines, ThreadPoolExecutor(1) as pool:
-        with Tracer().start_span(Work.ADVANCE, run_id="r1"):
+        with Tracer().start_span(WorkKind.ADVANCE, run_id="r1"):
             library.warning("outer")
-            with Tracer().start_span(Work.TOOL, "note", call_id="c1"):
+            with Tracer().start_span(WorkKind.TOOL, "note", call_id="c1"):
                 pool.submit(copy_context().run, library.warning, "on another thread").result()
             library.warning("again")
         library.warning("about nothing")
@@ -81,12 +81,12 @@ def test_an_exporter_that_fails_stops_nothing() -> None:
     """What an exporter raises is logged, and the work goes on."""
 
     class Broken(Exporter):
-        def ended(self, span: Span) -> None:
+        def report_span(self, span: Span) -> None:
             raise RuntimeError("broken")
 
     with json_lines() as lines:
-        with pytest.raises(LookupError), Tracer([Broken()]).start_span(Work.TICK) as span:
+        with pytest.raises(LookupError), Tracer([Broken()]).start_span(WorkKind.TICK) as span:
             raise LookupError("of the work itself")
-        assert current_ids() == ("", "")
+        assert get_current_run_and_call_ids() == ("", "")
     assert span.end == "LookupError"
     assert [each["message"] for each in lines.read()] == ["what was done could not be told"]

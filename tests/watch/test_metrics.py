@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from bot.monitoring.metrics import MEASURES, READ, Metrics
-from bot.monitoring.spans import Incident, Tracer, Work
+from bot.monitoring.metrics import MEASURES, READ, PrometheusMetrics
+from bot.monitoring.spans import Incident, Tracer, WorkKind
 from storage import inbox
 from storage.models import Call
 from storage.store import Store
@@ -28,11 +28,11 @@ class Scrapes:
 
     def __init__(self) -> None:
         self.clock = StillClock()
-        self.tracer = Tracer([Metrics(self.clock.now)])
+        self.tracer = Tracer([PrometheusMetrics(self.clock.now)])
 
     def families(self) -> dict[str, str]:
         """The kind of each metric."""
-        found = text_string_to_metric_families(self.tracer.page() or "")
+        found = text_string_to_metric_families(self.tracer.render_metrics_page() or "")
         return {
             f"{each.name}_total" if each.type == "counter" else each.name: each.type
             for each in found
@@ -42,7 +42,7 @@ class Scrapes:
         """The value of one series."""
         [value] = [
             each.value
-            for family in text_string_to_metric_families(self.tracer.page() or "")
+            for family in text_string_to_metric_families(self.tracer.render_metrics_page() or "")
             for each in family.samples
             if (each.name, each.labels) == (name, labels)
         ]
@@ -57,10 +57,10 @@ def scraped() -> Scrapes:
 
 def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
     """Each metric under its name and kind, and beside them only the process's own."""
-    scraped.tracer.opened(store)
+    scraped.tracer.attach_store(store)
     found = scraped.families()
     own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
-    assert own == {each.name: each.shape for each in MEASURES}
+    assert own == {each.name: each.metric_type for each in MEASURES}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= set(found)
     assert all(name.startswith(("process_", "python_")) for name in set(found) - set(own))
     assert scraped("countersign_calls_total", status="expired") == 0
@@ -68,17 +68,20 @@ def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
 
 def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
     """Tools, Slack's methods, look-ups and the model, each with its time and its errors."""
-    with scraped.tracer.start_span(Work.TOOL, "note") as span:
+    with scraped.tracer.start_span(WorkKind.TOOL, "note") as span:
         span.end = "failed"
-    with pytest.raises(OSError, match="gone"), scraped.tracer.start_span(Work.SLACK, "chat.update"):
+    with (
+        pytest.raises(OSError, match="gone"),
+        scraped.tracer.start_span(WorkKind.SLACK, "chat.update"),
+    ):
         raise OSError("gone")
-    with scraped.tracer.start_span(Work.LOOK_UP, "person"):
+    with scraped.tracer.start_span(WorkKind.LOOK_UP, "person"):
         pass
-    with scraped.tracer.start_span(Work.MODEL) as span:
+    with scraped.tracer.start_span(WorkKind.MODEL) as span:
         span.amounts, span.end = {"in": 70, "out": 7}, "limit"
-    scraped.tracer.happened(Incident.PAUSE, "chat.update")
-    scraped.tracer.happened(Incident.POLICY_REFUSED)
-    scraped.tracer.happened(Incident.LATE)
+    scraped.tracer.report_incident(Incident.PAUSE, "chat.update")
+    scraped.tracer.report_incident(Incident.POLICY_REFUSED)
+    scraped.tracer.report_incident(Incident.LATE)
     assert scraped("countersign_tool_runs_total", tool="note", outcome="failed") == 1
     assert scraped("countersign_tool_seconds_count", tool="note") == 1
     errors = "countersign_slack_errors_total"
@@ -102,8 +105,8 @@ def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> N
         tx.execute(update(Call).values(asked_at=asked))
         set_message(tx, mine.card(), status="stale")
         at = clock.now() - timedelta(seconds=40)
-        inbox.store_delivery(tx, click("late", action="approve", value="x", person=ANA, at=at))
-    scraped.tracer.opened(store)
+        inbox.insert_delivery(tx, click("late", action="approve", value="x", person=ANA, at=at))
+    scraped.tracer.attach_store(store)
     assert scraped("countersign_pending_calls") == 2
     assert scraped("countersign_oldest_pending_call_seconds") == 300
     assert scraped("countersign_outbox_messages") == 1
@@ -124,7 +127,7 @@ def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> N
 class Locked(Trace):
     """A database that refuses every statement."""
 
-    def running(self, sql: str, values: object) -> None:
+    def before_statement(self, sql: str, values: object) -> None:
         """Refuse it."""
         raise OperationalError(sql, None, Exception("locked"))
 
@@ -139,7 +142,7 @@ def unreadable(store: Store) -> Iterator[Store]:
 
 def test_a_database_that_cannot_be_read_is_told(scraped: Scrapes, unreadable: Store) -> None:
     """Then that alone is told of the record, and what this process counted is there as ever."""
-    scraped.tracer.opened(unreadable)
+    scraped.tracer.attach_store(unreadable)
     assert scraped("countersign_database_up") == 0
     missing = {each.name for each in READ} - set(scraped.families())
     assert len(missing) == len(READ) - 1

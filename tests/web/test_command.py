@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 from tests.pages import ROOT
@@ -26,7 +26,7 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
     """A Slack for one bot."""
-    with local_slack() as server:
+    with build_local_slack() as server:
         yield server
 
 

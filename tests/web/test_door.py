@@ -13,13 +13,13 @@ from slack_bolt import BoltResponse
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint
 from bot.http import server as module
-from bot.http.http_side import web_app
-from bot.http.server import NotListeningError, WebServer
-from bot.http.slack_endpoint import Signatures, SlackEndpoint
+from bot.http.http_side import build_web_app
+from bot.http.server import CannotListenError, WebServer
+from bot.http.slack_endpoint import SignatureChecker, SlackEndpoint
 from bot.identity import Identity
-from bot.signals import Arrivals
+from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import SlackClient
-from bot.slack.listeners import make_bolt
+from bot.slack.listeners import build_bolt_app
 from tests.web.requests import Sender, event, head
 
 SECRET = "secret-of-the-app"
@@ -32,13 +32,15 @@ class Served:
         self.go, self.fails, self.came = threading.Event(), threading.Event(), threading.Event()
         self.go.set()
         self.taken = 0
-        bolt = make_bolt(Identity("T0COUNTER", "UBOT00001", "BBOT00001"), SlackClient("xoxb-1"))
+        bolt = build_bolt_app(
+            Identity("T0COUNTER", "UBOT00001", "BBOT00001"), SlackClient("xoxb-1")
+        )
         bolt.middleware(self._take)
-        self.arrivals = Arrivals()
-        signatures = Signatures(SECRET, SystemClock())
+        self.arrivals = UnacknowledgedDeliveries()
+        signatures = SignatureChecker(SECRET, SystemClock())
         self.door = SlackEndpoint(bolt, signatures, self.arrivals, {"UBOT00001"})
-        self.server = WebServer.at(Endpoint("127.0.0.1", 0))
-        self.server.start(web_app([], self.door))
+        self.server = WebServer.listen_at(Endpoint("127.0.0.1", 0))
+        self.server.start(build_web_app([], self.door))
 
     def _take(self) -> BoltResponse:
         self.came.set()
@@ -147,5 +149,5 @@ def test_a_slow_answer_is_waited_for(served: Served, monkeypatch: pytest.MonkeyP
 def test_an_address_that_is_taken(served: Served) -> None:
     """Who cannot listen says where and why."""
     port = int(served.server.url.rpartition(":")[2])
-    with pytest.raises(NotListeningError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
-        WebServer.at(Endpoint("127.0.0.1", port))
+    with pytest.raises(CannotListenError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
+        WebServer.listen_at(Endpoint("127.0.0.1", port))

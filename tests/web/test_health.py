@@ -13,7 +13,7 @@ import pytest
 from bot.config.connection_settings import Transport
 from bot.http import http_side
 from bot.http import http_side as module
-from bot.http.http_side import Health
+from bot.http.http_side import HealthPages
 from bot.monitoring import health_checks
 from bot.monitoring.health_checks import OK, CachedCheck
 from bot.signals import Signal
@@ -55,7 +55,7 @@ def test_beside_socket_mode(own_harness: Callable[..., Harness]) -> None:
     begun(harness, there)
     assert asked(there, "/readyz")[0] == 200
     assert there.ask("POST", "/slack/events")[0] == 404
-    harness.app.endpoints.shut()
+    harness.app.endpoints.stop_receiving()
     assert asked(there, "/readyz") == (503, ["not ready", "process: is stopping"])
 
 
@@ -105,23 +105,23 @@ def test_a_slack_that_does_not_answer(
     harness.slack.faults.clear()
 
 
-def health(loop: Signal, tick: float = 30.0, **looks: Any) -> Health:
+def health(loop: Signal, tick: float = 30.0, **looks: Any) -> HealthPages:
     """Health of a process whose loop is this signal's."""
     well = CachedCheck(lambda: OK, 60.0)
-    return Health(loop, tick, looks.get("database", well), well, lambda: False)
+    return HealthPages(loop, tick, looks.get("database", well), well, lambda: False)
 
 
 def test_a_loop_that_does_not_look() -> None:
     """One that has not begun is neither; one that is late lives, until it is far too late."""
     loop = Signal()
-    assert [each.answer().status for each in health(loop).pages()] == [503, 503]
+    assert [each.render().status for each in health(loop).list_pages()] == [503, 503]
     loop.clear()
-    assert [each.answer().status for each in health(loop).pages()] == [200, 200]
+    assert [each.render().status for each in health(loop).list_pages()] == [200, 200]
     late = health(loop, tick=-module.BEHIND - 1)
-    assert [each.answer().status for each in late.pages()] == [200, 503]
-    assert re.search("loop: is [6-9] seconds late", late.ready().text)
+    assert [each.render().status for each in late.list_pages()] == [200, 503]
+    assert re.search("loop: is [6-9] seconds late", late.render_ready().text)
     lost = health(loop, tick=-module.LOST - 1)
-    assert [each.answer().status for each in lost.pages()] == [503, 503]
+    assert [each.render().status for each in lost.list_pages()] == [503, 503]
 
 
 def test_what_went_wrong_is_not_told() -> None:
@@ -132,7 +132,7 @@ def test_what_went_wrong_is_not_told() -> None:
 
     loop = Signal()
     loop.clear()
-    said = health(loop, database=CachedCheck(fails, 60.0)).ready()
+    said = health(loop, database=CachedCheck(fails, 60.0)).render_ready()
     assert said.status == 503
     assert "database: failed (OSError)" in said.text
     assert "hunter2" not in said.text
@@ -149,5 +149,5 @@ def test_many_who_ask_are_one_look() -> None:
     loop = Signal()
     loop.clear()
     found = health(loop, database=CachedCheck(look, 60.0))
-    assert {found.ready().status for _ in range(50)} == {200}
+    assert {found.render_ready().status for _ in range(50)} == {200}
     assert len(looks) == 1

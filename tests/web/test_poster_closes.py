@@ -8,11 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from bot.http.webhooks import Envelope, PostAttempt, WebhookPoster
+from bot.http.webhooks import PostResult, WebhookMessage, WebhookPoster
 
 AT = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-ENVELOPE = Envelope("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})
-NOT_TOLD = PostAttempt(False, why="this process stops")
+ENVELOPE = WebhookMessage("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})
+NOT_TOLD = PostResult(False, why="this process stops")
 
 
 def test_closing_starts_nothing() -> None:
@@ -20,7 +20,7 @@ def test_closing_starts_nothing() -> None:
     poster, before = WebhookPoster(), threading.active_count()
     poster.close()
     assert threading.active_count() == before
-    assert poster.post("http://127.0.0.1:1/", ENVELOPE) == NOT_TOLD
+    assert poster.post_message("http://127.0.0.1:1/", ENVELOPE) == NOT_TOLD
     assert threading.active_count() == before
 
 
@@ -29,7 +29,7 @@ def test_an_address_that_never_answers_holds_up_no_end() -> None:
     poster = WebhookPoster()
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        post = pool.submit(poster.post, url, ENVELOPE)
+        post = pool.submit(poster.post_message, url, ENVELOPE)
         server.accept()
         begun = time.monotonic()
         poster.close()

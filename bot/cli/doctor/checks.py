@@ -24,96 +24,126 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
-from bot.approvals.form_requests import misfitting
+from bot.approvals.form_requests import list_template_problems
 from bot.checks import inspection
-from bot.checks.check import PATIENCE, Check, fail, ok, warn
-from bot.checks.slack import UNREACHABLE, reason
-from bot.cli.read_only_core import NotLookedUp
-from bot.config.connection_settings import USUAL, Endpoint, Transport, listening_error_text
+from bot.checks.check import (
+    PATIENCE,
+    CheckResult,
+    build_failure_result,
+    build_ok_result,
+    build_warning_result,
+)
+from bot.checks.slack import UNREACHABLE, describe_slack_failure
+from bot.cli.read_only_core import FailingDirectory
+from bot.config.connection_settings import USUAL, Endpoint, Transport, describe_listening_error
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
-from bot.mcp.server_file import ChangeKind, Definitions, LockError, Server, find_changes, read_lock
-from bot.monitoring.exporters import METRICS, TRACES, is_installed, missing
+from bot.mcp.server_file import (
+    ChangeKind,
+    Definitions,
+    LockFileError,
+    Server,
+    list_tool_changes,
+    read_lock_file,
+)
+from bot.monitoring.exporters import METRICS, TRACES, is_extra_installed, missing_extra_text
 from bot.policy.evaluation import Policy
-from bot.runs.surfaces import PartKind, SurfacesError, surface_classes
+from bot.runs.surfaces import PartKind, SurfaceError, load_surface_classes
 from bot.slack.socket import GREETED
-from bot.slack.socket_client import Hello, SocketClient
-from bot.toolbox import ToolsError, load_families, make_tools
+from bot.slack.socket_client import HelloMessage, SocketClient
+from bot.toolbox import ToolsError, build_tool_registry, load_tool_families
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_rights import RightsError
-from bot.tools.database.sources import open_sources
-from countersign.cli.console import harmless
+from bot.tools.database.sources import build_sources
+from countersign.cli.console import escape_control_characters
 from storage import calls
-from storage.digest import KeyFileError, key_path, read_key
+from storage.digest import KeyFileError, key_file_path, read_key_file
 from storage.migrations import SchemaError
-from storage.sqlite_connections import foreign_file_sentence, is_foreign
-from storage.store import ReadOnly, unfit_reason, version
+from storage.sqlite_connections import foreign_file_sentence, is_foreign_file
+from storage.store import ReadOnlyStore, describe_unusable_schema, find_schema_revision
 
 # The check of the MCP servers: each is asked for its current tools, and no tool is called.
 
 
-def check_servers(settings: Settings) -> Iterator[Check]:
+def check_servers(settings: Settings) -> Iterator[CheckResult]:
     """Check that each MCP server can be reached and its tools are still as they were accepted."""
     file = settings.servers
     if file is None:
         return
     try:
-        from bot.mcp.server_connection import UnreachableError, look_up_tools
+        from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
     except ModuleNotFoundError:
-        yield fail("servers", "mcp is missing", "pip install 'countersign-bot[mcp]'")
+        yield build_failure_result(
+            "servers", "mcp is missing", "pip install 'countersign-bot[mcp]'"
+        )
         return
     try:
-        accepted = read_lock(file.lock)
-    except LockError as error:
-        yield fail("servers", str(error), "Accept the tools again: `countersign mcp accept`")
+        accepted = read_lock_file(file.lock_path)
+    except LockFileError as error:
+        yield build_failure_result(
+            "servers", str(error), "Accept the tools again: `countersign mcp accept`"
+        )
         return
     for server in file.servers:
         try:
             found = {
-                name: each for name, each in look_up_tools(server).items() if server.uses(name)
+                name: each
+                for name, each in look_up_definitions(server).items()
+                if server.is_tool_selected(name)
             }
-        except UnreachableError as error:
-            about, why = f"server {server.name}", harmless(str(error))
-            yield warn(about, f"it cannot be reached ({why})", "Its calls fail until it can")
+        except ServerUnreachableError as error:
+            about, why = f"server {server.name}", escape_control_characters(str(error))
+            yield build_warning_result(
+                about, f"it cannot be reached ({why})", "Its calls fail until it can"
+            )
             continue
-        yield from _compared(server, accepted.get(server.name, {}), found)
+        yield from _check_server_tools(server, accepted.get(server.name, {}), found)
 
 
-def _compared(server: Server, accepted: Definitions, found: Definitions) -> Iterator[Check]:
+def _check_server_tools(
+    server: Server, accepted: Definitions, found: Definitions
+) -> Iterator[CheckResult]:
     about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
     names: dict[ChangeKind, list[str]] = {}
-    for each in find_changes(accepted, found):
+    for each in list_tool_changes(accepted, found):
         names.setdefault(each.kind, []).append(each.name)
     off = [*names.get(ChangeKind.CHANGED, ()), *names.get(ChangeKind.GONE, ())]
     if off:
-        some = harmless(", ".join(off))
-        yield warn(about, f"not what was accepted, so switched off: {some}", remedy)
+        some = escape_control_characters(", ".join(off))
+        yield build_warning_result(about, f"not what was accepted, so switched off: {some}", remedy)
     if new := names.get(ChangeKind.NEW):
-        yield warn(about, f"not accepted, so not used: {harmless(', '.join(new))}", remedy)
+        yield build_warning_result(
+            about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
+        )
     hints = "its hints count" if server.trusted else "not trusted: all of it counts as destructive"
-    yield ok(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
+    yield build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
 # The check of the policy's rules against the tools that these settings turn on.
 
 
-def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
+def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
     """Check that each rule is about an existing tool, and report what runs without approval."""
     try:
-        tools = make_tools(settings, None, NotLookedUp("rules are compared without Slack"))
+        tools = build_tool_registry(
+            settings, None, FailingDirectory("rules are compared without Slack")
+        )
     except ToolsError as error:
-        yield warn(
+        yield build_warning_result(
             "rules",
             f"not compared with the tools: {error}",
             "Correct what is wrong with them first",
         )
         return
-    misfits = misfitting(policy, tools)
-    yield from (fail("templates", each, "Countersign does not start with it") for each in misfits)
-    for each in inspection.check_rules(tools, policy):
-        if not (misfits and each.about == "rules"):
+    misfits = list_template_problems(policy, tools)
+    yield from (
+        build_failure_result("templates", each, "Countersign does not start with it")
+        for each in misfits
+    )
+    for each in inspection.check_policy_rules(tools, policy):
+        if not (misfits and each.subject == "rules"):
             yield each
 
 
@@ -121,47 +151,51 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
 # nothing in it is changed.
 
 
-def check_databases(settings: Settings) -> Iterator[Check]:
+def check_databases(settings: Settings) -> Iterator[CheckResult]:
     """Check each of the agent's databases: reachable, few rights, not the bot's own.
 
     Reports its tables and secret columns, too.
     """
-    for source in open_sources(settings.databases, settings.database_path).values():
+    for source in build_sources(settings.databases, settings.database_path).values():
         database = source.database
         about = f"database {database.name}"
         try:
             with source.open(writes=not database.read_only) as session:
                 catalog, version, changeable = (
                     session.catalog,
-                    session.version(),
-                    session.changeable(),
+                    session.describe_server(),
+                    session.can_change_tables(),
                 )
         except RightsError as error:
-            yield fail(about, str(error), " ".join(["Run as its owner:", *error.remedy]))
+            yield build_failure_result(
+                about, str(error), " ".join(["Run as its owner:", *error.remedy])
+            )
             continue
         except ToolError as error:
             remedy = (
                 "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
             )
-            yield fail(about, str(error), remedy)
+            yield build_failure_result(about, str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
         text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
         if catalog.tables:
-            yield ok(about, text)
+            yield build_ok_result(about, text)
         else:
-            yield warn(about, text, "Nothing can be seen there")
+            yield build_warning_result(about, text, "Nothing can be seen there")
         if not (changeable or database.read_only):
-            yield warn(
+            yield build_warning_result(
                 about,
                 "the role may change nothing there",
                 "Say read_only = true, or give it rights",
             )
-        yield from _secrets(about, database, catalog)
+        yield from _check_secret_columns(about, database, catalog)
 
 
-def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check]:
+def _check_secret_columns(
+    about: str, database: Database, catalog: Catalog
+) -> Iterator[CheckResult]:
     """Warn of secret patterns that match no column; report other columns that are never read."""
     there = [
         f"{table.name}.{each.name}".lower()
@@ -170,12 +204,14 @@ def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check
     ]
     for pattern in database.secret:
         if not any(fnmatchcase(name, pattern.lower()) for name in there):
-            yield warn(about, f"no column is named {pattern}", "Correct or remove it under secret")
+            yield build_warning_result(
+                about, f"no column is named {pattern}", "Correct or remove it under secret"
+            )
     named = [
         f"{table.name}.{each.name}"
         for table in catalog.tables.values()
         for each in table.columns
-        if catalog.column_key(each) in table.secret
+        if catalog.fold_column_name(each) in table.secret
         and not any(
             fnmatchcase(f"{table.name}.{each.name}".lower(), pattern.lower())
             for pattern in database.secret
@@ -183,7 +219,7 @@ def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check
     ]
     if named:
         some = ", ".join(sorted(named)[:5]) + (f" and {len(named) - 5} more" * (len(named) > 5))
-        yield ok(about, f"not named under secret, and never read all the same: {some}")
+        yield build_ok_result(about, f"not named under secret, and never read all the same: {some}")
 
 
 # The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
@@ -191,7 +227,7 @@ def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check
 _APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
 
-def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Check:
+def check_app_token(client: WebClient, settings: Settings, own_app: str) -> CheckResult:
     """Check that the app-level token opens Socket Mode and belongs to the bot's own app.
 
     `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
@@ -202,25 +238,27 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
         client.apps_connections_open(app_token=token)
         named = _APP_IN_TOKEN.match(token)
         is_own = not own_app or (named is not None and named[1] == own_app)
-        app = own_app if is_own else greeted_app(client, token)
+        app = own_app if is_own else look_up_token_app(client, token)
     except (SlackApiError, *UNREACHABLE) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return fail("app token", reason(error), remedy)
+        return build_failure_result("app token", describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
         text = f"it is of the app {app}, and the bot token of the app {own_app}"
-        return fail("app token", text, "Take both tokens from one app's page at Slack")
+        return build_failure_result(
+            "app token", text, "Take both tokens from one app's page at Slack"
+        )
     if not app:
         text = "Socket Mode opens; of which app the token is was not told"
-        return ok("app token", text)
-    return ok("app token", f"Socket Mode opens, for the app {app}")
+        return build_ok_result("app token", text)
+    return build_ok_result("app token", f"Socket Mode opens, for the app {app}")
 
 
-def greeted_app(client: WebClient, token: str) -> str:
+def look_up_token_app(client: WebClient, token: str) -> str:
     """Connect with an app-level token until Slack's first message, and return the app id in it.
 
     "" if it names none, or none comes in time. Raises what slack_sdk raises if no connection opens.
     """
-    said: Queue[Hello] = Queue()
+    said: Queue[HelloMessage] = Queue()
     socket = SocketClient(
         token,
         client.logger,
@@ -231,7 +269,7 @@ def greeted_app(client: WebClient, token: str) -> str:
     )
     try:
         socket.connect()
-        return said.get(timeout=GREETED).app
+        return said.get(timeout=GREETED).app_id
     except Empty:
         return ""
     finally:
@@ -241,85 +279,95 @@ def greeted_app(client: WebClient, token: str) -> str:
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
 
-def check_tools(settings: Settings) -> Iterator[Check]:
+def check_tools(settings: Settings) -> Iterator[CheckResult]:
     """Check that the tools can be built as at a start, including the operator's own."""
     try:
-        tools = make_tools(settings, None, NotLookedUp("tools are looked at without Slack"))
+        tools = build_tool_registry(
+            settings, None, FailingDirectory("tools are looked at without Slack")
+        )
     except ToolsError as error:
         remedy = "Correct that setting, or install the module where Countersign runs"
-        yield fail("tools", str(error), remedy)
+        yield build_failure_result("tools", str(error), remedy)
     else:
-        added = [f"{each.name} of {each.source}" for each in load_families() if each.source != OURS]
-        yield ok("tools", f"{len(tools.tools)} are on{_with(added)}")
+        added = [
+            f"{each.name} of {each.source}" for each in load_tool_families() if each.source != OURS
+        ]
+        yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
 
 
-def check_surfaces(kind: PartKind) -> Check:
+def check_surfaces(kind: PartKind) -> CheckResult:
     """Check that every installed surface or source can be loaded, and list all of them."""
     name = f"{kind}s"
     try:
-        found = surface_classes(kind)
-    except SurfacesError as error:
-        return fail(name, str(error), "Mend that package, or uninstall it")
+        found = load_surface_classes(kind)
+    except SurfaceError as error:
+        return build_failure_result(name, str(error), "Mend that package, or uninstall it")
     added = [f"{each.name} of {each.source}" for each in found if each.source != OURS]
     own = ["Slack", *(each.name for each in found if each.source == OURS)]
-    return ok(name, f"{', '.join(own)}{_with(added)}")
+    return build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
 
 
-def _with(added: list[str]) -> str:
+def _additions_note(added: list[str]) -> str:
     return f", with {', '.join(added)}" if added else ""
 
 
-def check_database(settings: Settings) -> Iterator[Check]:
+def check_database(settings: Settings) -> Iterator[CheckResult]:
     """Check that the bot's database is sound and can be written, and that its disk has room."""
     if settings.is_shared:
-        yield from _on_a_server(settings)
+        yield from _check_shared_database(settings)
         return
     path = settings.database_path.absolute()
     folder = next(each for each in path.parents if each.exists())
     if path.exists():
-        yield _sound(path)
+        yield _check_database_file(path)
     else:
-        yield _makeable(path, folder)
-    yield from _keys(settings, path)
+        yield _check_new_database_file(path, folder)
+    yield from _check_signing_key(settings, path)
     room = shutil.disk_usage(folder).free // 1_000_000
     text = f"{room} MB free beside the database"
     if room >= ROOM_WARN:
-        yield ok("disk", text)
+        yield build_ok_result("disk", text)
     else:
-        yield (fail if room < ROOM_FAIL else warn)("disk", text, "Make room")
+        yield (build_failure_result if room < ROOM_FAIL else build_warning_result)(
+            "disk", text, "Make room"
+        )
 
 
-def _on_a_server(settings: Settings) -> Iterator[Check]:
+def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
     """Check the server, schema and key of a shared database, without the lock that writers take."""
-    store = ReadOnly(settings.database_url)
-    name = store.database.name
+    store = ReadOnlyStore(settings.database_url)
+    name = store.database.display_name
     try:
         store.database.open(exclusive=False)
-        schema = version(store)
-        if wrong := unfit_reason(store, schema):
-            yield fail("database", wrong)
+        schema = find_schema_revision(store)
+        if wrong := describe_unusable_schema(store, schema):
+            yield build_failure_result("database", wrong)
             return
         with store.read() as tx:
-            waiting = calls.open_by_key(tx) if schema else {}
+            waiting = calls.count_open_calls_by_signing_key(tx) if schema else {}
     except SchemaError as error:
-        yield fail("database", str(error))
+        yield build_failure_result("database", str(error))
         return
     except DBAPIError as error:
         remedy = "See that the server runs, and that the role in DATABASE_URL may use the database"
-        yield fail("database", f"{name}: {str(error.orig).strip()}", remedy)
+        yield build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
         return
     finally:
         store.close()
-    yield ok("database", f"{name} answers")
+    yield build_ok_result("database", f"{name} answers")
     if settings.key is None:
-        yield fail("key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process")
+        yield build_failure_result(
+            "key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process"
+        )
         return
     key = settings.signing_key or b""
-    for each in signing_key.unknown_key_sentences(waiting, key, settings.lost_key, store.path):
-        yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
+    for each in signing_key.unknown_signing_key_sentences(
+        waiting, key, settings.lost_key, store.path
+    ):
+        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
-def _makeable(path: Path, folder: Path) -> Check:
+def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
     """Check that a database file can be made in `folder`.
 
     Trying is the only answer that holds for every file system.
@@ -327,19 +375,19 @@ def _makeable(path: Path, folder: Path) -> Check:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        return fail(
+        return build_failure_result(
             "database",
             f"{path} cannot be made, since {folder} cannot be written to",
             "Change its owner, or DATABASE_URL",
         )
-    return ok("database", f"{path} will be made at the first start")
+    return build_ok_result("database", f"{path} will be made at the first start")
 
 
-def _sound(path: Path) -> Check:
+def _check_database_file(path: Path) -> CheckResult:
     """Check the database file's integrity and its write lock, which is released at once."""
     try:
-        if is_foreign(path):
-            return fail("database", foreign_file_sentence(path))
+        if is_foreign_file(path):
+            return build_failure_result("database", foreign_file_sentence(path))
         with closing(
             sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
         ) as database:
@@ -351,29 +399,31 @@ def _sound(path: Path) -> Check:
             "See that the file is an SQLite database, that Countersign owns it,"
             " and that nothing else holds it"
         )
-        return fail("database", f"{path}: {error}", remedy)
+        return build_failure_result("database", f"{path}: {error}", remedy)
     if found != "ok":
-        return fail(
+        return build_failure_result(
             "database",
             f"{path} is damaged: {found}",
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
-    with closing(ReadOnly(path)) as store:
-        if wrong := unfit_reason(store, version(store)):
-            return fail("database", wrong)
-    return ok("database", f"{path} is sound and can be written")
+    with closing(ReadOnlyStore(path)) as store:
+        if wrong := describe_unusable_schema(store, find_schema_revision(store)):
+            return build_failure_result("database", wrong)
+    return build_ok_result("database", f"{path} is sound and can be written")
 
 
-def _keys(settings: Settings, path: Path) -> Iterator[Check]:
+def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     """Check the key file, and that waiting calls were shown under the key that a start would use.
 
     Yields failures only.
     """
-    kept = key_path(path)
+    kept = key_file_path(path)
     try:
-        key = settings.signing_key or (read_key(kept) if kept.exists() else b"")
+        key = settings.signing_key or (read_key_file(kept) if kept.exists() else b"")
     except (KeyFileError, OSError) as error:
-        yield fail("key", str(error), "Put the right one back, or set COUNTERSIGN_KEY")
+        yield build_failure_result(
+            "key", str(error), "Put the right one back, or set COUNTERSIGN_KEY"
+        )
         return
     try:
         with closing(
@@ -386,18 +436,26 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    for each in signing_key.unknown_key_sentences(waiting, key, settings.lost_key, kept):
-        yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
+    for each in signing_key.unknown_signing_key_sentences(waiting, key, settings.lost_key, kept):
+        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
-def check_watching(settings: Settings) -> Iterator[Check]:
+def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
     """Check that metrics and traces can be made, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
-        there = ok(METRICS, "counted, and shown at /metrics")
-        yield there if is_installed(METRICS) else warn(METRICS, missing(METRICS))
+        there = build_ok_result(METRICS, "counted, and shown at /metrics")
+        yield (
+            there
+            if is_extra_installed(METRICS)
+            else build_warning_result(METRICS, missing_extra_text(METRICS))
+        )
     if settings.traces is not None:
-        there = ok(TRACES, f"sent to {settings.traces}")
-        yield there if is_installed(TRACES) else fail(TRACES, missing(TRACES))
+        there = build_ok_result(TRACES, f"sent to {settings.traces}")
+        yield (
+            there
+            if is_extra_installed(TRACES)
+            else build_failure_result(TRACES, missing_extra_text(TRACES))
+        )
 
 
 # The checks of the HTTP side: what it needs, where it listens, and the bot that listens there.
@@ -408,35 +466,39 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask wh
 LISTENING = "http address"
 
 
-def check_http(settings: Settings) -> Iterator[Check]:
+def check_http(settings: Settings) -> Iterator[CheckResult]:
     """Check the HTTP side if the settings want one: its secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
         text = "is there; only a request of Slack's shows whether it is the right one"
-        yield ok("signing secret", text)
+        yield build_ok_result("signing secret", text)
     elif settings.http is None:
         return
     if lacking := [each for each in PACKAGES if find_spec(each) is None]:
         remedy = "pip install 'countersign-bot[serve]'"
-        yield fail("http", f"{' and '.join(lacking)} is not installed", remedy)
-    yield _address(settings.http or USUAL, settings.transport)
+        yield build_failure_result("http", f"{' and '.join(lacking)} is not installed", remedy)
+    yield _check_http_address(settings.http or USUAL, settings.transport)
 
 
-def _address(address: Endpoint, transport: Transport) -> Check:
+def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
     """Check that a bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
-        said = _asked(address)
+        said = _ask_bot_readiness(address)
     except (OSError, HTTPException):
-        return _free(address, where)
+        return _check_address_is_free(address, where)
     if said is None:
-        return fail(LISTENING, f"{where} is another program's", "Name another in COUNTERSIGN_HTTP")
+        return build_failure_result(
+            LISTENING, f"{where} is another program's", "Name another in COUNTERSIGN_HTTP"
+        )
     if said:
-        return warn(LISTENING, f"the bot at {where} is not ready: {said}", "See to what it names")
+        return build_warning_result(
+            LISTENING, f"the bot at {where} is not ready: {said}", "See to what it names"
+        )
     way = "Slack's requests" if transport is Transport.HTTP else "health"
-    return ok(LISTENING, f"a bot is ready at {where}, for {way}")
+    return build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
 
 
-def _asked(address: Endpoint) -> str | None:
+def _ask_bot_readiness(address: Endpoint) -> str | None:
     """Return what the bot at the address says is wrong, "" for nothing; None if it is no bot."""
     host = ANYWHERE.get(address.host, address.host)
     connection = HTTPConnection(host, address.port, timeout=HTTP_PATIENCE)
@@ -453,12 +515,12 @@ def _asked(address: Endpoint) -> str | None:
     return "; ".join(each for each in lines if not each.endswith(": ok")) or first
 
 
-def _free(address: Endpoint, where: str) -> Check:
+def _check_address_is_free(address: Endpoint, where: str) -> CheckResult:
     """Check that a start could listen at the address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()
     except OSError as error:
-        text = f"{where} cannot be listened to ({listening_error_text(error)})"
-        return fail(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
-    return ok(LISTENING, f"{where} is free")
+        text = f"{where} cannot be listened to ({describe_listening_error(error)})"
+        return build_failure_result(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
+    return build_ok_result(LISTENING, f"{where} is free")

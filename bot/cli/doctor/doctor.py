@@ -19,37 +19,57 @@ from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI,
 
 from bot import version
 from bot.agent.chat_completions import CHAT
-from bot.agent.late_planner import dialects
-from bot.agent.model_errors import lacks_api, lacks_tools, no_tools_sentence, reason_of
-from bot.agent.prompt import INSTRUCTIONS, request_item
+from bot.agent.late_planner import list_dialects
+from bot.agent.model_errors import (
+    extract_error_reason,
+    is_api_missing,
+    is_tool_use_unsupported,
+    no_tools_sentence,
+)
+from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
-from bot.checks.check import Check, Level, fail, ok, warn
-from bot.checks.inspection import check_hours
-from bot.checks.people_checks import check_operator, check_people, usual_requesters
-from bot.checks.slack import check_places, check_sign_in, make_client, sign_in
+from bot.checks.check import (
+    CheckLevel,
+    CheckResult,
+    build_failure_result,
+    build_ok_result,
+    build_warning_result,
+)
+from bot.checks.inspection import check_business_hours
+from bot.checks.people_checks import (
+    check_operator,
+    check_policy_people,
+    load_request_counts_by_rule,
+)
+from bot.checks.slack import (
+    build_retrying_client,
+    check_posting_channels,
+    check_token_and_clock,
+    sign_in_to_slack,
+)
 from bot.cli.doctor.checks import (
     check_app_token,
     check_database,
     check_databases,
     check_http,
+    check_monitoring,
     check_rules,
     check_servers,
     check_surfaces,
     check_tools,
-    check_watching,
 )
-from bot.cli.doctor.live_check import live
-from bot.cli.read_only_core import NotLookedUp
+from bot.cli.doctor.live_check import run_live_check
+from bot.cli.read_only_core import FailingDirectory
 from bot.clock import Clock, SystemClock
-from bot.config.settings import Settings, prepare_environment
+from bot.config.settings import Settings, remove_misread_variables
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
-from bot.runs.sub_agent_runs import function_schema
+from bot.runs.sub_agent_runs import build_function_schema
 from bot.runs.surfaces import PartKind
-from bot.slack.client import app_of
-from bot.toolbox import ToolsError, make_tools
-from countersign.cli.console import DOTENV, UsageError, complain, say
+from bot.slack.client import find_app_id
+from bot.toolbox import ToolsError, build_tool_registry
+from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 
 # The check of the model: a request as the bot makes them, with its instructions and every tool.
 
@@ -61,7 +81,7 @@ READY = {
 }
 
 
-def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
+def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
     """Check that the model's API accepts the key, and a request of realistic size.
 
     A model whose context is too small for the tools fails here, not at the first request, and so
@@ -69,9 +89,11 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
     """
     if not settings.has_model:
         text = "OPENAI_API_KEY is unset, so there is none: people ask with forms"
-        yield warn("model", text, "Set it for an agent that reads what people write")
+        yield build_warning_result(
+            "model", text, "Set it for an agent that reads what people write"
+        )
         return
-    asked = _asked(settings, clock)
+    asked = _build_model_request(settings, clock)
     with OpenAI(
         api_key=settings.openai_api_key.get_secret_value(),
         base_url=settings.openai_base_url,
@@ -79,43 +101,49 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
         max_retries=0,
     ) as client:
         try:
-            dialect, answer = _answer(client, dialects(settings), asked)
+            dialect, answer = _ask_model(client, list_dialects(settings), asked)
         except OpenAIError as error:
-            yield _failed(error, settings, asked)
+            yield _build_error_check(error, settings, asked)
         else:
-            found = _answered(dialect, answer, asked)
+            found = _build_answer_check(dialect, answer, asked)
             yield found
-            if found.level is Level.OK and dialect.path == CHAT.path:
-                yield from _calls_none(client, asked.model)
+            if found.level is CheckLevel.OK and dialect.path == CHAT.path:
+                yield from _check_tool_calling(client, asked.model)
 
 
-def _asked(settings: Settings, clock: Clock) -> ModelRequest:
+def _build_model_request(settings: Settings, clock: Clock) -> ModelRequest:
     """Return the model request that a short message would lead to, with all usable tools."""
     try:
-        tools = list(make_tools(settings, None, NotLookedUp("the model is tried without Slack")))
+        tools = list(
+            build_tool_registry(
+                settings, None, FailingDirectory("the model is tried without Slack")
+            )
+        )
     except ToolsError:  # another look tells of it
         tools = []
-    said = [request_item("U0", "Countersign", "Answer with one word.", clock.now())]
-    functions = [function_schema(each) for each in tools]
+    said = [build_request_item("U0", "Countersign", "Answer with one word.", clock.now())]
+    functions = [build_function_schema(each) for each in tools]
     effort = settings.reasoning_effort
     return ModelRequest(settings.openai_model, effort, said, functions, INSTRUCTIONS)
 
 
-def _answer(
+def _ask_model(
     client: OpenAI, spoken: Sequence[Dialect], asked: ModelRequest
 ) -> tuple[Dialect, dict[str, Any]]:
     """Return the first dialect that the server supports, and the answer; raises OpenAIError."""
     for dialect in spoken:
         more = {"max_output_tokens": LEAST} if dialect is RESPONSES else {}
         try:
-            return dialect, _post(client, dialect, {**dialect.request_of(asked), **more})
+            return dialect, _post_to_model(
+                client, dialect, {**dialect.build_request_body(asked), **more}
+            )
         except APIStatusError as error:
-            if not lacks_api(error) or dialect is spoken[-1]:
+            if not is_api_missing(error) or dialect is spoken[-1]:
                 raise
     raise ValueError("a server speaks something")
 
 
-def _post(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
+def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
     """Send a request and return the answer as plain JSON, {} if the answer is no object.
 
     Plain, since servers differ in what they leave out.
@@ -125,39 +153,51 @@ def _post(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, A
     return answer if isinstance(answer, dict) else {}
 
 
-def _failed(error: OpenAIError, settings: Settings, asked: ModelRequest) -> Check:
+def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
     """Return the failed check for an error of the model's API."""
     name = asked.model
-    if lacks_tools(error):
-        return fail("model", no_tools_sentence(name).rstrip("."), "Name another in OPENAI_MODEL")
+    if is_tool_use_unsupported(error):
+        return build_failure_result(
+            "model", no_tools_sentence(name).rstrip("."), "Name another in OPENAI_MODEL"
+        )
     match error:
         case AuthenticationError():
-            return fail("model", "the API does not take the key", "Correct OPENAI_API_KEY")
+            return build_failure_result(
+                "model", "the API does not take the key", "Correct OPENAI_API_KEY"
+            )
         case APIStatusError():
-            return _refused(name, f"HTTP {error.status_code}", reason_of(error), asked)
+            return _build_refusal_check(
+                name, f"HTTP {error.status_code}", extract_error_reason(error), asked
+            )
         case APITimeoutError():
             text = f"{name} gave no answer within {settings.model_timeout:g} s"
-            return fail("model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT")
+            return build_failure_result(
+                "model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT"
+            )
         case _:
             remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
-            return fail("model", f"the API cannot be reached ({type(error).__name__})", remedy)
+            return build_failure_result(
+                "model", f"the API cannot be reached ({type(error).__name__})", remedy
+            )
 
 
-def _answered(dialect: Dialect, answer: dict[str, Any], asked: ModelRequest) -> Check:
+def _build_answer_check(
+    dialect: Dialect, answer: dict[str, Any], asked: ModelRequest
+) -> CheckResult:
     """Return the check for an answer; an HTTP success may still report a failure."""
     by_chat = dialect.path == CHAT.path
     said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
     if answer.get("status") == "failed" or not isinstance(answer.get(said), list):
         why = (answer.get("error") or {}).get("message") or "no response"
         reason = " ".join(str(why).split()).rstrip(".")
-        return _refused(asked.model, "a failure", reason, asked)
+        return _build_refusal_check(asked.model, "a failure", reason, asked)
     taken = (answer.get("usage") or {}).get(size)
     to = f" to a request of {taken:,} tokens," if isinstance(taken, int) else ""
     how = f"{asked.model} answers by {dialect.name},{to} {len(asked.tools)} tools included"
-    return ok("model", how)
+    return build_ok_result("model", how)
 
 
-def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
+def _check_tool_calling(client: OpenAI, name: str) -> Iterator[CheckResult]:
     """Warn of a model that answers in words although it has to call a tool.
 
     Servers may drop tools without saying so.
@@ -168,7 +208,7 @@ def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
     answer: dict[str, Any] | None = None
     for choice in ("required", {"type": "function", "function": {"name": READY["name"]}}):
         with suppress(OpenAIError):  # some servers know no such choice
-            answer = _post(client, CHAT, {**body, "tool_choice": choice})
+            answer = _post_to_model(client, CHAT, {**body, "tool_choice": choice})
             break
     if answer is None:
         return
@@ -176,16 +216,16 @@ def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
     if not any((each.get("message") or {}).get("tool_calls") for each in choices):
         text = f"{name} had to call a tool, and answered in words"
         remedy = "See whether its server gives it tools, or name another in OPENAI_MODEL"
-        yield warn("model", text, remedy)
+        yield build_warning_result("model", text, remedy)
 
 
-def _refused(name: str, how: str, why: str, asked: ModelRequest) -> Check:
+def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> CheckResult:
     text = f"{name} answered {how}{f' ({why})' if why else ''} to a request of the usual size"
     remedy = (
         "See whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
         f" has room for the instructions and the schemas of {len(asked.tools)} tools"
     )
-    return fail("model", text, remedy)
+    return build_failure_result("model", text, remedy)
 
 
 # A first policy for `countersign doctor --init`: who decides, and examples to go on from.
@@ -226,7 +266,7 @@ editor_counts = false  # true: who edits may also approve what came of it
 """
 
 
-def ask_and_write(approvers: Sequence[str]) -> int:
+def write_first_policy(approvers: Sequence[str]) -> int:
     """Write the first policy; if `approvers` is empty, ask at the terminal who decides.
 
     Returns the exit code.
@@ -238,18 +278,18 @@ def ask_and_write(approvers: Sequence[str]) -> int:
         )
         approvers = answer.split()
     if not approvers:
-        return complain(
+        return print_error(
             "Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads"
         )
     try:
         write_policy(POLICY, approvers)
     except FileExistsError:
-        return complain(
+        return print_error(
             f"{POLICY} is already there and was left as it is; move it away to have a new one."
         )
     except PolicyError as error:
-        return complain(error)
-    say(f"Wrote {POLICY}. Set COUNTERSIGN_POLICY={POLICY}, then run: countersign doctor")
+        return print_error(error)
+    print_line(f"Wrote {POLICY}. Set COUNTERSIGN_POLICY={POLICY}, then run: countersign doctor")
     return 0
 
 
@@ -285,17 +325,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.live is not None:
         if arguments.init or arguments.approver:
             raise UsageError("--live goes alone")
-        return live(os.environ, DOTENV, arguments.live)
+        return run_live_check(os.environ, DOTENV, arguments.live)
     if arguments.init:
-        return ask_and_write(arguments.approver)
+        return write_first_policy(arguments.approver)
     if arguments.approver:
         raise UsageError("--approver goes with doctor --init")
-    return doctor(examine(os.environ, DOTENV, SystemClock()), say)
+    return print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
 
 
-def examine(
+def run_all_checks(
     environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Yield all checks as they are made.
 
     Removes misleading variables from `environ`, as a start would.
@@ -303,54 +343,56 @@ def examine(
     try:
         settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)
     except StartupError as error:
-        yield from (fail("settings", each) for each in error.settings)
-        yield from (fail("policy", each) for each in error.policy)
+        yield from (build_failure_result("settings", each) for each in error.settings)
+        yield from (build_failure_result("policy", each) for each in error.policy)
         return
-    yield ok("version", version.describe_version())
-    yield ok("settings", "all there")
+    yield build_ok_result("version", version.describe_version())
+    yield build_ok_result("settings", "all there")
     for warning in settings.warnings:
-        yield warn("settings", warning)
-    prepare_environment(environ, settings.slack_api_url)
-    yield ok(
+        yield build_warning_result("settings", warning)
+    remove_misread_variables(environ, settings.slack_api_url)
+    yield build_ok_result(
         "policy",
         f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}",
     )
-    yield from check_all(settings, policy, clock)
+    yield from run_environment_checks(settings, policy, clock)
 
 
-def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
+def run_environment_checks(
+    settings: Settings, policy: Policy, clock: Clock
+) -> Iterator[CheckResult]:
     """Yield the checks beyond the configuration itself, each after those it depends on."""
-    client = make_client(settings)
-    found = sign_in(client, clock)
-    if isinstance(found, Check):
+    client = build_retrying_client(settings)
+    found = sign_in_to_slack(client, clock)
+    if isinstance(found, CheckResult):
         yield found
     else:
-        yield from check_sign_in(found, settings)
-        yield from check_places(policy, found.workspace)
-        usual = usual_requesters(settings, clock.now())
-        yield from check_people(policy, found.workspace, usual)
+        yield from check_token_and_clock(found, settings)
+        yield from check_posting_channels(policy, found.workspace)
+        usual = load_request_counts_by_rule(settings, clock.now())
+        yield from check_policy_people(policy, found.workspace, usual)
         yield from check_operator(settings, policy, found.workspace)
     if settings.slack_app_token.get_secret_value():
-        own_app = "" if isinstance(found, Check) else app_of(client, found.workspace.bot)
+        own_app = "" if isinstance(found, CheckResult) else find_app_id(client, found.workspace.bot)
         yield check_app_token(client, settings, own_app)
     yield from check_http(settings)
-    yield from check_watching(settings)
+    yield from check_monitoring(settings)
     yield from check_tools(settings)
     yield from map(check_surfaces, PartKind)
     yield from check_rules(settings, policy)
-    yield from check_hours(policy, clock.now())
+    yield from check_business_hours(policy, clock.now())
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_servers(settings)
     yield from check_model(settings, clock)
 
 
-def doctor(checks: Iterator[Check], say: Callable[[str], None]) -> int:
+def print_checks(checks: Iterator[CheckResult], say: Callable[[str], None]) -> int:
     """Print each check on a line, then the totals; returns the exit code, 1 if a check failed."""
-    counts = dict.fromkeys(Level, 0)
+    counts = dict.fromkeys(CheckLevel, 0)
     for check in checks:
         counts[check.level] += 1
         say(str(check))
-    bad = counts[Level.FAIL]
-    say(f"{counts[Level.OK]} ok, {counts[Level.WARN]} to look at, {bad} wrong")
+    bad = counts[CheckLevel.FAIL]
+    say(f"{counts[CheckLevel.OK]} ok, {counts[CheckLevel.WARN]} to look at, {bad} wrong")
     return 1 if bad else 0

@@ -30,19 +30,19 @@ from bot.cli.doctor.live_workspace import (
     OK,
     LiveStep,
     LiveSteps,
-    NotingClient,
-    Visit,
-    report,
-    said_of,
+    LiveTrial,
+    UploadTrackingClient,
+    describe_step_error,
+    render_live_report,
 )
 from bot.clock import SystemClock
-from bot.config.settings import Settings, prepare_environment, split_url
+from bot.config.settings import Settings, remove_misread_variables, split_url
 from bot.policy.authority import LookupFailedError
-from bot.slack.client import app_of
+from bot.slack.client import find_app_id
 from bot.slack.directory import SlackDirectory
 from bot.slack.socket import GREETED
-from bot.slack.socket_client import ByLine, Hello, SocketClient
-from countersign.cli.console import complain, say
+from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, SocketClient
+from countersign.cli.console import print_error, print_line
 
 # One click by a person, timed from its arrival: acknowledged, answered by a dialog, shown in the
 # message.
@@ -61,18 +61,18 @@ class ClickListener:
     def __init__(self, client: WebClient, token: str, key: str) -> None:
         """Prepare the connection; `key` is the id of the button and of the dialog behind it."""
         self._key = key
-        self._hello: Queue[Hello] = Queue()
+        self._hello: Queue[HelloMessage] = Queue()
         self.clicks: Queue[tuple[dict[str, Any], float, float]] = Queue()
         self._socket = SocketClient(
             token,
             client.logger,
             client,
             proxy=client.proxy,
-            deal=self._hear,
+            deal=self._handle_delivery,
             greeted=self._hello.put,
         )
 
-    def open(self) -> Hello:
+    def open(self) -> HelloMessage:
         """Connect and return Slack's hello message; raises TimeoutError if none comes in time.
 
         Raises whatever keeps the connection from opening, too.
@@ -87,7 +87,7 @@ class ClickListener:
         """Close the connection."""
         self._socket.close()
 
-    def _hear(self, client: ByLine, request: SocketModeRequest) -> None:
+    def _handle_delivery(self, client: EnvelopeAcknowledger, request: SocketModeRequest) -> None:
         """Acknowledge deliveries that belong to this trial, and keep a click with its times."""
         arrived = time.perf_counter()
         payload = request.payload or {}
@@ -100,39 +100,39 @@ class ClickListener:
             self.clicks.put((payload, arrived, time.perf_counter()))
 
 
-def connect(
+def open_click_listener(
     client: WebClient, steps: LiveSteps, token: str, key: str
-) -> tuple[ClickListener, Hello] | None:
+) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
-    hello = steps.take(CONNECT, _METHOD, line.open)
+    hello = steps.run_step(CONNECT, _METHOD, line.open)
     if hello is None:
         line.close()
         return None
     return line, hello
 
 
-def one_click(
-    visit: Visit, line: ClickListener | None, why: str, ask: Callable[[str], None]
+def measure_click(
+    visit: LiveTrial, line: ClickListener | None, why: str, ask: Callable[[str], None]
 ) -> None:
     """Ask the person for a click and time it; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
-        steps.leave_out(CLICK, "block_actions", why if line is None else "no direct messages")
+        steps.skip_step(CLICK, "block_actions", why if line is None else "no direct messages")
         return
-    asked = visit.post("post a button", ASKED, _button(visit.key))
+    asked = visit.post_message("post a button", ASKED, _render_button(visit.key))
     if not asked:
-        steps.leave_out(CLICK, "block_actions", "no button")
+        steps.skip_step(CLICK, "block_actions", "no button")
         return
     ask(f"Click the button in your direct messages with the bot, within {WAIT:.0f} seconds.")
     begun = time.perf_counter()
     try:
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
-        steps.add(LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT))
+        steps.add_step(LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT))
         return
-    steps.add(LiveStep(CLICK, "block_actions", OK, arrived - begun))
-    steps.add(
+    steps.add_step(LiveStep(CLICK, "block_actions", OK, arrived - begun))
+    steps.add_step(
         LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
@@ -140,34 +140,36 @@ def one_click(
         visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
         result = OK
     except (SlackApiError, OSError) as error:
-        result = said_of(error)
+        result = describe_step_error(error)
     took = time.perf_counter() - arrived
-    steps.add(LiveStep("show its effect (from its arrival)", "chat.update", result, took))
+    steps.add_step(LiveStep("show its effect (from its arrival)", "chat.update", result, took))
 
 
-def _open_dialog(visit: Visit, trigger: str) -> None:
+def _open_dialog(visit: LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
-    client, take = visit.client, visit.steps.take
+    client, take = visit.client, visit.steps.run_step
     opened = take(
         "open a dialog",
         "views.open",
-        lambda: client.views_open(trigger_id=trigger, view=_dialog(visit.key, DONE))["view"]["id"],
+        lambda: client.views_open(trigger_id=trigger, view=_render_dialog(visit.key, DONE))["view"][
+            "id"
+        ],
     )
     if opened:
         words = "All is done; please close this window."
         step = "change the dialog"
-        view = _dialog(visit.key, words)
+        view = _render_dialog(visit.key, words)
         take(step, "views.update", lambda: client.views_update(view_id=str(opened), view=view))
 
 
-def _button(key: str) -> list[dict[str, Any]]:
+def _render_button(key: str) -> list[dict[str, Any]]:
     label = {"type": "plain_text", "text": "Click here"}
     button = {"type": "button", "action_id": key, "text": label, "value": key}
     words = {"type": "section", "text": {"type": "plain_text", "text": ASKED}}
     return [words, {"type": "actions", "elements": [button]}]
 
 
-def _dialog(key: str, words: str) -> dict[str, Any]:
+def _render_dialog(key: str, words: str) -> dict[str, Any]:
     return {
         "type": "modal",
         "callback_id": key,
@@ -183,19 +185,19 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(slots=True)
-class Interrupts:
+class InterruptState:
     """Whether a signal still interrupts: the first one does while this is open."""
 
     is_open: bool = True
 
 
 @contextmanager
-def interruptible() -> Iterator[Interrupts]:
+def interrupt_on_signal() -> Iterator[InterruptState]:
     """Raise KeyboardInterrupt at the first of these signals in the block, while it `is_open`.
 
     The earlier handlers are restored afterwards.
     """
-    found = Interrupts()
+    found = InterruptState()
     if threading.current_thread() is not threading.main_thread():
         yield found
         return
@@ -223,7 +225,7 @@ ME = "@me"  # whoever COUNTERSIGN_OPERATOR names
 _PERSON = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
 
 
-def live(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
+def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
     """Try everything in the direct messages of `who` (@name or an id), and print the report.
 
     Returns the exit code: 0 if every step succeeded, 1 if one did not, 2 if nothing was tried.
@@ -234,67 +236,71 @@ def live(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
     )
     token = settings.slack_bot_token.get_secret_value()
     if not token:
-        return _misused("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
-    prepare_environment(environ, settings.slack_api_url)
-    client = NotingClient(
+        return _report_misuse("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
+    remove_misread_variables(environ, settings.slack_api_url)
+    client = UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
     )
-    steps = LiveSteps(_tell)
-    me = steps.take("ask who the bot is", "auth.test", client.auth_test)
+    steps = LiveSteps(_print_step)
+    me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
     if me is None:
-        say(report(steps.all, _facts(settings, False, 0), cut_short=False))
+        print_line(
+            render_live_report(
+                steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
+            )
+        )
         return 1
     try:
-        user = _user(client, who, settings.operator)
+        user = _resolve_user_id(client, who, settings.operator)
     except LookupFailedError as error:
-        return _misused(str(error))
+        return _report_misuse(str(error))
     key = f"live-{secrets.token_hex(8)}"
-    visit = Visit(client, steps, user, str(me.get("team_id") or ""), key)
-    return _tried(visit, settings, str(me.get("bot_id") or ""))
+    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _tried(visit: Visit, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
     """Take all steps and clean up in any case; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
-    opened = connect(visit.client, steps, token, visit.key) if token else None
+    opened = open_click_listener(visit.client, steps, token, visit.key) if token else None
     line, hello = opened or (None, None)
     others = hello.connections - 1 if hello else 0
     if others > 0:
-        complain(BESIDE)
-    facts = _facts(settings, hello is not None, others)
-    own_app = app_of(visit.client, bot)
-    if hello and hello.app and own_app and hello.app != own_app:
-        steps.add(
+        print_error(BESIDE)
+    facts = _list_report_facts(settings, hello is not None, others)
+    own_app = find_app_id(visit.client, bot)
+    if hello and hello.app_id and own_app and hello.app_id != own_app:
+        steps.add_step(
             LiveStep("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
         )
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
-    with interruptible() as signals:
+    with interrupt_on_signal() as signals:
         try:
-            _take_steps(visit, line, why)
+            _run_steps(visit, line, why)
         except KeyboardInterrupt:
             cut_short = True
         finally:
             signals.is_open = False
-            visit.clear_away()
+            visit.remove_everything()
             if line is not None:
                 line.close()
-    say(report(steps.all, facts, cut_short))
+    print_line(render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
-    return 0 if all(each.is_ok for each in steps.all) else 1
+    return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _take_steps(visit: Visit, line: ClickListener | None, why: str) -> None:
-    visit.post_and_find()
+def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+    visit.try_messages()
     if visit.channel:
-        visit.show_work()
-        visit.upload()
+        visit.show_status_and_stream()
+        visit.upload_file()
     visit.publish_home()
-    one_click(visit, line, why, _ask)
+    measure_click(visit, line, why, _print_instruction)
 
 
-def _facts(settings: Settings, connected: bool, others: int) -> list[str]:
+def _list_report_facts(settings: Settings, connected: bool, others: int) -> list[str]:
     """Return what a reader of the report has to know, without anything about the workspace."""
     at = SystemClock().now().strftime("%Y-%m-%d %H:%M UTC")
     host = split_url(settings.slack_api_url).hostname or ""
@@ -310,20 +316,20 @@ def _facts(settings: Settings, connected: bool, others: int) -> list[str]:
     ]
 
 
-def _tell(tried: LiveStep) -> None:
-    complain(f"{tried.step}: {tried.result}")
+def _print_step(tried: LiveStep) -> None:
+    print_error(f"{tried.step}: {tried.result}")
 
 
-def _ask(words: str) -> None:
-    complain(words)
+def _print_instruction(words: str) -> None:
+    print_error(words)
 
 
-def _misused(problem: str) -> int:
-    complain(problem)
+def _report_misuse(problem: str) -> int:
+    print_error(problem)
     return MISUSED
 
 
-def _user(client: WebClient, who: str, operator: str | None) -> str:
+def _resolve_user_id(client: WebClient, who: str, operator: str | None) -> str:
     """Return the user id of `who`; raises LookupFailedError with a sentence."""
     if not _PERSON.fullmatch(who):
         raise LookupFailedError(f"--live takes @name or a user id such as U0123ABC, not {who!r}.")
@@ -331,7 +337,7 @@ def _user(client: WebClient, who: str, operator: str | None) -> str:
         return who
     directory = SlackDirectory(client, SystemClock())
     try:
-        found = sorted(directory.named(who[1:]))
+        found = sorted(directory.find_people_by_name(who[1:]))
     except LookupFailedError as error:
         raise LookupFailedError(f"{who} cannot be looked up ({error}); give an id.") from None
     finally:

@@ -17,8 +17,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web import SlackResponse
 
 from bot.clock import SystemClock
-from bot.slack.client import is_final
-from bot.slack_codes import code_of
+from bot.slack.client import is_permanent_refusal
+from bot.slack_codes import extract_error_code
 
 # What was tried at Slack, step by step: which method, what Slack said, how long it took.
 
@@ -49,44 +49,46 @@ class LiveStep:
 class LiveSteps:
     """All steps that were tried, with their results; used by one thread."""
 
-    told: Callable[[LiveStep], None] = lambda _: None  # of each step, at once
-    all: list[LiveStep] = field(default_factory=list)
+    on_step: Callable[[LiveStep], None] = lambda _: None  # of each step, at once
+    all_steps: list[LiveStep] = field(default_factory=list)
 
-    def take(self, step: str, method: str, call: Callable[[], T]) -> T | None:
+    def run_step(self, step: str, method: str, call: Callable[[], T]) -> T | None:
         """Take a step and note its result; return None if it failed, instead of raising."""
         begun = time.perf_counter()
         try:
             found = call()
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
-            refused = isinstance(error, SlackApiError) and is_final(error)
+            refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
-            self.add(LiveStep(step, method, said_of(error), took, is_refused=refused))
+            self.add_step(
+                LiveStep(step, method, describe_step_error(error), took, is_refused=refused)
+            )
             return None
-        self.add(LiveStep(step, method, OK, time.perf_counter() - begun))
+        self.add_step(LiveStep(step, method, OK, time.perf_counter() - begun))
         return found
 
-    def may_have_done(self) -> bool:
+    def may_have_taken_effect(self) -> bool:
         """Return whether the last step may have had an effect, even if it failed."""
-        return not self.all[-1].is_refused
+        return not self.all_steps[-1].is_refused
 
-    def leave_out(self, step: str, method: str, why: str) -> None:
+    def skip_step(self, step: str, method: str, why: str) -> None:
         """Note that a step could not be tried, and why."""
-        self.add(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
+        self.add_step(LiveStep(step, method, f"{LEFT_OUT}: {why}"))
 
-    def add(self, tried: LiveStep) -> None:
+    def add_step(self, tried: LiveStep) -> None:
         """Note a step that was timed elsewhere."""
-        self.all.append(tried)
-        self.told(tried)
+        self.all_steps.append(tried)
+        self.on_step(tried)
 
 
-def said_of(error: Exception) -> str:
+def describe_step_error(error: Exception) -> str:
     """Return Slack's error code, with the missing scope if any; else the error's class name.
 
     "HTTP" and the status stand for a code that is malformed.
     """
     if not isinstance(error, SlackApiError):
         return type(error).__name__
-    code = code_of(error)
+    code = extract_error_code(error)
     if not _CODE.fullmatch(code):
         return f"HTTP {getattr(error.response, 'status_code', '?')}"
     needed = error.response.get("needed") if hasattr(error.response, "get") else None
@@ -94,7 +96,7 @@ def said_of(error: Exception) -> str:
     return f"{code} (needs {needed})" if is_scope else code
 
 
-def report(steps: Sequence[LiveStep], facts: Sequence[str], cut_short: bool) -> str:
+def render_live_report(steps: Sequence[LiveStep], facts: Sequence[str], cut_short: bool) -> str:
     """Return the steps as a Markdown report, to be pasted into an issue."""
     wrong = [each for each in steps if not each.is_ok]
     lines = ["## Countersign, tried live", "", *(f"- {each}" for each in facts)]
@@ -116,45 +118,45 @@ GONE = ("message_not_found", "file_not_found", "file_deleted", "message_not_in_s
 TEXT = "Countersign tries out this workspace: in a moment this is gone."
 
 
-class NotFoundError(Exception):
+class MessageNotFoundError(Exception):
     """Raised when a message that was posted is not found in its channel."""
 
 
-class NotingClient(WebClient):
+class UploadTrackingClient(WebClient):
     """A WebClient that remembers the files it began to upload, even if an upload failed."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.begun: set[str] = set()
+        self.started_uploads: set[str] = set()
 
     def files_getUploadURLExternal(self, **arguments: Any) -> SlackResponse:
         """Call WebClient's method, and remember the id of the file."""
         found = super().files_getUploadURLExternal(**arguments)
-        self.begun.add(str(found["file_id"]))
+        self.started_uploads.add(str(found["file_id"]))
         return found
 
 
 @dataclass(slots=True)
-class Visit:
+class LiveTrial:
     """One trial in one person's direct messages, with all that it has made there."""
 
-    client: NotingClient
+    client: UploadTrackingClient
     steps: LiveSteps
     user: str
     team: str
     key: str  # unguessable, in all that is made
     channel: str = ""
-    root: str = ""  # ts of the message under which the rest is tried
-    stream: str = ""  # ts of one that may not have ended
-    posted: set[str] = field(default_factory=set)  # ts of what is known to stand there
+    root_ts: str = ""  # ts of the message under which the rest is tried
+    stream_ts: str = ""  # ts of one that may not have ended
+    posted_ts: set[str] = field(default_factory=set)  # ts of what is known to stand there
     has_status: bool = False
     has_session: bool = False
     has_home: bool = False
-    begun: float = field(default_factory=lambda: SystemClock().now().timestamp())
+    started_at: float = field(default_factory=lambda: SystemClock().now().timestamp())
 
-    def post_and_find(self) -> None:
+    def try_messages(self) -> None:
         """Open the direct messages; post, find by metadata, change and mark a message there."""
-        take, client = self.steps.take, self.client
+        take, client = self.steps.run_step, self.client
         opened = take(
             "open the direct messages",
             "conversations.open",
@@ -162,160 +164,170 @@ class Visit:
         )
         self.channel = str(opened or "")
         if not self.channel:
-            self.steps.leave_out("all that stands in messages", "chat.*", "no direct messages")
+            self.steps.skip_step("all that stands in messages", "chat.*", "no direct messages")
             return
-        self.root = self.post("post a message", TEXT)
-        found = take("find it by its metadata", "conversations.history", self._find)
-        self.root = self.root or str(found or "")  # the answer to the post may have been lost
-        self.root = self.root or self.post("post one more, for the rest", TEXT)
-        if not self.root:
-            self.steps.leave_out("change it, react to it", "chat.update", "no message")
+        self.root_ts = self.post_message("post a message", TEXT)
+        found = take("find it by its metadata", "conversations.history", self._get_message_ts)
+        self.root_ts = self.root_ts or str(found or "")  # the answer to the post may have been lost
+        self.root_ts = self.root_ts or self.post_message("post one more, for the rest", TEXT)
+        if not self.root_ts:
+            self.steps.skip_step("change it, react to it", "chat.update", "no message")
             return
-        at: dict[str, Any] = {"channel": self.channel, "ts": self.root}
+        at: dict[str, Any] = {"channel": self.channel, "ts": self.root_ts}
         take("change it", "chat.update", lambda: client.chat_update(**at, text=f"{TEXT} (changed)"))
-        mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root, "name": "eyes"}
+        mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root_ts, "name": "eyes"}
         if take("react to it", "reactions.add", lambda: client.reactions_add(**mark)) is not None:
             step = "take the reaction away"
             take(step, "reactions.remove", lambda: client.reactions_remove(**mark))
 
-    def post(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
+    def post_message(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
         """Post a message with the key in its metadata; return its ts, "" if that failed."""
         metadata = {"event_type": EVENT, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
-        found = self.steps.take(
+        found = self.steps.run_step(
             step,
             "chat.postMessage",
             lambda: self.client.chat_postMessage(
                 channel=self.channel, text=text, metadata=metadata, **options
             )["ts"],
         )
-        self.posted |= {str(found)} if found else set()
+        self.posted_ts |= {str(found)} if found else set()
         return str(found or "")
 
-    def show_work(self) -> None:
+    def show_status_and_stream(self) -> None:
         """Show a status, a session and a stream under the message."""
-        client, take = self.client, self.steps.take
-        if not self.root:
-            self.steps.leave_out("status, session and stream", "assistant.*", "no message")
+        client, take = self.client, self.steps.run_step
+        if not self.root_ts:
+            self.steps.skip_step("status, session and stream", "assistant.*", "no message")
             return
-        at: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root}
+        at: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root_ts}
         take(
             "show a status",
             "assistant.threads.setStatus",
             lambda: client.assistant_threads_setStatus(**at, status=STATUS),
         )
-        self.has_status = self.steps.may_have_done()
-        self._session("begin a session", "processing")
-        self.has_session = self.steps.may_have_done()
-        place: dict[str, Any] = {"channel": self.channel, "thread_ts": self.root}
+        self.has_status = self.steps.may_have_taken_effect()
+        self._set_session_status("begin a session", "processing")
+        self.has_session = self.steps.may_have_taken_effect()
+        place: dict[str, Any] = {"channel": self.channel, "thread_ts": self.root_ts}
         whose: dict[str, Any] = {"recipient_user_id": self.user, "recipient_team_id": self.team}
         begun = take(
             "begin a stream",
             "chat.startStream",
             lambda: client.chat_startStream(**place, **whose, markdown_text="One, ")["ts"],
         )
-        self.stream = str(begun or "")
-        self.posted |= {self.stream} - {""}
-        if not self.stream:
-            self.steps.leave_out("go on with it and end it", "chat.stopStream", "no stream")
+        self.stream_ts = str(begun or "")
+        self.posted_ts |= {self.stream_ts} - {""}
+        if not self.stream_ts:
+            self.steps.skip_step("go on with it and end it", "chat.stopStream", "no stream")
             return
-        of: dict[str, Any] = {"channel": self.channel, "ts": self.stream}
+        of: dict[str, Any] = {"channel": self.channel, "ts": self.stream_ts}
         take(
             "go on with it",
             "chat.appendStream",
             lambda: client.chat_appendStream(**of, markdown_text="two."),
         )
         if take("end it", "chat.stopStream", lambda: client.chat_stopStream(**of)) is not None:
-            self.stream = ""
+            self.stream_ts = ""
 
-    def upload(self) -> None:
+    def upload_file(self) -> None:
         """Upload a small file under the message."""
         method = "files.completeUploadExternal"
-        if not self.root:
-            self.steps.leave_out("upload a file", method, "no message")
+        if not self.root_ts:
+            self.steps.skip_step("upload a file", method, "no message")
             return
 
         def send() -> None:
             self.client.files_upload_v2(
                 channel=self.channel,
-                thread_ts=self.root,
+                thread_ts=self.root_ts,
                 filename=f"{self.key}.txt",
                 content="Countersign tries out an upload.\n",
                 title="Countersign tries out an upload",
             )
 
-        self.steps.take("upload a file", method, send)
+        self.steps.run_step("upload a file", method, send)
 
     def publish_home(self) -> None:
         """Publish the person's Home tab; the bot redraws the tab when it is opened next."""
-        self.steps.take("publish Home", "views.publish", lambda: self._home(TEXT))
-        self.has_home = self.steps.may_have_done()
+        self.steps.run_step("publish Home", "views.publish", lambda: self._publish_home_text(TEXT))
+        self.has_home = self.steps.may_have_taken_effect()
 
-    def clear_away(self) -> None:
+    def remove_everything(self) -> None:
         """Remove all that was made, including messages whose ts was lost."""
-        take = self.steps.take
+        take = self.steps.run_step
         if self.has_status:
             take("clear the status", "assistant.threads.setStatus", self._clear_status)
         if self.has_session:
-            self._session("end the session", "active")
+            self._set_session_status("end the session", "active")
         if self.has_home:
             text = "Countersign draws this page when you open it the next time."
-            take("clear Home", "views.publish", lambda: self._home(text))
+            take("clear Home", "views.publish", lambda: self._publish_home_text(text))
         if not self.channel:
             return
-        if not self._all_deleted():
-            self._all_deleted()
+        if not self._delete_everything():
+            self._delete_everything()
 
-    def _all_deleted(self) -> bool:
+    def _delete_everything(self) -> bool:
         """Delete the messages and files that were made; return whether each step succeeded."""
-        take, before = self.steps.take, len(self.steps.all)
-        if self.stream:
-            at = {"channel": self.channel, "ts": self.stream}
-            take("end the stream", "chat.stopStream", self._ending("chat.stopStream", at))
-        found = take("find what was made", "conversations.replies", self._made) or {}
-        for file in sorted(self.client.begun.union(*found.values())):
-            take("delete the file", "files.delete", self._ending("files.delete", {"file": file}))
+        take, before = self.steps.run_step, len(self.steps.all_steps)
+        if self.stream_ts:
+            at = {"channel": self.channel, "ts": self.stream_ts}
+            take("end the stream", "chat.stopStream", self._build_removal("chat.stopStream", at))
+        found = take("find what was made", "conversations.replies", self._list_made_messages) or {}
+        for file in sorted(self.client.started_uploads.union(*found.values())):
+            take(
+                "delete the file",
+                "files.delete",
+                self._build_removal("files.delete", {"file": file}),
+            )
         # the newest first: what stands in a thread goes before its root
-        for ts in sorted(self.posted | found.keys(), reverse=True):
+        for ts in sorted(self.posted_ts | found.keys(), reverse=True):
             at = {"channel": self.channel, "ts": ts}
-            take("delete a message", "chat.delete", self._ending("chat.delete", at))
-        return all(each.is_ok for each in self.steps.all[before:])
+            take("delete a message", "chat.delete", self._build_removal("chat.delete", at))
+        return all(each.is_ok for each in self.steps.all_steps[before:])
 
-    def _find(self) -> str:
+    def _get_message_ts(self) -> str:
         """Return the ts of the message with this trial's key; raises NotFoundError without one."""
-        found = [str(each["ts"]) for each in self._history() if _key_of(each) == self.key]
+        found = [
+            str(each["ts"]) for each in self._load_history() if _get_trial_key(each) == self.key
+        ]
         if not found:
-            raise NotFoundError
+            raise MessageNotFoundError
         return found[-1]
 
-    def _history(self) -> list[dict[str, Any]]:
+    def _load_history(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.client.conversations_history(
             channel=self.channel,
-            oldest=f"{self.begun - BEFORE:.6f}",
+            oldest=f"{self.started_at - BEFORE:.6f}",
             include_all_metadata=True,
             limit=PAGE,
         )["messages"]
         return found
 
-    def _made(self) -> dict[str, set[str]]:
+    def _list_made_messages(self) -> dict[str, set[str]]:
         """Return the ts of the messages that were made, each with the ids of its files."""
-        tops = {str(each["ts"]): each for each in self._history() if _key_of(each) == self.key}
-        made = {ts: _files(each, self.key) for ts, each in tops.items()}
-        for ts in {*tops, *filter(None, [self.root])}:
+        tops = {
+            str(each["ts"]): each
+            for each in self._load_history()
+            if _get_trial_key(each) == self.key
+        }
+        made = {ts: _list_trial_files(each, self.key) for ts, each in tops.items()}
+        for ts in {*tops, *filter(None, [self.root_ts])}:
             pages = self.client.conversations_replies(channel=self.channel, ts=ts, limit=PAGE)
             for each in pages["messages"]:
-                if each.get("bot_id") or _files(each, self.key):
-                    made[str(each["ts"])] = _files(each, self.key)
+                if each.get("bot_id") or _list_trial_files(each, self.key):
+                    made[str(each["ts"])] = _list_trial_files(each, self.key)
         return made
 
-    def _ending(self, method: str, arguments: dict[str, Any]) -> Callable[[], object]:
+    def _build_removal(self, method: str, arguments: dict[str, Any]) -> Callable[[], object]:
         """Return a function that ends or deletes something; "already gone" counts as success."""
 
         def end() -> bool:
             try:
                 self.client.api_call(method, json=arguments)
             except SlackApiError as error:
-                if code_of(error) not in GONE:
+                if extract_error_code(error) not in GONE:
                     raise
             return True
 
@@ -323,30 +335,30 @@ class Visit:
 
     def _clear_status(self) -> None:
         self.client.assistant_threads_setStatus(
-            channel_id=self.channel, thread_ts=self.root, status=NO_STATUS
+            channel_id=self.channel, thread_ts=self.root_ts, status=NO_STATUS
         )
 
-    def _session(self, step: str, state: str) -> None:
+    def _set_session_status(self, step: str, state: str) -> None:
         arguments = {
             "channel_id": self.channel,
-            "thread_ts": self.root,
+            "thread_ts": self.root_ts,
             "status": state,
             "initiator_user_id": self.user,
         }
         method = "agents.sessions.setStatus"
-        self.steps.take(step, method, lambda: self.client.api_call(method, json=arguments))
+        self.steps.run_step(step, method, lambda: self.client.api_call(method, json=arguments))
 
-    def _home(self, text: str) -> None:
+    def _publish_home_text(self, text: str) -> None:
         section = {"type": "section", "text": {"type": "plain_text", "text": text}}
         view = {"type": "home", "blocks": [section]}
         self.client.views_publish(user_id=self.user, view=view)
 
 
-def _key_of(message: dict[str, Any]) -> str:
+def _get_trial_key(message: dict[str, Any]) -> str:
     payload = (message.get("metadata") or {}).get("event_payload") or {}
     return str(payload.get("key") or "")
 
 
-def _files(message: dict[str, Any], key: str) -> set[str]:
+def _list_trial_files(message: dict[str, Any], key: str) -> set[str]:
     found = message.get("files") or ()
     return {str(each["id"]) for each in found if str(each.get("name")) == f"{key}.txt"}

@@ -65,22 +65,22 @@ class Catalog:
     schemas: tuple[str, ...]
     tables: Mapping[str, Relation]
 
-    def fold(self, name: str, *, quoted: bool = False) -> str:
+    def fold_name(self, name: str, *, quoted: bool = False) -> str:
         """Return a name in the form in which it is compared.
 
         SQLite ignores case everywhere, PostgreSQL only in names without quotes.
         """
         return name if self.dialect == "postgres" and quoted else name.lower()
 
-    def find(self, table: exp.Table) -> Relation | None:
+    def find_table(self, table: exp.Table) -> Relation | None:
         """Return the table or view that a name in a statement refers to; None if there is none."""
-        name = self.fold(table.name, quoted=bool(table.this.args.get("quoted")))
+        name = self.fold_name(table.name, quoted=bool(table.this.args.get("quoted")))
         places = [table.db.lower()] if table.db else [each.lower() for each in self.schemas]
         first = self.schemas[0].lower()
         keys = [name if place == first else f"{place}.{name}" for place in places]
         return next((self.tables[key] for key in keys if key in self.tables), None)
 
-    def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
+    def add_secret_columns(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
         """Return a copy with these further secret columns, given by folded table name."""
         known = {
             name: replace(table, secret=table.secret | frozenset(secrets.get(name, ())))
@@ -97,31 +97,31 @@ class Catalog:
             if each.name.lower() == table.lower()
         )
 
-    def with_remarks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
+    def add_comments_and_checks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
         """Return a copy with the comment and checks of these tables, given by folded name."""
         known = dict(self.tables)
         for name, (comment, checks) in told.items():
             known[name] = replace(known[name], comment=comment, checks=checks)
         return replace(self, tables=known)
 
-    def describe(self, table: Relation, *, brief: bool = False) -> str:
+    def describe_table(self, table: Relation, *, brief: bool = False) -> str:
         """Return one line about a table: its kind and columns, with keys and secret ones marked.
 
         Unless `brief`, also enum values, NOT NULL, defaults, checks and the owner's comments.
         """
         kind = "" if table.kind == "table" else f" [{table.kind}]"
-        columns = ", ".join(self._column(table, each, brief) for each in table.columns)
+        columns = ", ".join(self._describe_column(table, each, brief) for each in table.columns)
         name = f"{table.name}{kind}"
         if brief:
             return f"{name}: {columns}"
         # what is said of a secret column may tell something of it
-        told = [each for each in table.checks if not _names(each, table.secret)]
+        told = [each for each in table.checks if not _may_mention_columns(each, table.secret)]
         checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in told[:MOST_CHECKS])
-        return f"{name}{_remark(table.comment)}: {columns}{checks}"
+        return f"{name}{_quote_comment(table.comment)}: {columns}{checks}"
 
-    def _column(self, table: Relation, column: Column, brief: bool) -> str:
+    def _describe_column(self, table: Relation, column: Column, brief: bool) -> str:
         text = f"{column.name} {column.type}" + " key" * (column.name in table.key)
-        if self.column_key(column) in table.secret:
+        if self.fold_column_name(column) in table.secret:
             return f"{text} SECRET"
         if brief:
             return text
@@ -134,11 +134,11 @@ class Catalog:
             text += " computed"
         elif column.default:
             text += f" default {clip_line(column.default, 40)}"
-        return text + _remark(column.comment)
+        return text + _quote_comment(column.comment)
 
-    def column_key(self, column: Column) -> str:
+    def fold_column_name(self, column: Column) -> str:
         """Return a column's folded name."""
-        return self.fold(column.name, quoted=True)
+        return self.fold_name(column.name, quoted=True)
 
 
 def clip_line(text: str, width: int) -> str:
@@ -147,16 +147,16 @@ def clip_line(text: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _remark(comment: str) -> str:
+def _quote_comment(comment: str) -> str:
     return f" “{clip_line(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
 
 
-def _names(text: str, columns: Iterable[str]) -> bool:
+def _may_mention_columns(text: str, columns: Iterable[str]) -> bool:
     """Whether a text may refer to one of these columns."""
     return any(each in text.lower() for each in map(str.lower, columns))
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -177,7 +177,7 @@ def reflect_tables(
 
     `facts` has more fields of Relation, each a mapping by table name.
     """
-    inspector, chosen = inspect(connection), _chosen(schema, kinds)
+    inspector, chosen = inspect(connection), _build_reflection_filter(schema, kinds)
     columns = inspector.get_multi_columns(**chosen)
     keys = inspector.get_multi_pk_constraint(**chosen)
     tables = []
@@ -185,7 +185,7 @@ def reflect_tables(
         if name in kinds:
             key: Any = keys.get((schema, name)) or {}
             more = {field: values[name] for field, values in facts.items() if name in values}
-            made = tuple(_column(each, connection.dialect) for each in found)
+            made = tuple(_build_column(each, connection.dialect) for each in found)
             tables.append(
                 Relation(
                     name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more
@@ -194,13 +194,13 @@ def reflect_tables(
     return tables
 
 
-def read_remarks(
+def read_comments_and_checks(
     connection: Connection, schema: str | None, names: list[str]
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return the comment ("" for none) and the check conditions of each of these tables."""
-    inspector, chosen = inspect(connection), _chosen(schema, names)
+    inspector, chosen = inspect(connection), _build_reflection_filter(schema, names)
     checks = inspector.get_multi_check_constraints(**chosen)
-    comments = _comments(inspector, chosen)
+    comments = _read_table_comments(inspector, chosen)
     return {
         name: (
             str((comments.get((schema, name)) or {}).get("text") or ""),
@@ -210,24 +210,24 @@ def read_remarks(
     }
 
 
-def _comments(inspector: Inspector, chosen: Any) -> Mapping[Any, Any]:
+def _read_table_comments(inspector: Inspector, chosen: Any) -> Mapping[Any, Any]:
     return (
         inspector.get_multi_table_comment(**chosen) if inspector.dialect.supports_comments else {}
     )
 
 
-def _chosen(schema: str | None, names: Any) -> Any:
+def _build_reflection_filter(schema: str | None, names: Any) -> Any:
     return {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(names)}
 
 
-def _column(found: Any, dialect: interfaces.Dialect) -> Column:
+def _build_column(found: Any, dialect: interfaces.Dialect) -> Column:
     kind = found["type"]
     default = _CAST.sub(r"\1", str(found.get("default") or ""))
     if found.get("identity") or default.startswith("nextval("):
         default = "the next number"
     return Column(
         found["name"],
-        _type(kind, dialect),
+        _format_column_type(kind, dialect),
         bool(found.get("nullable", True)),
         default,
         found["computed"]["sqltext"] if found.get("computed") else None,
@@ -236,10 +236,10 @@ def _column(found: Any, dialect: interfaces.Dialect) -> Column:
     )
 
 
-def _type(kind: TypeEngine[Any], dialect: interfaces.Dialect) -> str:
+def _format_column_type(kind: TypeEngine[Any], dialect: interfaces.Dialect) -> str:
     """Return a type as this database writes it; "?" if SQLAlchemy does not know it."""
     if isinstance(kind, DOMAIN):
-        return f"{kind.name} ({_type(kind.data_type, dialect)})"
+        return f"{kind.name} ({_format_column_type(kind.data_type, dialect)})"
     if isinstance(kind, NullType):
         return "?"
     try:

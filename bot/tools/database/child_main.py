@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.tools import Tool
-from bot.tools.database.child_tools import COMMITTING, error_frame, frame, line
+from bot.tools.database.child_tools import COMMITTING, build_error_frame, decode_frame, encode_frame
 from bot.tools.database.config import Database
 from bot.tools.database.session import Session, Source
-from bot.tools.database.sources import open_sources
-from bot.tools.database.sql_tools import Sources, local_tools, parse_for_database
+from bot.tools.database.sources import build_sources
+from bot.tools.database.sql_tools import Sources, build_local_tools, parse_sql_for_database
 
 MEMORY = 400_000_000  # bytes that a call may take
 OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
 
 
-class _Announcing:
+class _CommitAnnouncingSource:
     """A source whose sessions tell the bot right before they commit."""
 
     def __init__(self, source: Source, announce: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class _Announcing:
         with self._source.open(
             writes=writes, timeout=timeout, lock_timeout=lock_timeout
         ) as session:
-            session.tell_before_commit(self._announce)
+            session.set_before_commit_hook(self._announce)
             yield session
 
 
@@ -50,58 +50,61 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints is no answer
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, lines), daemon=True).start()
-    first = frame(lines.get())
+    threading.Thread(
+        target=_queue_received_lines, args=(sys.stdin.buffer, lines), daemon=True
+    ).start()
+    first = decode_frame(lines.get())
     databases = [Database.model_validate(each) for each in first["databases"]]
     own = Path(first["own"]) if first["own"] else None
 
     def announce() -> None:
-        answers.write(line(COMMITTING))
+        answers.write(encode_frame(COMMITTING))
 
     sources: dict[str, Source] = {
-        name: _Announcing(each, announce) for name, each in open_sources(databases, own).items()
+        name: _CommitAnnouncingSource(each, announce)
+        for name, each in build_sources(databases, own).items()
     }
-    tools = {each.name: each for each in local_tools(sources)}
-    _bound_memory()
+    tools = {each.name: each for each in build_local_tools(sources)}
+    _limit_memory()
     while True:
-        answers.write(_answer(sources, tools, frame(lines.get())))
+        answers.write(_answer_call(sources, tools, decode_frame(lines.get())))
 
 
-def _read(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
+def _queue_received_lines(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
     """Put each line from the bot into the queue; exit the process when the bot closes the pipe."""
     for each in stream:
         lines.put(each)
     os._exit(0)
 
 
-def _bound_memory() -> None:
+def _limit_memory() -> None:
     """Limit the memory that the process may still allocate (on Linux only)."""
-    now = int(Path("/proc/self/statm").read_text().split()[0]) if _linux() else 0
+    now = int(Path("/proc/self/statm").read_text().split()[0]) if _is_linux() else 0
     if now:
         limit = now * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _linux() -> bool:
+def _is_linux() -> bool:
     return Path("/proc/self/statm").exists()
 
 
-def _answer(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> bytes:
+def _answer_call(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> bytes:
     """Return the answer to one call, as the line that is sent."""
     try:
-        return line({"result": _called(sources, tools, asked)})
+        return encode_frame({"result": _run_call(sources, tools, asked)})
     except MemoryError:
-        return line({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
+        return encode_frame({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
     except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was
         if "out of memory" in str(error).lower():
-            return line({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
-        return line(error_frame(error))
+            return encode_frame({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
+        return encode_frame(build_error_frame(error))
 
 
-def _called(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> Any:
+def _run_call(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> Any:
     given = asked["args"]
     if asked["act"] == "check":
-        parse_for_database(
+        parse_sql_for_database(
             sources, given["database"], given["sql"], changes=asked["tool"] == "change"
         )
         return None

@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from bot.tools import ChangedError, Preview, Table, Tool, ToolContext, ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.session import Session
-from bot.tools.database.sql_tools import local_tools
+from bot.tools.database.sql_tools import build_local_tools
 from bot.tools.database.statement import StatementError
 
 # The frames between the bot and its child process: one line of JSON each, with plain values and
@@ -45,50 +45,50 @@ _ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-def line(frame: dict[str, Any]) -> bytes:
+def encode_frame(frame: dict[str, Any]) -> bytes:
     """Return a frame as the line of bytes that is sent."""
-    return json.dumps(_out(frame), default=str).encode() + b"\n"
+    return json.dumps(_encode_value(frame), default=str).encode() + b"\n"
 
 
-def frame(text: bytes) -> dict[str, Any]:
+def decode_frame(text: bytes) -> dict[str, Any]:
     """Return the frame in a received line; TypeError if it is no object."""
-    found = _in(json.loads(text))
+    found = _decode_value(json.loads(text))
     if not isinstance(found, dict):
         raise TypeError("a frame is an object")
     return found
 
 
-def error_frame(error: BaseException) -> dict[str, Any]:
+def build_error_frame(error: BaseException) -> dict[str, Any]:
     """Return the frame that reports a failed call."""
     kind = next((each.__name__ for each in _ERRORS if isinstance(error, each)), "")
     return {"error": kind, "message": str(error) or type(error).__name__}
 
 
-def error_of_frame(answer: dict[str, Any]) -> Exception:
+def decode_error_frame(answer: dict[str, Any]) -> Exception:
     """Return the exception that a frame reports; RuntimeError for an unforeseen kind."""
     kinds = {each.__name__: each for each in _ERRORS}
     return kinds.get(answer["error"], RuntimeError)(answer["message"])
 
 
-def _out(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        told = {each.name: _out(getattr(value, each.name)) for each in fields(value)}
+        told = {each.name: _encode_value(getattr(value, each.name)) for each in fields(value)}
         return {"$": type(value).__name__, **told}
     if isinstance(value, datetime):
         return {"$": "datetime", "at": value.isoformat()}
     if isinstance(value, dict):
-        return {str(key): _out(each) for key, each in value.items()}
+        return {str(key): _encode_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_out(each) for each in value]
+        return [_encode_value(each) for each in value]
     return value
 
 
-def _in(value: Any) -> Any:
+def _decode_value(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(map(_in, value))
+        return tuple(map(_decode_value, value))
     if not isinstance(value, dict):
         return value
-    found = {key: _in(each) for key, each in value.items()}
+    found = {key: _decode_value(each) for key, each in value.items()}
     kind = found.pop("$", None)
     if kind == "datetime":
         return datetime.fromisoformat(found["at"])
@@ -106,7 +106,7 @@ _HIDDEN = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # of the environment: none of t
 log = logging.getLogger("countersign.databases")
 
 
-class Child:
+class ChildProcess:
     """One child process, which handles one call at a time."""
 
     def __init__(self, greeting: bytes) -> None:
@@ -119,9 +119,9 @@ class Child:
             start_new_session=True,  # Ctrl-C is for the bot, which ends what it started
         )
         self._rest, self._fresh = b"", True
-        self._tell(greeting)
+        self._write(greeting)
 
-    def call(self, asked: dict[str, Any], seconds: float) -> Any:
+    def run_call(self, asked: dict[str, Any], seconds: float) -> Any:
         """Send a call and return its result, waiting at most `seconds` (longer for the first call).
 
         Raises what the call raised; ToolError when the process had to be ended before a COMMIT,
@@ -129,15 +129,15 @@ class Child:
         """
         deadline = time.monotonic() + seconds + (START if self._fresh else 0)
         self._fresh = committing = False
-        self._tell(line(asked))
-        while answer := self._heard(deadline) or self._left():
+        self._write(encode_frame(asked))
+        while answer := self._read_frame(deadline) or self._kill_and_read_frame():
             if answer == COMMITTING:
                 committing = True
                 continue
             if answer.get("spent"):
-                self.end()
+                self.stop()
             if "error" in answer:
-                raise error_of_frame(answer)
+                raise decode_error_frame(answer)
             return answer["result"]
         late = time.monotonic() >= deadline
         why = f"took longer than {seconds:g} s" if late else "ended before it was done"
@@ -145,17 +145,17 @@ class Child:
             raise ConnectionError(f"it {why} at its COMMIT; whether it was made is not known")
         raise ToolError(f"it {why} and was stopped; nothing was changed")
 
-    def _left(self) -> dict[str, Any] | None:
+    def _kill_and_read_frame(self) -> dict[str, Any] | None:
         """Kill the process; return the next frame that it had already sent, None if none."""
         self._process.kill()
         self._process.wait()
-        return self._heard(time.monotonic() + 1)
+        return self._read_frame(time.monotonic() + 1)
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process is running, so that it can take a call."""
         return self._process.poll() is None
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Kill the process and close its pipes."""
         self._process.kill()
         self._process.wait()
@@ -166,7 +166,7 @@ class Child:
             except OSError:  # what could not be written is of no use to anybody
                 log.debug("closing a child's pipe failed", exc_info=True)
 
-    def _tell(self, text: bytes) -> None:
+    def _write(self, text: bytes) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(text)
@@ -174,7 +174,7 @@ class Child:
         except OSError:  # it is gone, which whoever waits for the answer finds out
             log.warning("a database process took no call", exc_info=True)
 
-    def _heard(self, deadline: float) -> dict[str, Any] | None:
+    def _read_frame(self, deadline: float) -> dict[str, Any] | None:
         """Return the next frame; None if none comes in time, or the process has closed its end."""
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as ready:
@@ -187,10 +187,10 @@ class Child:
                     return None
                 self._rest += more
         text, _, self._rest = self._rest.partition(b"\n")
-        return frame(text)
+        return decode_frame(text)
 
 
-class Children:
+class ChildProcessPool:
     """A pool of child processes for a set of databases."""
 
     def __init__(self, databases: Iterable[Database], own: Path | None) -> None:
@@ -199,33 +199,35 @@ class Children:
             {**each.model_dump(by_alias=True), "url": each.url.get_secret_value()}
             for each in databases
         ]
-        self._greeting = line({"databases": told, "own": str(own) if own else None})
-        self._idle: list[Child] = []
+        self._greeting = encode_frame({"databases": told, "own": str(own) if own else None})
+        self._idle: list[ChildProcess] = []
         self._lock = threading.Lock()
-        weakref.finalize(self, _end, self._idle)
+        weakref.finalize(self, _stop_child_processes, self._idle)
 
-    def call(self, act: str, tool: str, args: dict[str, Any], *more: Any, seconds: float) -> Any:
-        """Run an act of a tool in a child process and return its result; see Child.call."""
+    def run_call(
+        self, act: str, tool: str, args: dict[str, Any], *more: Any, seconds: float
+    ) -> Any:
+        """Run an act of a tool in a child process and return its result; see Child.run_call."""
         with self._lock:
             child = self._idle.pop() if self._idle else None
-        if child is None or not child.alive():
-            child = Child(self._greeting)
+        if child is None or not child.is_alive():
+            child = ChildProcess(self._greeting)
         try:
-            return child.call({"act": act, "tool": tool, "args": args, "more": more}, seconds)
+            return child.run_call({"act": act, "tool": tool, "args": args, "more": more}, seconds)
         finally:
-            self._keep(child)
+            self._return_to_pool(child)
 
-    def _keep(self, child: Child) -> None:
+    def _return_to_pool(self, child: ChildProcess) -> None:
         with self._lock:
-            if child.alive() and len(self._idle) < KEPT:
+            if child.is_alive() and len(self._idle) < KEPT:
                 self._idle.append(child)
                 return
-        child.end()
+        child.stop()
 
 
-def _end(children: list[Child]) -> None:
+def _stop_child_processes(children: list[ChildProcess]) -> None:
     for each in children:
-        each.end()
+        each.stop()
 
 
 PREVIEW = 8.0  # seconds, fewer than any preview may take
@@ -233,7 +235,7 @@ MARGIN = 2.0  # seconds that are left of a tool's own limit when its process is 
 
 
 @dataclass
-class _Elsewhere:
+class _UnopenedSource:
     """A database that only the child processes open."""
 
     database: Database
@@ -243,24 +245,24 @@ class _Elsewhere:
         raise ToolError(f"the database {self.database.name} is not opened here")
 
 
-def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
+def build_database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
     """Return the tools for these databases; `own` is the file of Countersign's own database."""
     named = tuple(databases)
-    children = Children(named, own)
-    check = _checking(children)
-    found = local_tools({each.name: _Elsewhere(each) for each in named}, check)
+    children = ChildProcessPool(named, own)
+    check = _build_statement_check(children)
+    found = build_local_tools({each.name: _UnopenedSource(each) for each in named}, check)
     query = next((each for each in found if each.name == "query"), None)
-    return [_in_child(each, children, query) for each in found]
+    return [_build_child_process_tool(each, children, query) for each in found]
 
 
-def _checking(children: Children) -> Callable[..., None]:
+def _build_statement_check(children: ChildProcessPool) -> Callable[..., None]:
     """Return a function that checks a statement; cached, since arguments are validated often."""
 
     @lru_cache(maxsize=256)
     def refusal(name: str, sql: str, changes: bool) -> str:
         try:
             values = {"database": name, "sql": sql}
-            children.call("check", "change" if changes else "query", values, seconds=PARSING)
+            children.run_call("check", "change" if changes else "query", values, seconds=PARSING)
         except StatementError as error:
             return str(error)
         return ""
@@ -276,7 +278,9 @@ def _checking(children: Children) -> Callable[..., None]:
     return check
 
 
-def _in_child(tool: Tool[Any], children: Children, query: Tool[Any] | None) -> Tool[Any]:
+def _build_child_process_tool(
+    tool: Tool[Any], children: ChildProcessPool, query: Tool[Any] | None
+) -> Tool[Any]:
     """Return the tool with its function and its preview run in a child process.
 
     `query`: the tool for reading; if policy lets the requester use it, all may read the whole
@@ -287,7 +291,7 @@ def _in_child(tool: Tool[Any], children: Children, query: Tool[Any] | None) -> T
     @wraps(tool.function)
     def run(args: BaseModel, *more: Any) -> Any:
         seconds = tool.timeout - MARGIN
-        return children.call("run", tool.name, args.model_dump(), *more, seconds=seconds)
+        return children.run_call("run", tool.name, args.model_dump(), *more, seconds=seconds)
 
     if make is None:
         return replace(tool, function=run)
@@ -295,7 +299,7 @@ def _in_child(tool: Tool[Any], children: Children, query: Tool[Any] | None) -> T
     @wraps(make)
     def preview(args: BaseModel, *more: Any) -> Any:
         values = args.model_dump()
-        made = children.call("preview", tool.name, values, *more, seconds=PREVIEW)
+        made = children.run_call("preview", tool.name, values, *more, seconds=PREVIEW)
         if query is None or made.in_thread is None:
             return made
         read = query.arguments.model_construct(database=values["database"], sql="SELECT 1")

@@ -27,9 +27,9 @@ from sqlalchemy.exc import ArgumentError
 from bot.toml_file import (
     COMPLAINTS,
     FileProblems,
-    read_entries,
+    parse_entries,
     unknown_key_sentence,
-    unreadable_sentence,
+    unreadable_file_sentence,
 )
 
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
@@ -79,39 +79,39 @@ class Database(BaseModel):
     @property
     def dialect(self) -> Dialect:
         """The kind of the database: "sqlite" or "postgres"."""
-        return "sqlite" if self.parts.drivername.startswith("sqlite") else "postgres"
+        return "sqlite" if self.url_parts.drivername.startswith("sqlite") else "postgres"
 
     @property
-    def parts(self) -> URL:
+    def url_parts(self) -> URL:
         """The URL as its parts."""
         return make_url(self.url.get_secret_value())
 
     @property
     def path(self) -> Path:
         """The absolute path of an SQLite database's file."""
-        return Path(self.parts.database or "").absolute()
+        return Path(self.url_parts.database or "").absolute()
 
     def is_secret(self, table: str, column: str) -> bool:
         """Whether `secret` names this column, or its name looks secret and `not_secret` lacks it.
 
         Case is ignored.
         """
-        if _matches(self.secret, table, column):
+        if _is_column_matched(self.secret, table, column):
             return True
-        return bool(_LOOKS_SECRET.search(column)) and not self.is_open(table, column)
+        return bool(_LOOKS_SECRET.search(column)) and not self.is_declared_not_secret(table, column)
 
-    def is_open(self, table: str, column: str) -> bool:
+    def is_declared_not_secret(self, table: str, column: str) -> bool:
         """Whether `not_secret` names this column."""
-        return _matches(self.not_secret, table, column)
+        return _is_column_matched(self.not_secret, table, column)
 
     @field_validator("schemas", mode="before")
     @classmethod
-    def _schemas(cls, value: object) -> object:
+    def _wrap_single_schema(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
     @field_validator("secret", "not_secret")
     @classmethod
-    def _secret(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_column_patterns(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         for each in values:
             if not re.fullmatch(r"[^.\x00-\x1f]+\.[^.\x00-\x1f]+", each):
                 raise ValueError(
@@ -121,7 +121,7 @@ class Database(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _url(cls, value: SecretStr) -> SecretStr:
+    def _check_url(cls, value: SecretStr) -> SecretStr:
         try:
             parts = make_url(value.get_secret_value())
         except ArgumentError:
@@ -150,7 +150,7 @@ class Database(BaseModel):
         return value
 
 
-def _matches(patterns: tuple[str, ...], table: str, column: str) -> bool:
+def _is_column_matched(patterns: tuple[str, ...], table: str, column: str) -> bool:
     whole = f"{table}.{column}".lower()
     return any(fnmatchcase(whole, each.lower()) for each in patterns)
 
@@ -163,7 +163,7 @@ def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ..
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DatabasesError(str(path), [unreadable_sentence(str(path), error)]) from None
+        raise DatabasesError(str(path), [unreadable_file_sentence(str(path), error)]) from None
     return parse_databases(text, environ, str(path))
 
 
@@ -176,8 +176,8 @@ def parse_databases(
     """
     problems = FileProblems(source, text)
     databases: dict[str, Database] = {}
-    for index, entry in enumerate(read_entries(text, "database", problems)):
-        database = _database(entry, index, environ, problems)
+    for index, entry in enumerate(parse_entries(text, "database", problems)):
+        database = _parse_database(entry, index, environ, problems)
         if database is None:
             continue
         if database.name in databases:
@@ -185,11 +185,11 @@ def parse_databases(
             problems.add(("database", index, "name"), sentence)
         databases[database.name] = database
     if problems:
-        raise DatabasesError(source, problems.sentences())
+        raise DatabasesError(source, problems.list_sentences())
     return tuple(databases.values())
 
 
-def _database(
+def _parse_database(
     entry: dict[str, object], index: int, environ: Mapping[str, str], problems: FileProblems
 ) -> Database | None:
     """Return the database that an entry describes; None if it is invalid.
@@ -197,16 +197,16 @@ def _database(
     What is wrong with it is added to `problems`.
     """
     try:
-        return Database.model_validate(_with_url(entry, environ))
-    except _UrlError as error:
+        return Database.model_validate(_resolve_url(entry, environ))
+    except _UrlSettingError as error:
         problems.add(("database", index, error.key), str(error))
     except ValidationError as error:
         for each in error.errors(include_input=False, include_url=False):
-            problems.add(("database", index, *each["loc"]), _sentence(each))
+            problems.add(("database", index, *each["loc"]), _validation_error_sentence(each))
     return None
 
 
-class _UrlError(ValueError):
+class _UrlSettingError(ValueError):
     """Raised when an entry has no URL or two, or names a variable that is not set."""
 
     def __init__(self, key: str, sentence: str) -> None:
@@ -214,27 +214,27 @@ class _UrlError(ValueError):
         self.key = key
 
 
-def _with_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str, object]:
+def _resolve_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str, object]:
     """Return the entry with `url_env` replaced by the URL in that variable."""
     if "url_env" not in entry:
         if "url" not in entry:
-            raise _UrlError(
+            raise _UrlSettingError(
                 "url",
                 'is missing; write url = "…", or url_env = "NAME" of a variable that holds it',
             )
         return entry
     if "url" in entry:
-        raise _UrlError("url_env", "there is a url as well; remove one of them")
+        raise _UrlSettingError("url_env", "there is a url as well; remove one of them")
     name = entry["url_env"]
     if not isinstance(name, str) or not environ.get(name, "").strip():
-        raise _UrlError("url_env", f"the variable {name} is not set")
+        raise _UrlSettingError("url_env", f"the variable {name} is not set")
     return {
         **{key: value for key, value in entry.items() if key != "url_env"},
         "url": environ[name].strip(),
     }
 
 
-def _sentence(error: ErrorDetails) -> str:
+def _validation_error_sentence(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return unknown_key_sentence(error["loc"], Database)
     if error["type"] == "value_error":

@@ -24,22 +24,26 @@ from bot.tools.database.catalog import (
     OWN_TABLES,
     Catalog,
     Relation,
-    quoted,
-    read_remarks,
+    quote_name,
+    read_comments_and_checks,
     reflect_tables,
 )
 from bot.tools.database.config import Database
-from bot.tools.database.postgres_changes import observe_change
-from bot.tools.database.postgres_rights import StatementReach, refuse_rights
-from bot.tools.database.row_changes import Change, note_statement, statement_place
-from bot.tools.database.secrets import target_table
+from bot.tools.database.postgres_changes import run_watched_changes
+from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
+from bot.tools.database.row_changes import (
+    Change,
+    add_statement_number_to_errors,
+    statement_number_prefix,
+)
+from bot.tools.database.secrets import get_target_table
 from bot.tools.database.session import (
     CONNECT_TIMEOUT,
-    Rows,
+    QueryResult,
     Session,
-    bound_rows,
-    end_session,
-    hide_values,
+    close_connection,
+    limit_rows,
+    mask_quoted_values,
 )
 from bot.tools.database.statement import WRITES, Statement
 
@@ -77,9 +81,9 @@ class PostgresSession(Session):
     def __init__(self, database: Database, connection: Any, raw: psycopg.Connection[Any]) -> None:
         super().__init__(database, connection)
         self._raw = raw
-        self._held: set[str] = set()  # statements that reach nothing which they may not
+        self._checked_texts: set[str] = set()  # statements that reach nothing which they may not
 
-    def _reflected(self) -> Catalog:
+    def _read_catalog(self) -> Catalog:
         """Return the tables and views of the configured schemas that the role may read or change.
 
         Columns that the role may not read are marked secret.
@@ -103,16 +107,16 @@ class PostgresSession(Session):
             tables |= {f"{ahead}{each.name}": replace(each, schema=schema) for each in found}
         return Catalog("postgres", schemas, tables)
 
-    def remarked(self, catalog: Catalog) -> Catalog:
+    def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
         """See Session."""
         told: dict[str, tuple[str, tuple[str, ...]]] = {}
         for schema in self.database.schemas:
             own = {each.name: key for key, each in catalog.tables.items() if each.schema == schema}
-            found = read_remarks(self.connection, schema, list(own))
+            found = read_comments_and_checks(self.connection, schema, list(own))
             told |= {own[name]: each for name, each in found.items()}
-        return catalog.with_remarks(told)
+        return catalog.add_comments_and_checks(told)
 
-    def _is_own(self, found: Catalog) -> bool:
+    def _is_countersign_database(self, found: Catalog) -> bool:
         """Whether any schema holds Countersign's own tables, even if the role may not read them."""
         asked = self._raw.execute(
             "SELECT count(DISTINCT relname) FROM pg_catalog.pg_class "
@@ -121,35 +125,37 @@ class PostgresSession(Session):
         )
         return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
 
-    def query(self, statement: Statement, limit: int) -> Rows:
+    def run_query(self, statement: Statement, limit: int) -> QueryResult:
         """See Session."""
         run = "EXECUTE countersign"
-        if statement.explains is not None:
-            run = f"EXPLAIN {statement.explains} {run}"
-        with self._prepared(statement), self._raw.cursor() as cursor:
-            found, more = bound_rows(cursor.stream(run.encode()), limit)
+        if statement.explain_options is not None:
+            run = f"EXPLAIN {statement.explain_options} {run}"
+        with self._prepare_statement(statement), self._raw.cursor() as cursor:
+            found, more = limit_rows(cursor.stream(run.encode()), limit)
             columns = tuple(each.name for each in cursor.description or ())
-        return Rows(columns, found, more)
+        return QueryResult(columns, found, more)
 
-    def look(self, statement: Statement) -> None:
+    def check_statement(self, statement: Statement) -> None:
         """See Session; the statement is planned, since the server checks rights no earlier."""
-        with self._prepared(statement):
+        with self._prepare_statement(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
-    def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
+    def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """See Session."""
-        named = [(each, target_table(each, self.catalog)) for each in statements]
+        named = [(each, get_target_table(each, self.catalog)) for each in statements]
         for number, each in enumerate(statements, 1):
-            with note_statement(number, statements):
-                self._hold(each)
-        return observe_change(self._raw, self.catalog, named, self._run, self.database.max_changes)
+            with add_statement_number_to_errors(number, statements):
+                self._check_reached_functions(each)
+        return run_watched_changes(
+            self._raw, self.catalog, named, self._run_change, self.database.max_changes
+        )
 
-    def _run(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
+    def _run_change(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
         """Run a change and return the rows of its RETURNING, with the columns `shown` added.
 
         `shown`: a list of columns in SQL; "" adds none.
         """
-        with self._prepared(statement, f" RETURNING {shown}" if shown else ""):
+        with self._prepare_statement(statement, f" RETURNING {shown}" if shown else ""):
             cursor = self._raw.execute(b"EXECUTE countersign")
             rows = cursor.fetchall() if cursor.description else []
             done = (cursor.statusmessage or "?").split()[0].lower()
@@ -158,39 +164,43 @@ class PostgresSession(Session):
         return rows
 
     @contextmanager
-    def _prepared(self, statement: Statement, more: str = "") -> Iterator[None]:
+    def _prepare_statement(self, statement: Statement, more: str = "") -> Iterator[None]:
         """PREPARE the statement; inside the block, EXECUTE runs it.
 
         PREPARE takes exactly one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, and nothing else.
         """
         catalog = self.catalog  # before anything can fail, after which the server answers nothing
-        self._hold(statement)
+        self._check_reached_functions(statement)
         try:
-            text = f"PREPARE countersign AS {statement.body}{more}"
+            text = f"PREPARE countersign AS {statement.text_without_explain}{more}"
             self._raw.execute(text.encode(), prepare=True)  # by the protocol that takes one
             yield
         except psycopg.errors.InsufficientPrivilege as error:
             words = error.diag.message_primary or "permission denied"
-            raise ToolError(f"the database says: {words}{_hint(statement, catalog)}") from None
+            raise ToolError(
+                f"the database says: {words}{_unreadable_columns_note(statement, catalog)}"
+            ) from None
         self._raw.execute(b"DEALLOCATE countersign")
 
-    def _hold(self, statement: Statement) -> None:
+    def _check_reached_functions(self, statement: Statement) -> None:
         """Raise ToolError if the statement could reach a function that acts beyond it.
 
         Each text is checked once; see StatementReach.
         """
-        if statement.text not in self._held:
-            StatementReach(self._raw, writes=not self._raw.read_only).refuse(statement.text)
-            self._held.add(statement.text)
+        if statement.text not in self._checked_texts:
+            StatementReachChecker(self._raw, writes=not self._raw.read_only).check_statement(
+                statement.text
+            )
+            self._checked_texts.add(statement.text)
 
-    def version(self) -> str:
+    def describe_server(self) -> str:
         """See Session."""
         found = self._raw.execute(
             "SELECT pg_catalog.current_setting('server_version'), current_user"
         ).fetchone()
         return "PostgreSQL {} as {}".format(*(found or ("?", "?")))
 
-    def changeable(self) -> bool:
+    def can_change_tables(self) -> bool:
         """See Session."""
         (found,) = self._raw.execute(_CHANGEABLE, (list(self.database.schemas),)).fetchone() or (
             False,
@@ -210,7 +220,7 @@ class PostgresSession(Session):
             ) from None
 
 
-def _hint(statement: Statement, catalog: Catalog) -> str:
+def _unreadable_columns_note(statement: Statement, catalog: Catalog) -> str:
     """Return a note on the unreadable columns of the tables in a statement; "" if none."""
     named = {each.name for each in statement.tree.find_all(exp.Table)}
     found = [
@@ -244,7 +254,7 @@ class PostgresSource:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._engine = create_engine(
-            database.parts.set(drivername="postgresql+psycopg"),
+            database.url_parts.set(drivername="postgresql+psycopg"),
             poolclass=NullPool,
             hide_parameters=True,
             use_native_hstore=False,
@@ -276,19 +286,23 @@ class PostgresSource:
                 raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
                 for name in _AS_TEXT:
                     raw.adapters.register_loader(name, TextLoader)
-                self._prepare(raw, seconds, lock_timeout or self.database.lock_timeout)
+                self._configure_transaction(
+                    raw, seconds, lock_timeout or self.database.lock_timeout
+                )
                 yield PostgresSession(self.database, connection, raw)
             finally:
-                end_session(connection)
+                close_connection(connection)
         except psycopg.Error as error:
-            raise ToolError(_reason(error, seconds)) from None
+            raise ToolError(_database_error_sentence(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds)) from None
+            raise ToolError(_database_error_sentence(error.orig, seconds)) from None
 
-    def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
+    def _configure_transaction(
+        self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float
+    ) -> None:
         limits = {
             "search_path": ", ".join(
-                ["pg_catalog", *map(quoted, self.database.schemas), "pg_temp"]
+                ["pg_catalog", *map(quote_name, self.database.schemas), "pg_temp"]
             ),
             "statement_timeout": f"{seconds * 1000:.0f}",
             "lock_timeout": f"{min(lock_seconds, seconds) * 1000:.0f}",
@@ -308,10 +322,10 @@ class PostgresSource:
         raw.execute(
             f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair]
         )
-        refuse_rights(raw, self.database)
+        check_role_rights(raw, self.database)
 
 
-def _reason(error: BaseException | None, seconds: float) -> str:
+def _database_error_sentence(error: BaseException | None, seconds: float) -> str:
     """Return a message for people about a database error, without DETAIL and connection string.
 
     What a function raised, and values that could not be read, are left out: they could be secret.
@@ -327,13 +341,16 @@ def _reason(error: BaseException | None, seconds: float) -> str:
     if state and diag is not None and diag.message_primary:
         if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
             return (
-                f"{statement_place(error)}a function of the database refused it; its words could "
+                f"{statement_number_prefix(error)}a function of the database refused it; its "
+                "words could "
                 f"tell a secret (SQLSTATE {state})"
             )
         words = (
-            hide_values(diag.message_primary) if state.startswith("22") else diag.message_primary
+            mask_quoted_values(diag.message_primary)
+            if state.startswith("22")
+            else diag.message_primary
         )
-        return f"{statement_place(error)}the database says: {words[:300]}"
+        return f"{statement_number_prefix(error)}the database says: {words[:300]}"
     why = next(
         (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""
     )

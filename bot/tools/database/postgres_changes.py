@@ -18,27 +18,27 @@ import psycopg
 from sqlglot import exp
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Relation, quoted
+from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.row_changes import (
     Change,
-    Moment,
     Row,
     RowChange,
+    RunPeriod,
     TableRows,
-    TooManyError,
-    UnforeseenError,
+    TooManyRowsError,
+    UnpredictableRowsError,
+    add_statement_number_to_errors,
+    check_row_limit,
+    check_same_rows_touched,
+    compute_event_limit,
     merge_statement_trials,
-    most_events,
-    note_statement,
-    refuse_random_rows,
-    refuse_too_many,
 )
 from bot.tools.database.statement import Statement
 
 # The tables of a PostgreSQL database that one transaction touches: the server's row counts for
 # each, and which columns may be read.
 
-Raw = psycopg.Connection[Any]
+RawConnection = psycopg.Connection[Any]
 _COUNTS = """
     SELECT relid, schemaname, n_tup_ins, n_tup_upd, n_tup_del
     FROM pg_catalog.pg_stat_xact_all_tables
@@ -77,13 +77,13 @@ class WriteCounts:
         """The sum of all three; a row that was changed twice counts twice."""
         return self.added + self.changed + self.deleted
 
-    def plus(self, other: WriteCounts) -> WriteCounts:
+    def add(self, other: WriteCounts) -> WriteCounts:
         """Return the sum of these counts and the `other` ones."""
         return WriteCounts(
             self.added + other.added, self.changed + other.changed, self.deleted + other.deleted
         )
 
-    def less(self, other: WriteCounts) -> WriteCounts:
+    def subtract(self, other: WriteCounts) -> WriteCounts:
         """Return these counts minus the `other` ones."""
         return WriteCounts(
             self.added - other.added, self.changed - other.changed, self.deleted - other.deleted
@@ -94,7 +94,7 @@ NONE = WriteCounts(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTable:
+class ReadableTable:
     """One table, and how it can be read."""
 
     relation: Relation  # as the catalog has it
@@ -109,11 +109,11 @@ class FoundTable:
     all_readable: bool  # the role may read the table as a whole
 
     @property
-    def listed(self) -> str:
+    def select_list(self) -> str:
         """The readable columns as a list for a SELECT; "NULL" if there are none."""
-        return ", ".join(map(quoted, self.columns)) or "NULL"
+        return ", ".join(map(quote_name, self.columns)) or "NULL"
 
-    def shaped(self, rows: Sequence[RowChange], **more: Any) -> TableRows:
+    def build_table_rows(self, rows: Sequence[RowChange], **more: Any) -> TableRows:
         """Return these rows as TableRows of this table."""
         hidden = [each.name for each in self.relation.columns if each.name not in self.columns]
         return TableRows(self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more)
@@ -122,14 +122,14 @@ class FoundTable:
 class TouchedTables:
     """The tables that one transaction touches, by OID; a table's partitions count as the table."""
 
-    def __init__(self, raw: Raw, catalog: Catalog, table: Relation) -> None:
+    def __init__(self, raw: RawConnection, catalog: Catalog, table: Relation) -> None:
         """`table`: the one that the statement names. Raises ToolError if it cannot be watched."""
         self._raw, self._catalog = raw, catalog
         self._known = {(each.schema, each.name): each for each in catalog.tables.values()}
-        name = f"{quoted(table.schema)}.{quoted(table.name)}"
-        self._family = [oid for (oid,) in self.ask(_FAMILY, (name,))]
-        self.found: dict[int, FoundTable | None] = {}
-        target = self.look_up([self._family[0]])[self._family[0]]
+        name = f"{quote_name(table.schema)}.{quote_name(table.name)}"
+        self._family = [oid for (oid,) in self.query(_FAMILY, (name,))]
+        self.found: dict[int, ReadableTable | None] = {}
+        target = self.load_tables([self._family[0]])[self._family[0]]
         if target is None or table.kind == "foreign":
             raise ToolError(f"{table.name} is a {table.kind} table, whose rows cannot be watched")
         if len(self._family) > 1:  # its parts are read by its own name
@@ -137,30 +137,30 @@ class TouchedTables:
             self.found[target.oid] = target
         self.target = target
 
-    def ask(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
+    def query(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a query of the bot's own and return its rows."""
         return self._raw.execute(text.encode(), tuple(values) or None).fetchall()
 
-    def counts(self) -> dict[int, WriteCounts]:
+    def count_writes(self) -> dict[int, WriteCounts]:
         """Return what the transaction has done so far to each table, by OID.
 
         Raises ToolError where it did more than change rows.
         """
-        rows = self.ask(_COUNTS)
+        rows = self.query(_COUNTS)
         if any(schema in ("pg_catalog", "information_schema") for _, schema, *_ in rows):
             raise ToolError("it changes more than rows, which cannot be watched")
         counts: dict[int, WriteCounts] = {}
         for oid, _, *numbers in rows:
             own = self._family[0] if oid in self._family else oid
-            counts[own] = WriteCounts(*numbers).plus(counts.get(own, NONE))
-        if self.ask(_LOCKS)[0][0]:
+            counts[own] = WriteCounts(*numbers).add(counts.get(own, NONE))
+        if self.query(_LOCKS)[0][0]:
             raise ToolError("it locks or alters whole tables, which cannot be watched")
         return counts
 
-    def look_up(self, oids: list[int]) -> dict[int, FoundTable | None]:
+    def load_tables(self, oids: list[int]) -> dict[int, ReadableTable | None]:
         """Return the tables with these OIDs; None for one that the tools may not read."""
         if new := [oid for oid in oids if oid not in self.found]:
-            for oid, name, schema, pages, whole, readable, types in self.ask(_TABLE, (new,)):
+            for oid, name, schema, pages, whole, readable, types in self.query(_TABLE, (new,)):
                 relation = self._known.get((schema, name))
                 self.found[oid] = None
                 if relation is None:
@@ -170,11 +170,11 @@ class TouchedTables:
                     each.name
                     for each in relation.columns
                     if each.name in readable
-                    and self._catalog.column_key(each) not in relation.secret
+                    and self._catalog.fold_column_name(each) not in relation.secret
                 ]
                 key = relation.key if set(relation.key) <= set(columns) else ()
-                full = f"{quoted(schema)}.{quoted(name)}"
-                self.found[oid] = FoundTable(
+                full = f"{quote_name(schema)}.{quote_name(name)}"
+                self.found[oid] = ReadableTable(
                     relation,
                     name if first else f"{schema}.{name}",
                     full,
@@ -204,25 +204,27 @@ _ENDED = (
     "xmax <> 0 AND (pg_catalog.age(xmax) <= 0 OR pg_catalog.mxid_age(xmax) BETWEEN 1 AND 10000)"
 )
 
-Runner = Callable[[Statement, str], list[Row]]
+StatementRunner = Callable[[Statement, str], list[Row]]
 
 
 @dataclass(slots=True)
-class Trial:
+class TrialRun:
     """One run of a change: the keys that it returned, and what the server counted."""
 
     keys: list[Row] = field(default_factory=list)
     returned: int = 0
     counts: dict[int, WriteCounts] = field(default_factory=dict)
     after: dict[int, list[tuple[str, Row]]] = field(default_factory=dict)  # with their places
-    left: dict[int, set[str]] = field(default_factory=dict)  # old rows that are still there
+    remaining_places: dict[int, set[str]] = field(
+        default_factory=dict
+    )  # old rows that are still there
 
 
-def observe_change(
-    raw: Raw,
+def run_watched_changes(
+    raw: RawConnection,
     catalog: Catalog,
     named: Sequence[tuple[Statement, Relation]],
-    run: Runner,
+    run: StatementRunner,
     most: int,
 ) -> tuple[Change, ...]:
     """Run statements in order, each given with its table; return the rows that each touches.
@@ -235,32 +237,40 @@ def observe_change(
     def trial() -> list[tuple[Change, Change]]:
         made: list[tuple[Change, Change]] = []
         for number, (statement, table) in enumerate(named, 1):
-            with note_statement(number, statements):
-                watch = ChangeWatch(raw, catalog, statement, table, later=number > 1)
-                made.append(watch.tried(run, most))
-            refuse_too_many(_lasts(made), most)
+            with add_statement_number_to_errors(number, statements):
+                watch = ChangeWatcher(raw, catalog, statement, table, later=number > 1)
+                made.append(watch.run_trials(run, most))
+            check_row_limit(_select_second_trials(made), most)
         return made
 
     if len(named) == 1:
         [(first, last)] = trial()
-        return merge_statement_trials([first], [last], _moment(raw), statements)
+        return merge_statement_trials([first], [last], _read_run_period(raw), statements)
     raw.execute("SAVEPOINT countersign_call")
     once = trial()
     raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
     again = trial()
-    return merge_statement_trials(_lasts(once), _lasts(again), _moment(raw), statements)
+    return merge_statement_trials(
+        _select_second_trials(once), _select_second_trials(again), _read_run_period(raw), statements
+    )
 
 
-def _lasts(tried: list[tuple[Change, Change]]) -> list[Change]:
+def _select_second_trials(tried: list[tuple[Change, Change]]) -> list[Change]:
     """Return the second of each statement's two trials."""
     return [last for _, last in tried]
 
 
-class ChangeWatch:
+class ChangeWatcher:
     """Watches one change in one transaction."""
 
     def __init__(
-        self, raw: Raw, catalog: Catalog, statement: Statement, table: Relation, *, later: bool
+        self,
+        raw: RawConnection,
+        catalog: Catalog,
+        statement: Statement,
+        table: Relation,
+        *,
+        later: bool,
     ) -> None:
         """`table`: the one that the statement changes. `later`: other statements ran before it."""
         self._raw, self._statement, self._later = raw, statement, later
@@ -269,38 +279,38 @@ class ChangeWatch:
         self._before: dict[int, list[tuple[str, Row]]] = {}
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
-    def tried(self, run: Runner, most: int) -> tuple[Change, Change]:
+    def run_trials(self, run: StatementRunner, most: int) -> tuple[Change, Change]:
         """Run the change twice, the first time rolled back; return the rows of both trials."""
         self._raw.execute("SAVEPOINT countersign_trial")
-        once = self._trial(run, most)
+        once = self._run_trial(run, most)
         self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
-        self._read_before(once, most)
-        again = self._trial(run, most)
+        self._read_previous_rows(once, most)
+        again = self._run_trial(run, most)
         if once.counts != again.counts:
-            raise UnforeseenError
-        first, last = (self._change(each, again) for each in (once, again))
-        refuse_random_rows(first, last)
+            raise UnpredictableRowsError
+        first, last = (self._build_change(each, again) for each in (once, again))
+        check_same_rows_touched(first, last)
         return first, last
 
-    def _trial(self, run: Runner, most: int) -> Trial:
-        earlier = self._tables.counts()
-        trial = Trial()
-        self._run(run, trial)
+    def _run_trial(self, run: StatementRunner, most: int) -> TrialRun:
+        earlier = self._tables.count_writes()
+        trial = TrialRun()
+        self._run_statement(run, trial)
         self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
         trial.counts = {
-            oid: count.less(earlier.get(oid, NONE))
-            for oid, count in self._tables.counts().items()
-            if count.less(earlier.get(oid, NONE)).total
+            oid: count.subtract(earlier.get(oid, NONE))
+            for oid, count in self._tables.count_writes().items()
+            if count.subtract(earlier.get(oid, NONE)).total
         }
-        if sum(each.total for each in trial.counts.values()) > most_events(most):
-            raise TooManyError(most)
-        for oid, found in self._tables.look_up(list(trial.counts)).items():
-            if found and self._is_read(found, trial):
-                trial.after[oid] = self._written(found, trial, most)
-                trial.left[oid] = self._still_there(found)
+        if sum(each.total for each in trial.counts.values()) > compute_event_limit(most):
+            raise TooManyRowsError(most)
+        for oid, found in self._tables.load_tables(list(trial.counts)).items():
+            if found and self._can_read_rows(found, trial):
+                trial.after[oid] = self._read_written_rows(found, trial, most)
+                trial.remaining_places[oid] = self._list_remaining_places(found)
         return trial
 
-    def _run(self, run: Runner, trial: Trial) -> None:
+    def _run_statement(self, run: StatementRunner, trial: TrialRun) -> None:
         """Run the statement, with the keys of its table's rows returned if that is possible."""
         tree, key = self._statement.tree, self._target.key
         plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
@@ -308,74 +318,76 @@ class ChangeWatch:
             trial.returned = -1
             run(self._statement, "")
             return
-        named = _name_of(self._statement)
-        trial.keys = run(self._statement, ", ".join(f"{named}.{quoted(each)}" for each in key))
+        named = _quote_statement_table(self._statement)
+        trial.keys = run(self._statement, ", ".join(f"{named}.{quote_name(each)}" for each in key))
         trial.returned = len(trial.keys)
 
-    def _by_key(self, trial: Trial) -> bool:
+    def _has_key_of_every_row(self, trial: TrialRun) -> bool:
         """Whether the returned keys identify all rows of the statement's table."""
         total = trial.counts.get(self._target.oid, NONE).total
         return trial.returned == total == len(set(trial.keys))
 
-    def _is_read(self, found: FoundTable, trial: Trial) -> bool:
-        if found is self._target and self._by_key(trial):
+    def _can_read_rows(self, found: ReadableTable, trial: TrialRun) -> bool:
+        if found is self._target and self._has_key_of_every_row(trial):
             return True
         return found.all_readable and found.pages <= MAX_PAGES
 
-    def _written(self, found: FoundTable, trial: Trial, most: int) -> list[tuple[str, Row]]:
+    def _read_written_rows(
+        self, found: ReadableTable, trial: TrialRun, most: int
+    ) -> list[tuple[str, Row]]:
         """Return the rows of a table that the change has written, each with its place."""
-        if found is self._target and self._by_key(trial):
-            return [("", row) for row in self._with_keys(found, trial.keys)]
+        if found is self._target and self._has_key_of_every_row(trial):
+            return [("", row) for row in self._read_rows_by_key(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
-        text = f"SELECT {_PLACE}, {found.listed} FROM {found.source} WHERE {_OURS} "
-        rows = self._tables.ask(f"{text} ORDER BY ctid LIMIT {most_events(most) + 1}")
-        if len(rows) > most_events(most):
-            raise TooManyError(most)
+        text = f"SELECT {_PLACE}, {found.select_list} FROM {found.source} WHERE {_OURS} "
+        rows = self._tables.query(f"{text} ORDER BY ctid LIMIT {compute_event_limit(most) + 1}")
+        if len(rows) > compute_event_limit(most):
+            raise TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
-    def _with_keys(self, found: FoundTable, keys: list[Row]) -> list[Row]:
+    def _read_rows_by_key(self, found: ReadableTable, keys: list[Row]) -> list[Row]:
         """Return the rows of the statement's table with these keys, in the order of the keys."""
         if not keys:
             return []
-        names = ", ".join(map(quoted, found.key))
+        names = ", ".join(map(quote_name, found.key))
         arrays = ", ".join(f"%s::{found.types[each]}[]" for each in found.key)
-        columns = found.listed.replace("%", "%%")
+        columns = found.select_list.replace("%", "%%")
         text = (
             f"SELECT {columns} FROM {found.source.replace('%', '%%')} WHERE "
             f"({names.replace('%', '%%')}) IN (SELECT * FROM pg_catalog.unnest({arrays}))"
         )
-        rows = self._tables.ask(text, [list(each) for each in zip(*keys, strict=True)])
+        rows = self._tables.query(text, [list(each) for each in zip(*keys, strict=True)])
         places = {key: at for at, key in enumerate(keys)}
         at = [found.columns.index(each) for each in found.key]
         return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
 
-    def _read_before(self, once: Trial, most: int) -> None:
+    def _read_previous_rows(self, once: TrialRun, most: int) -> None:
         """Read the previous values of the rows that the first trial has touched."""
-        for oid, found in self._tables.look_up(list(once.counts)).items():
+        for oid, found in self._tables.load_tables(list(once.counts)).items():
             if found is None or oid not in once.after:
                 continue
-            if found is self._target and self._by_key(once):
-                rows = self._with_keys(found, once.keys)
+            if found is self._target and self._has_key_of_every_row(once):
+                rows = self._read_rows_by_key(found, once.keys)
                 self._before[oid] = [("", row) for row in rows]
                 if len(rows) == once.counts[oid].changed + once.counts[oid].deleted:
                     continue  # else keys were changed, and what was before has others
             if found.all_readable:
-                self._before[oid] = self._ended(found, most)
+                self._before[oid] = self._read_replaced_rows(found, most)
                 if self._later:
                     ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
-                    self._earlier[oid] = {place for (place,) in self._tables.ask(ours)}
+                    self._earlier[oid] = {place for (place,) in self._tables.query(ours)}
 
-    def _ended(self, found: FoundTable, most: int) -> list[tuple[str, Row]]:
+    def _read_replaced_rows(self, found: ReadableTable, most: int) -> list[tuple[str, Row]]:
         """Return the rows that the first trial replaced, deleted or locked, with their places."""
-        rows = self._tables.ask(
-            f"SELECT {_PLACE}, {found.listed} FROM {found.source} "
+        rows = self._tables.query(
+            f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
             f"WHERE {_ENDED} ORDER BY tableoid, ctid"
         )
-        if len(rows) > most_events(most):
-            raise TooManyError(most)
+        if len(rows) > compute_event_limit(most):
+            raise TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
-    def _still_there(self, found: FoundTable) -> set[str]:
+    def _list_remaining_places(self, found: ReadableTable) -> set[str]:
         """Return the places of old rows that still exist, since they were only locked."""
         places = [place for place, _ in self._before.get(found.oid, []) if place]
         if not places:
@@ -383,47 +395,48 @@ class ChangeWatch:
         source = found.source.replace("%", "%%")
         text = f"SELECT {_PLACE} FROM {source} WHERE ctid = ANY(%s::tid[])"
         return {
-            place for (place,) in self._tables.ask(text, ([each.split(" ")[1] for each in places],))
+            place
+            for (place,) in self._tables.query(text, ([each.split(" ")[1] for each in places],))
         }
 
-    def _change(self, trial: Trial, last: Trial) -> Change:
+    def _build_change(self, trial: TrialRun, last: TrialRun) -> Change:
         """Return all rows of one trial; `last`: the one that knows which rows were only locked."""
         tables: list[TableRows] = []
         for oid, count in trial.counts.items():
             found = self._tables.found.get(oid)
             if found is None:
-                ((name,),) = self._tables.ask("SELECT %s::oid::regclass::text", (oid,))
+                ((name,),) = self._tables.query("SELECT %s::oid::regclass::text", (oid,))
                 tables.append(TableRows(name, (), (), (), (), count.total, "may not be read"))
             elif oid not in trial.after:
                 why = "only counted" if found.all_readable else "may not be read as a whole"
-                tables.append(found.shaped((), counted=count.total, why=why))
+                tables.append(found.build_table_rows((), counted=count.total, why=why))
             else:
-                left = last.left.get(oid, set())
+                left = last.remaining_places.get(oid, set())
                 before = [row for place, row in self._before.get(oid, []) if place not in left]
                 known = self._earlier.get(oid, set())
                 after = [row for place, row in trial.after[oid] if place not in known]
-                tables.append(_paired(found, before, after, count))
+                tables.append(_pair_rows_by_key(found, before, after, count))
         own = [each for each in tables if each.table == self._target.label]
         others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
-        return Change((*(own or [self._target.shaped(())]), *others))
+        return Change((*(own or [self._target.build_table_rows(())]), *others))
 
 
-def _moment(raw: Raw) -> Moment:
+def _read_run_period(raw: RawConnection) -> RunPeriod:
     ((start, end, texts),) = raw.execute(_NOW.encode()).fetchall()
     at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
-    return Moment(at, until, tuple(dict.fromkeys(texts)), at)
+    return RunPeriod(at, until, tuple(dict.fromkeys(texts)), at)
 
 
-def _name_of(statement: Statement) -> str:
+def _quote_statement_table(statement: Statement) -> str:
     """Return the name or alias that a statement uses for its table, quoted."""
     assert statement.target is not None
     alias = statement.target.args.get("alias")
     this = alias.this if alias is not None and alias.this is not None else statement.target.this
-    return quoted(this.name if this.args.get("quoted") else this.name.lower())
+    return quote_name(this.name if this.args.get("quoted") else this.name.lower())
 
 
-def _paired(
-    found: FoundTable, before: list[Row], after: list[Row], count: WriteCounts
+def _pair_rows_by_key(
+    found: ReadableTable, before: list[Row], after: list[Row], count: WriteCounts
 ) -> TableRows:
     """Return the rows of one table, paired by key where it has one.
 
@@ -432,11 +445,11 @@ def _paired(
     if len(after) - len(before) != count.added - count.deleted or (
         len(after) > count.added + count.changed
     ):
-        raise UnforeseenError
-    shape = found.shaped(())
-    later = {shape.key_of(row): row for row in after} if found.key else {}
-    rows = [RowChange(row, later.pop(shape.key_of(row), None)) for row in before]
+        raise UnpredictableRowsError
+    shape = found.build_table_rows(())
+    later = {shape.get_row_key(row): row for row in after} if found.key else {}
+    rows = [RowChange(row, later.pop(shape.get_row_key(row), None)) for row in before]
     added = list(later.values()) if found.key else after
     gone = any(each.after is None for each in rows)
     loose = bool(gone and added and count.changed)
-    return found.shaped([*rows, *(RowChange(None, row) for row in added)], loose=loose)
+    return found.build_table_rows([*rows, *(RowChange(None, row) for row in added)], loose=loose)

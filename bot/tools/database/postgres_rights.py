@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import psycopg
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import quoted
+from bot.tools.database.catalog import quote_name
 from bot.tools.database.config import Database
 from bot.tools.database.statement import (
     StatementError,
-    has_outside_effect,
-    is_computation,
+    is_allowed_function,
+    is_function_with_outside_effect,
     tokenize,
 )
 
@@ -110,7 +110,7 @@ _DYNAMIC = {
     "plpgsql": re.compile(r"\bexecute\b|u&[\"']", re.IGNORECASE),
     "": re.compile(r"spi|exec|prepare|eval|u&[\"']", re.IGNORECASE),
 }
-Raw = psycopg.Connection[Any]
+RawConnection = psycopg.Connection[Any]
 
 
 class _Function(NamedTuple):
@@ -127,10 +127,10 @@ class _Function(NamedTuple):
     others: list[int]  # those that it stands for, or is made of
 
 
-class StatementReach:
+class StatementReachChecker:
     """Follows which functions and tables one statement can reach."""
 
-    def __init__(self, raw: Raw, *, writes: bool) -> None:
+    def __init__(self, raw: RawConnection, *, writes: bool) -> None:
         """`writes`: the transaction may change rows."""
         self._raw, self._writes = raw, writes
         # to be looked at, with what calls them; where numbers are taken, other things are allowed
@@ -139,78 +139,80 @@ class StatementReach:
         self._seen_functions: set[tuple[int, bool]] = set()
         self._seen_relations: set[int] = set()
 
-    def refuse(self, text: str) -> None:
+    def check_statement(self, text: str) -> None:
         """Raise ToolError if a statement could reach a function that does more than compute.
 
         The error is a StatementError if the text itself names such a function, or a table of the
         server's own.
         """
-        words = _spelled(text)
+        words = _list_names_in_statement(text)
         for oid, name in self._raw.execute(_NAMED_FUNCTIONS, (words, False)).fetchall():
             self._functions[oid, False] = "" if oid < _MADE else f"the function {name}"
-        self._name_relations(words, "")
-        self._take(self._raw.execute(_EVERYWHERE).fetchall())
+        self._queue_named_relations(words, "")
+        self._queue_references(self._raw.execute(_EVERYWHERE).fetchall())
         while self._functions or self._relations:
-            self._look_at_functions()
-            self._look_at_relations()
+            self._check_queued_functions()
+            self._follow_queued_relations()
 
-    def _name_relations(self, words: list[str], what: str) -> None:
+    def _queue_named_relations(self, words: list[str], what: str) -> None:
         for oid, name, server in self._raw.execute(_NAMED_RELATIONS, (words,)).fetchall():
             if server and not what:
                 raise StatementError(f"{name} is the server's own; the tool tables tells more")
             self._relations.add(oid)
 
-    def _take(self, rows: Iterable[tuple[str, str | None, int, int]]) -> None:
+    def _queue_references(self, rows: Iterable[tuple[str, str | None, int, int]]) -> None:
         for what, tree, function, relation in rows:
             for oid in filter(None, [function, *map(int, _CALLED.findall(tree or ""))]):
-                self._functions.setdefault((oid, _takes_numbers(what)), what)
+                self._functions.setdefault((oid, _may_call_nextval(what)), what)
             found = [relation, *map(int, _RELATED.findall(tree or ""))]
             self._relations |= {oid for oid in found if oid}
 
-    def _look_at_relations(self) -> None:
+    def _follow_queued_relations(self) -> None:
         new = {oid for oid in self._relations if oid >= _MADE} - self._seen_relations
         self._relations = set()
         self._seen_relations |= new
         if new:
             text = _READ + (_WRITTEN if self._writes else "")
-            self._take(self._raw.execute(text.encode(), {"oids": list(new)}).fetchall())
+            self._queue_references(self._raw.execute(text.encode(), {"oids": list(new)}).fetchall())
 
-    def _look_at_functions(self) -> None:
+    def _check_queued_functions(self) -> None:
         new = {key: at for key, at in self._functions.items() if key not in self._seen_functions}
         self._functions = {}
         self._seen_functions |= set(new)
         if not new:
             return
         oids = list({oid for oid, _ in new})
-        known = {found.oid: found for found in map(_Function._make, self._ask(_FUNCTIONS, oids))}
+        known = {found.oid: found for found in map(_Function._make, self._query(_FUNCTIONS, oids))}
         for (oid, _), what in new.items():
             if oid in known:
-                self._look_at(known[oid], what)
+                self._check_function(known[oid], what)
 
-    def _ask(self, text: str, oids: list[int]) -> list[tuple[Any, ...]]:
+    def _query(self, text: str, oids: list[int]) -> list[tuple[Any, ...]]:
         return self._raw.execute(text.encode(), (oids,)).fetchall()
 
-    def _look_at(self, found: _Function, what: str) -> None:
+    def _check_function(self, found: _Function, what: str) -> None:
         """Check a function that `what` calls ("": the statement); queue what it reaches itself."""
         if found.oid < _MADE:
-            given = found.name == "nextval" and what and (not self._writes or _takes_numbers(what))
+            given = (
+                found.name == "nextval" and what and (not self._writes or _may_call_nextval(what))
+            )
             if not (
-                given or is_computation(found.name, volatile=found.volatile, owners=bool(what))
+                given or is_allowed_function(found.name, volatile=found.volatile, owners=bool(what))
             ):
-                raise self._refusal(what, found.name, "which no rollback undoes")
+                raise self._build_refusal(what, found.name, "which no rollback undoes")
             return
-        if why := _closed(found):
-            raise self._refusal(what, found.name, why)
-        self._take([(what, f"{found.body or ''} {found.defaults or ''}", 0, 0)])
-        self._take([(what, "", oid, 0) for oid in found.others])
+        if why := _explain_unknown_reach(found):
+            raise self._build_refusal(what, found.name, why)
+        self._queue_references([(what, f"{found.body or ''} {found.defaults or ''}", 0, 0)])
+        self._queue_references([(what, "", oid, 0) for oid in found.others])
         if found.body is None and found.language not in ("c", "internal"):
             # all functions and tables that its text could mean by its words
-            words = _folded(_WORD.findall(found.source))
+            words = _fold_names(_WORD.findall(found.source))
             named = self._raw.execute(_NAMED_FUNCTIONS, (words, True)).fetchall()
-            self._take([(what, "", oid, 0) for oid, _ in named])
-            self._name_relations(words, what)
+            self._queue_references([(what, "", oid, 0) for oid, _ in named])
+            self._queue_named_relations(words, what)
 
-    def _refusal(self, what: str, name: str, why: str) -> ToolError:
+    def _build_refusal(self, what: str, name: str, why: str) -> ToolError:
         if not what:
             return StatementError(f"the function {name} is not allowed")
         ahead = "it cannot be tried out, and so not be made" if self._writes else "it is not run"
@@ -219,12 +221,14 @@ class StatementReach:
         return ToolError(f"{ahead}: {what} calls {name}, {why}")
 
 
-def _closed(found: _Function) -> str:
+def _explain_unknown_reach(found: _Function) -> str:
     """Return why it is unknown what a user-defined function reaches; "" if it can be followed."""
     if found.kind == "a":
         return ""  # the functions that it is made of tell
     if found.language == "c":
-        may = (found.trusted_extension or not found.volatile) and not has_outside_effect(found.name)
+        may = (
+            found.trusted_extension or not found.volatile
+        ) and not is_function_with_outside_effect(found.name)
         return "" if may else "which may reach out of the database"
     if found.language == "internal":
         return "" if found.others else "which may reach out of the database"
@@ -235,17 +239,17 @@ def _closed(found: _Function) -> str:
     return ""
 
 
-def _takes_numbers(what: str) -> bool:
+def _may_call_nextval(what: str) -> bool:
     """Whether this place may call nextval: a column default or a trigger numbers new rows."""
     return what.startswith(("a default", "the trigger"))
 
 
-def _spelled(text: str) -> list[str]:
+def _list_names_in_statement(text: str) -> list[str]:
     """Return all names that appear in a statement, as the server compares them."""
-    return _folded(each.text for each in tokenize(text) if each.kind in ("word", "quoted"))
+    return _fold_names(each.text for each in tokenize(text) if each.kind in ("word", "quoted"))
 
 
-def _folded(words: Iterable[str]) -> list[str]:
+def _fold_names(words: Iterable[str]) -> list[str]:
     """Return the names as the server compares them, sorted, each once."""
     names = {each[1:-1].replace('""', '"') if each[0] == '"' else each.lower() for each in words}
     return sorted({each.encode()[:_NAME_LENGTH].decode(errors="ignore") for each in names})
@@ -312,7 +316,7 @@ _GRANTED = f"""
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
     WHERE g.oid = ANY(%s::oid[]) AND g.privilege_type = 'SELECT'
         AND (g.grantee = 0 OR {_ROLES}) ORDER BY 2"""
-Place = tuple[int, int]  # a table's OID and a column's number
+ColumnNumber = tuple[int, int]  # a table's OID and a column's number
 
 
 class RightsError(ToolError):
@@ -331,7 +335,7 @@ class _Relation:
     columns: dict[int, str] = field(default_factory=dict)
 
 
-def refuse_rights(raw: psycopg.Connection[Any], database: Database) -> None:
+def check_role_rights(raw: psycopg.Connection[Any], database: Database) -> None:
     """Raise RightsError for a role with too many rights, or one that can read secret columns."""
     found = raw.execute(_TOO_MUCH).fetchone()
     if found and found[0]:
@@ -344,35 +348,35 @@ def refuse_rights(raw: psycopg.Connection[Any], database: Database) -> None:
             "the role can reach Countersign's own record, which is kept there: no tool may",
             ("REVOKE ALL ON SCHEMA countersign FROM PUBLIC, CURRENT_ROLE",),
         )
-    relations = _relations(raw)
-    secret = _secret(raw, relations, database)
-    seen = _readable(raw, relations, secret, database)
+    relations = _load_relations(raw)
+    secret = _list_secret_columns(raw, relations, database)
+    seen = _list_readable_secret_columns(raw, relations, secret, database)
     if not seen:
         return
-    names = sorted({_name(relations[oid], number) for oid, number in seen})
+    names = sorted({_format_column(relations[oid], number) for oid, number in seen})
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     raise RightsError(
         f"the role can read what is secret ({', '.join(names[:8])}{more}); nothing is read or "
         "changed there until an operator takes that right away (countersign doctor tells how)",
-        tuple(_remedy(raw, relations, secret, {oid for oid, _ in seen})),
+        tuple(_build_revoke_statements(raw, relations, secret, {oid for oid, _ in seen})),
     )
 
 
-def _name(relation: _Relation, number: int) -> str:
+def _format_column(relation: _Relation, number: int) -> str:
     return f"{relation.name}.{relation.columns[number]}"
 
 
-def _relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:
+def _load_relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:
     relations: dict[int, _Relation] = {}
     for oid, number, schema, name, column, _, invoker in raw.execute(_COLUMNS).fetchall():
-        full = f"{quoted(schema)}.{quoted(name)}"
+        full = f"{quote_name(schema)}.{quote_name(name)}"
         relations.setdefault(oid, _Relation(name, full, invoker)).columns[number] = column
     return relations
 
 
-def _secret(
+def _list_secret_columns(
     raw: psycopg.Connection[Any], relations: dict[int, _Relation], database: Database
-) -> set[Place]:
+) -> set[ColumnNumber]:
     """Return the secret columns, and all columns that take values from them; of views, all."""
     secret = {
         (oid, number)
@@ -392,33 +396,33 @@ def _secret(
     return secret
 
 
-def _readable(
+def _list_readable_secret_columns(
     raw: psycopg.Connection[Any],
     relations: dict[int, _Relation],
-    secret: Iterable[Place],
+    secret: Iterable[ColumnNumber],
     database: Database,
-) -> list[Place]:
+) -> list[ColumnNumber]:
     """Return the secret columns that the role can read, except those declared not secret."""
     asked = [
         (oid, number)
         for oid, number in secret
         if not relations[oid].invoker
-        and not database.is_open(relations[oid].name, relations[oid].columns[number])
+        and not database.is_declared_not_secret(relations[oid].name, relations[oid].columns[number])
     ]
     values = ([oid for oid, _ in asked], [number for _, number in asked])
     return raw.execute(_READABLE, values).fetchall()
 
 
-def _remedy(
+def _build_revoke_statements(
     raw: psycopg.Connection[Any],
     relations: dict[int, _Relation],
-    secret: set[Place],
+    secret: set[ColumnNumber],
     tables: set[int],
 ) -> Iterable[str]:
     """Yield SQL that replaces a SELECT right on a whole table by one on its other columns."""
     for oid, grantee in raw.execute(_GRANTED, (sorted(tables),)).fetchall():
-        table, who = relations[oid], quoted(grantee) if grantee else "PUBLIC"
+        table, who = relations[oid], quote_name(grantee) if grantee else "PUBLIC"
         yield f"REVOKE SELECT ON {table.full} FROM {who};"
-        left = [quoted(name) for at, name in table.columns.items() if (oid, at) not in secret]
+        left = [quote_name(name) for at, name in table.columns.items() if (oid, at) not in secret]
         if left:
             yield f"GRANT SELECT ({', '.join(left)}) ON {table.full} TO {who};"

@@ -20,9 +20,9 @@ from bot.tools.database.row_changes import (
     RowChange,
     TableRows,
     ValueAtRun,
-    note_statement,
+    add_statement_number_to_errors,
 )
-from bot.tools.database.secrets import set_columns, target_table
+from bot.tools.database.secrets import get_target_table, list_set_columns
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 
@@ -37,16 +37,16 @@ _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
 @dataclass(frozen=True, slots=True)
-class StatementStep:
+class StatementChange:
     """One statement of a change, with the rows that it touches."""
 
     text: str  # in SQL
     verb: str
-    set_here: frozenset[str]  # the folded names of the columns that it sets
+    columns_set: frozenset[str]  # the folded names of the columns that it sets
     change: Change
 
 
-def drawn(steps: Sequence[StatementStep]) -> str:
+def render_changes(steps: Sequence[StatementChange]) -> str:
     """Return the card's text: the first rows of each table that the statements touch.
 
     Of each statement, the table that it names comes first.
@@ -54,31 +54,39 @@ def drawn(steps: Sequence[StatementStep]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         target_table, *others = step.change.tables
-        lines += _title(number, steps)
-        lines += [change_heading(target_table, step.verb), *_table(target_table, step.set_here)]
+        lines += _render_statement_title(number, steps)
+        lines += [
+            change_heading(target_table, step.verb),
+            *_render_first_rows(target_table, step.columns_set),
+        ]
         for each in others:
-            lines += [_also(change_heading(each, step.verb)), *_table(each, frozenset())]
+            lines += [
+                _prefix_with_also(change_heading(each, step.verb)),
+                *_render_first_rows(each, frozenset()),
+            ]
     rows = (row for step in steps for each in step.change.tables for row in each.rows)
-    if any(map(_at_run, rows)):
+    if any(map(_has_value_at_run, rows)):
         lines.append("What is set at run time will be another value then.")
     return "\n".join(lines)
 
 
-def count_sentence(steps: Sequence[StatementStep]) -> str:
+def render_change_counts(steps: Sequence[StatementChange]) -> str:
     """Return how many rows of which tables and which columns change, without any values."""
     lines = []
     for number, step in enumerate(steps, 1):
-        lines += _title(number, steps)
+        lines += _render_statement_title(number, steps)
         for at, each in enumerate(step.change.tables):
             lines.append(
-                _also(change_heading(each, step.verb)) if at else change_heading(each, step.verb)
+                _prefix_with_also(change_heading(each, step.verb))
+                if at
+                else change_heading(each, step.verb)
             )
-            if names := _changed_columns(each):
+            if names := _list_changed_columns(each):
                 lines.append(clip_value(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
 
 
-def _title(number: int, steps: Sequence[StatementStep]) -> list[str]:
+def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> list[str]:
     """Return a line with a statement's beginning if there are several; [] for a single one."""
     text = " ".join(steps[number - 1].text.split())
     return [clip_value(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
@@ -86,7 +94,7 @@ def _title(number: int, steps: Sequence[StatementStep]) -> list[str]:
 
 def change_heading(table: TableRows, verb: str) -> str:
     """Return what happens to how many rows, as a sentence ("Changes 2 rows of orders.")."""
-    added, change_sentence, gone = map(len, _kinds(table))
+    added, change_sentence, gone = map(len, _group_rows_by_kind(table))
     if table.loose:
         change_sentence = min(added, gone)
     found = (
@@ -95,7 +103,7 @@ def change_heading(table: TableRows, verb: str) -> str:
         ("Deletes", gone - change_sentence * table.loose),
         ("Touches", table.counted),
     )
-    change_result = [f"{word} {_row_count(count)}" for word, count in found if count]
+    change_result = [f"{word} {_format_row_count(count)}" for word, count in found if count]
     if not change_result:
         return f"{_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
     sentence = " and ".join(
@@ -104,7 +112,7 @@ def change_heading(table: TableRows, verb: str) -> str:
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
-def no_rows_sentence(steps: Sequence[StatementStep]) -> str:
+def no_rows_sentence(steps: Sequence[StatementChange]) -> str:
     """Return a sentence that says why these statements touch no row."""
     found = []
     for each in steps:
@@ -113,15 +121,15 @@ def no_rows_sentence(steps: Sequence[StatementStep]) -> str:
     return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
 
 
-def _also(sentence: str) -> str:
+def _prefix_with_also(sentence: str) -> str:
     return f"Also {sentence[0].lower()}{sentence[1:]}"
 
 
-def _row_count(count: int) -> str:
+def _format_row_count(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def _changed_columns(table: TableRows) -> list[str]:
+def _list_changed_columns(table: TableRows) -> list[str]:
     return [
         name
         for at, name in enumerate(table.columns)
@@ -132,38 +140,44 @@ def _changed_columns(table: TableRows) -> list[str]:
     ]
 
 
-def _at_run(row: RowChange) -> bool:
+def _has_value_at_run(row: RowChange) -> bool:
     return any(isinstance(value, ValueAtRun) for value in row.after or ())
 
 
-def _table(table: TableRows, set_here: frozenset[str]) -> list[str]:
+def _render_first_rows(table: TableRows, set_here: frozenset[str]) -> list[str]:
     """Return lines for the first rows of each kind of change, with a count of the rest."""
-    added, change_sentence, gone = _kinds(table)
+    added, change_sentence, gone = _group_rows_by_kind(table)
     apart = table.loose and bool(added and gone)
     lines = ["(no lasting key: rows before, then rows after)"] * apart
-    lines += _whole(table, [row.before for row in gone[:MAX_ROWS] if row.before is not None])
-    lines += _rest(len(gone))
+    lines += _render_whole_rows(
+        table, [row.before for row in gone[:MAX_ROWS] if row.before is not None]
+    )
+    lines += _render_rest_count(len(gone))
     for number, row in enumerate(change_sentence[:MAX_ROWS], 1):
-        lines += _difference(number, table, row, set_here)
-    lines += _rest(len(change_sentence))
-    lines += _whole(table, [row.after for row in added[:MAX_ROWS] if row.after is not None])
-    return lines + _rest(len(added))
+        lines += _render_changed_row(number, table, row, set_here)
+    lines += _render_rest_count(len(change_sentence))
+    lines += _render_whole_rows(
+        table, [row.after for row in added[:MAX_ROWS] if row.after is not None]
+    )
+    return lines + _render_rest_count(len(added))
 
 
-def _kinds(table: TableRows) -> tuple[list[RowChange], list[RowChange], list[RowChange]]:
+def _group_rows_by_kind(
+    table: TableRows,
+) -> tuple[list[RowChange], list[RowChange], list[RowChange]]:
     """Return the added, the changed and the deleted rows."""
     added = [row for row in table.rows if row.before is None]
     gone = [row for row in table.rows if row.after is None]
     return added, [row for row in table.rows if None not in (row.before, row.after)], gone
 
 
-def _rest(count: int) -> list[str]:
+def _render_rest_count(count: int) -> list[str]:
     return [f"… and {count - MAX_ROWS:,} more row{'s' * (count > MAX_ROWS + 1)}"] * (
         count > MAX_ROWS
     )
 
 
-def _difference(
+def _render_changed_row(
     number: int, table: TableRows, row: RowChange, set_here: frozenset[str]
 ) -> list[str]:
     """Return lines for a changed row: its key, then old and new value of each changed column.
@@ -174,7 +188,7 @@ def _difference(
     assert row.after is not None
     called = table.key or table.columns[:3]
     names = ", ".join(
-        f"{each} {show_value(row.before[table.columns.index(each)])}" for each in called
+        f"{each} {format_value(row.before[table.columns.index(each)])}" for each in called
     )
     lines = [clip_value(f"{number}. {names}", WIDTH)]
     pairs = list(zip(table.columns, row.before, row.after, strict=True))
@@ -182,12 +196,14 @@ def _difference(
     hidden = [each for each in table.hidden if each.lower() in set_here]
     wide = min(max(map(len, [*(each[0] for each in change_result), *hidden]), default=0), 20)
     for name, old, new in change_result:
-        lines += _old_new(name.ljust(wide), show_value(old), show_value(new), same=old == new)
+        lines += _render_changed_value(
+            name.ljust(wide), format_value(old), format_value(new), same=old == new
+        )
     lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
     return lines if change_result or hidden else [*lines, "   (nothing of it changes)"]
 
 
-def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
+def _render_changed_value(name: str, old: str, new: str, *, same: bool) -> list[str]:
     if same:
         return [clip_value(f"   {name}  {old}  (stays)", WIDTH)]
     line = f"   {name}  {old} → {new}"
@@ -200,13 +216,13 @@ def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
     ]
 
 
-def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
+def _render_whole_rows(table: TableRows, rows: Sequence[Row]) -> list[str]:
     """Return lines for whole rows: as a table where it fits, otherwise one value a line."""
     if not rows:
         return []
     names = list(table.columns[:MAX_COLUMNS])
     more = len(table.columns) + len(table.hidden) - len(names)
-    cells = [[show_value(value) for value in row[: len(names)]] for row in rows]
+    cells = [[format_value(value) for value in row[: len(names)]] for row in rows]
     widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
     note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
     if sum(widths) + 2 * len(widths) <= WIDTH and names:
@@ -221,7 +237,7 @@ def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
     return lines + note
 
 
-def show_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value on one line, as people read it."""
     if value is None:
         return "NULL"
@@ -241,17 +257,17 @@ COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
 MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
 
 
-def value_table(steps: Sequence[StatementStep], drawn: str) -> Table | None:
+def build_value_table(steps: Sequence[StatementChange], drawn: str) -> Table | None:
     """Return a table with a line for each value that is added, changed or deleted.
 
     None where the `drawn` text shows all of them.
     """
     tables = [each for step in steps for each in step.change.tables]
-    if not _is_cut(drawn) and not any(map(_is_large, tables)):
+    if not _has_cut_value(drawn) and not any(map(_is_too_large_for_card, tables)):
         return None
     lines: list[tuple[Any, ...]] = []
     size = 0
-    for line in _lines(steps):
+    for line in _list_value_table_rows(steps):
         size += sum(len(str(each)) for each in line)
         if len(lines) == MOST_VALUES or size > MOST_CHARACTERS:
             return Table("All rows of the change", COLUMNS, tuple(lines), more=True)
@@ -259,7 +275,7 @@ def value_table(steps: Sequence[StatementStep], drawn: str) -> Table | None:
     return Table("All rows of the change", COLUMNS, tuple(lines))
 
 
-def _is_cut(drawn: str) -> bool:
+def _has_cut_value(drawn: str) -> bool:
     """Whether the drawn text cuts a value.
 
     Title lines do not count: what they cut of a statement is shown in full elsewhere.
@@ -267,42 +283,47 @@ def _is_cut(drawn: str) -> bool:
     return any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
 
 
-def _is_large(table: TableRows) -> bool:
+def _is_too_large_for_card(table: TableRows) -> bool:
     return len(table.rows) > MAX_ROWS or len(table.columns) > MAX_COLUMNS
 
 
-def _lines(steps: Sequence[StatementStep]) -> Iterator[tuple[Any, ...]]:
+def _list_value_table_rows(steps: Sequence[StatementChange]) -> Iterator[tuple[Any, ...]]:
     for number, step in enumerate(steps, 1):
         for table in step.change.tables:
             for at, row in enumerate(table.rows, 1):
-                named = (number, table.table, _name(table, at, row))
-                yield from ((*named, *each) for each in _values(table, row))
+                named = (number, table.table, _row_label(table, at, row))
+                yield from ((*named, *each) for each in _list_value_changes(table, row))
 
 
-def _name(table: TableRows, at: int, row: RowChange) -> str:
+def _row_label(table: TableRows, at: int, row: RowChange) -> str:
     """Return what identifies a row: the values of its key, or its number in this list."""
     there: Row = row.before or row.after or ()
-    pairs = zip(table.key, table.key_of(there), strict=False)
-    return ", ".join(f"{name} {_cell(value)}" for name, value in pairs) or f"no. {at}"
+    pairs = zip(table.key, table.get_row_key(there), strict=False)
+    return ", ".join(f"{name} {_format_full_value(value)}" for name, value in pairs) or f"no. {at}"
 
 
-def _values(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, str]]:
+def _list_value_changes(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, str]]:
     """Yield (kind of change, column, before, after) for each value of a row that changes."""
     if row.before is None or row.after is None:
         kind, values = ("added", row.after) if row.before is None else ("deleted", row.before)
         for name, value in zip(table.columns, values or (), strict=False):
-            cell = _cell(value)
+            cell = _format_full_value(value)
             yield (kind, name, "", cell) if kind == "added" else (kind, name, cell, "")
         return
     before, after = row.before, row.after
     change_sentence = [at for at in range(len(table.columns)) if before[at] != after[at]]
     for at in change_sentence:
-        yield "changed", table.columns[at], _cell(before[at]), _cell(after[at])
+        yield (
+            "changed",
+            table.columns[at],
+            _format_full_value(before[at]),
+            _format_full_value(after[at]),
+        )
     if not change_sentence:
         yield "changed", "(nothing of what may be read)", "", ""
 
 
-def _cell(value: Any) -> str:
+def _format_full_value(value: Any) -> str:
     """Return a value as its full text."""
     if value is None:
         return "NULL"
@@ -314,55 +335,57 @@ def _cell(value: Any) -> str:
 _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
 
 
-def observe_changes(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
+def run_changes(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
     """Run the changes of one call in the session's transaction; return the rows that each touches.
 
     Raises ToolError where one is refused or fails, or where the rows cannot be determined.
     """
     for number, each in enumerate(statements, 1):
-        with note_statement(number, statements):
-            target_table(each, session.catalog)
-    return session.observe(statements)
+        with add_statement_number_to_errors(number, statements):
+            get_target_table(each, session.catalog)
+    return session.run_changes(statements)
 
 
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:
     """Run a change and return its preview; the session is to be rolled back, not committed.
 
-    Raises what `observe_changes` raises, and ToolError where nothing would change, so that nobody
+    Raises what `run_changes` raises, and ToolError where nothing would change, so that nobody
     is asked.
     """
-    changes = observe_changes(session, statements)
+    changes = run_changes(session, statements)
     steps = [
-        StatementStep(each.text, each.verb, _set_by(each), change)
+        StatementChange(each.text, each.verb, _list_set_column_names(each), change)
         for each, change in zip(statements, changes, strict=True)
     ]
-    if not _total(changes):
+    if not _count_touched_rows(changes):
         raise ToolError(no_rows_sentence(steps))
-    text = drawn(steps)
-    rows = value_table(steps, text)
-    return Preview(text, promise_of(changes), in_thread=count_sentence(steps), rows=rows)
+    text = render_changes(steps)
+    rows = build_value_table(steps, text)
+    return Preview(
+        text, build_expected_outcome(changes), in_thread=render_change_counts(steps), rows=rows
+    )
 
 
-def _set_by(statement: Statement) -> frozenset[str]:
-    return frozenset(each.name.lower() for each in set_columns(statement))
+def _list_set_column_names(statement: Statement) -> frozenset[str]:
+    return frozenset(each.name.lower() for each in list_set_columns(statement))
 
 
-def _total(changes: Sequence[Change]) -> int:
+def _count_touched_rows(changes: Sequence[Change]) -> int:
     return sum(each.total for each in changes)
 
 
-def promise_of(changes: Sequence[Change]) -> str:
+def build_expected_outcome(changes: Sequence[Change]) -> str:
     """Return what the run has to match (Preview.expects): the row count, and a digest of rows."""
     digests = [each.digest() for each in changes]
     whole = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
-    return f"rows={_total(changes)};{whole}"
+    return f"rows={_count_touched_rows(changes)};{whole}"
 
 
 def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
     """Return the sentence for people when a run would do something else than its preview showed."""
-    shown, total = re.match(r"rows=(\d+);", expects), _total(changes)
+    shown, total = re.match(r"rows=(\d+);", expects), _count_touched_rows(changes)
     if shown and int(shown[1]) != total:
-        now = _rows(total)
+        now = _format_count_of_rows(total)
         names = dict.fromkeys(each.table for change in changes for each in change.tables)
         return (
             f"It would touch {now} of {' and '.join(names)} now, and {int(shown[1]):,} were shown."
@@ -370,7 +393,7 @@ def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
     return "It would now touch other rows, or write other values, than were shown."
 
 
-def change_result(changes: Sequence[Change]) -> dict[str, Any]:
+def build_change_result(changes: Sequence[Change]) -> dict[str, Any]:
     """Return the result of a change that was made: the number of rows by table."""
     targets = [each.target for each in changes]
     result: dict[str, Any] = {"rows": sum(each.total for each in targets)}
@@ -387,15 +410,18 @@ def change_result(changes: Sequence[Change]) -> dict[str, Any]:
 
 def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     """Return a sentence for people about a change that was made: "Changed 3 rows of orders …"."""
-    count = _rows(result["rows"])
+    count = _format_count_of_rows(result["rows"])
     if table := result.get("table"):
         done = _DONE.get(args.sql.deed.partition(" ")[0], "Changed {} of {}").format(count, table)
     else:
         done = f"Changed {count} in {len(result['statements'])} steps"
-    others = [f"{_rows(number)} of {name}" for name, number in result.get("also", {}).items()]
+    others = [
+        f"{_format_count_of_rows(number)} of {name}"
+        for name, number in result.get("also", {}).items()
+    ]
     also = f", and with that {', '.join(others)}" if others else ""
     return f"{done} in the database {args.database}{also}"
 
 
-def _rows(number: int) -> str:
+def _format_count_of_rows(number: int) -> str:
     return f"{number:,} row{'s' * (number != 1)}"

@@ -25,7 +25,7 @@ from bot.tools.database.statement import Statement
 
 
 @contextmanager
-def note_statement(number: int, statements: Sized) -> Iterator[None]:
+def add_statement_number_to_errors(number: int, statements: Sized) -> Iterator[None]:
     """Add the statement's number to any error inside the block, if there are several statements."""
     try:
         yield
@@ -39,8 +39,8 @@ def note_statement(number: int, statements: Sized) -> Iterator[None]:
         raise
 
 
-def statement_place(error: BaseException | None) -> str:
-    """Return what `note_statement` added to an error ("statement 2: "); "" if nothing."""
+def statement_number_prefix(error: BaseException | None) -> str:
+    """Return the number that was added to an error ("statement 2: "); "" if none was."""
     return "".join(getattr(error, "__notes__", ()))
 
 
@@ -90,7 +90,7 @@ class TableRows:
         added = sum(row.before is None for row in self.rows)
         return len(self.rows) + self.counted - (min(gone, added) if self.loose else 0)
 
-    def key_of(self, row: Row) -> Row:
+    def get_row_key(self, row: Row) -> Row:
         """Return the values of a row's key; all its values if there is no key."""
         return tuple(row[self.columns.index(each)] for each in self.key) or row
 
@@ -114,7 +114,7 @@ class Change:
     def digest(self) -> str:
         """Return a SHA-256 (hex) over all touched rows, with their values before and after."""
         lines = [
-            [each.table, each.columns, each.counted, sorted(map(_line, each.rows))]
+            [each.table, each.columns, each.counted, sorted(map(_dump_row_change, each.rows))]
             for each in self.tables
         ]
         first, *others = lines
@@ -122,18 +122,20 @@ class Change:
         return hashlib.sha256(body.encode()).hexdigest()
 
 
-def _line(row: RowChange) -> str:
-    return json.dumps([_plain(row.before), _plain(row.after)], ensure_ascii=True)
+def _dump_row_change(row: RowChange) -> str:
+    return json.dumps(
+        [_tag_values_with_types(row.before), _tag_values_with_types(row.after)], ensure_ascii=True
+    )
 
 
-def _plain(row: Row | None) -> Any:
+def _tag_values_with_types(row: Row | None) -> Any:
     """Return a row as JSON in which the text 1, the number 1 and a ValueAtRun differ."""
     if row is None:
         return None
-    return [[type(each).__name__, _text(each)] for each in row]
+    return [[type(each).__name__, _format_value_for_digest(each)] for each in row]
 
 
-def _text(value: Any) -> str:
+def _format_value_for_digest(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     return value.note if isinstance(value, ValueAtRun) else repr(value)
@@ -146,7 +148,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RunPeriod:
     """The time span in which a change ran, by the database's clock."""
 
     start: datetime  # UTC
@@ -156,7 +158,7 @@ class Moment:
     # the transaction's own time, to the microsecond, where it has one
     exact: datetime | None = None
 
-    def told(self, value: Any) -> Any:
+    def replace_run_time(self, value: Any) -> Any:
         """Return a ValueAtRun for a value that is this time, or whole seconds from it.
 
         Any other value is returned as it is. Only the transaction's own time (`exact`) is
@@ -165,17 +167,17 @@ class Moment:
         if isinstance(value, bool):
             return value
         if isinstance(value, int | float):
-            return ValueAtRun() if self._counts(float(value)) else value
+            return ValueAtRun() if self._is_numeric_run_time(float(value)) else value
         if not isinstance(value, str):
             return value
-        if _TIME.fullmatch(value) and (found := self._time(value)):
+        if _TIME.fullmatch(value) and (found := self._match_time_text(value)):
             return found
         note = value
         for text in self.texts:
             note = note.replace(text, "…")
         return value if note == value else ValueAtRun("" if note == "…" else note)
 
-    def _counts(self, value: float) -> bool:
+    def _is_numeric_run_time(self, value: float) -> bool:
         """Whether a number is this time in (milli)seconds since 1970, or in Julian days."""
         start, end = self.start.timestamp() - 1, self.end.timestamp() + 1
         days = [each / 86_400 + _EPOCH_DAY for each in (start, end)]
@@ -185,7 +187,7 @@ class Moment:
             or days[0] <= value <= days[1]
         )
 
-    def _time(self, text: str) -> ValueAtRun | None:
+    def _match_time_text(self, text: str) -> ValueAtRun | None:
         whole, fraction, zone = text[:19], "", text[19:]
         if zone.startswith("."):
             fraction = re.match(r"\.\d+", zone)[0]  # type: ignore[index]  # it has one
@@ -203,7 +205,7 @@ class Moment:
         return ValueAtRun(f"{(at - self.exact).total_seconds():+.0f} s")
 
 
-def moment_between(start: datetime, end: datetime, zones: Sequence[timedelta] = ()) -> Moment:
+def build_run_period(start: datetime, end: datetime, zones: Sequence[timedelta] = ()) -> RunPeriod:
     """Return the Moment of a database that writes whole seconds, in UTC and in these `zones`."""
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
@@ -213,7 +215,7 @@ def moment_between(start: datetime, end: datetime, zones: Sequence[timedelta] = 
         for zone in (timedelta(), *zones)
         for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
     ]
-    return Moment(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)))
+    return RunPeriod(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)))
 
 
 # what gives another value with time or each time it is called, as it is written
@@ -225,12 +227,12 @@ _ANEW = re.compile(
 )
 
 
-def most_events(most: int) -> int:
+def compute_event_limit(most: int) -> int:
     """Return how many events are read where `most` rows may change: rows may change repeatedly."""
     return most * 8 + 1000
 
 
-class UnforeseenError(ToolError):
+class UnpredictableRowsError(ToolError):
     """Raised when two trials of a change did not touch the same rows."""
 
     def __init__(self) -> None:
@@ -239,7 +241,7 @@ class UnforeseenError(ToolError):
         )
 
 
-class TooManyError(ToolError):
+class TooManyRowsError(ToolError):
     """Raised when a change touches more rows than the settings allow."""
 
     def __init__(self, most: int, count: int | None = None) -> None:
@@ -247,23 +249,23 @@ class TooManyError(ToolError):
         super().__init__(f"it touches {touched} rows, and at most {most:,} may change at once")
 
 
-def refuse_too_many(changes: Sequence[Change], most: int) -> None:
+def check_row_limit(changes: Sequence[Change], most: int) -> None:
     """Raise TooManyError when the changes together touch more than `most` rows."""
     total = sum(each.total for each in changes)
     if total > most:
-        raise TooManyError(most, total)
+        raise TooManyRowsError(most, total)
 
 
-def insert_columns(statement: Statement) -> frozenset[str]:
+def list_inserted_columns(statement: Statement) -> frozenset[str]:
     """Return the folded names of the columns that an INSERT names."""
     tree = statement.tree
     named = isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema)
     return frozenset(each.name.lower() for each in (tree.this.expressions if named else ()))
 
 
-def generated_columns(statement: Statement) -> frozenset[str]:
+def list_generated_columns(statement: Statement) -> frozenset[str]:
     """Return the folded names of columns set to what differs in every run, such as now()."""
-    tree = statement.change
+    tree = statement.changing_node
     if tree is None:
         return frozenset()
     conflict = tree.args.get("conflict")
@@ -290,52 +292,56 @@ def generated_columns(statement: Statement) -> frozenset[str]:
     )
 
 
-def merge_trials(once: Change, again: Change, moment: Moment, made: frozenset[str]) -> Change:
+def merge_trials(once: Change, again: Change, moment: RunPeriod, made: frozenset[str]) -> Change:
     """Return the trial `again`, with ValueAtRun for values that differ from `once` or are the time.
 
     `made`: columns of the statement's table whose values every run makes new. Raises
     UnforeseenError where the two trials have not touched the same rows.
     """
-    refuse_random_rows(once, again)
+    check_same_rows_touched(once, again)
     known = {each.table: each for each in once.tables}
     tables = []
     for each in again.tables:
-        twins = _by_key(known[each.table]) if each.table in known else {}
+        twins = _index_rows_by_key(known[each.table]) if each.table in known else {}
         static = made if each is again.target else frozenset()
         places = [at for at, name in enumerate(each.columns) if name.lower() in static]
         rows = [
-            _settled(row, twins.get(key), moment, places)
-            for row, key in zip(each.rows, _keys(each), strict=True)
+            _mark_values_at_run(row, twins.get(key), moment, places)
+            for row, key in zip(each.rows, _list_row_keys(each), strict=True)
         ]
         tables.append(replace(each, rows=tuple(rows)))
     return Change(tuple(tables))
 
 
-def refuse_random_rows(once: Change, again: Change) -> None:
+def check_same_rows_touched(once: Change, again: Change) -> None:
     """Raise UnforeseenError if two trials have not touched the same rows."""
-    if [_touched(each) for each in once.tables] != [_touched(each) for each in again.tables]:
-        raise UnforeseenError
+    if [_summarise_touched_rows(each) for each in once.tables] != [
+        _summarise_touched_rows(each) for each in again.tables
+    ]:
+        raise UnpredictableRowsError
 
 
-def _touched(table: TableRows) -> tuple[str, int, list[str]]:
+def _summarise_touched_rows(table: TableRows) -> tuple[str, int, list[str]]:
     """Return a table's name, its number of touched rows, and what these held before, sorted."""
     return table.table, table.total, sorted(repr(row.before) for row in table.rows)
 
 
-def _keys(table: TableRows) -> Iterable[Any]:
+def _list_row_keys(table: TableRows) -> Iterable[Any]:
     """Yield for each row its key before the change, and a number among rows with an equal key."""
     seen: Counter[str] = Counter()
     for row in table.rows:
-        key = "" if row.before is None else repr(table.key_of(row.before))
+        key = "" if row.before is None else repr(table.get_row_key(row.before))
         seen[key] += 1
         yield key, seen[key]
 
 
-def _by_key(table: TableRows) -> dict[Any, RowChange]:
-    return dict(zip(_keys(table), table.rows, strict=True))
+def _index_rows_by_key(table: TableRows) -> dict[Any, RowChange]:
+    return dict(zip(_list_row_keys(table), table.rows, strict=True))
 
 
-def _settled(row: RowChange, twin: RowChange | None, moment: Moment, made: list[int]) -> RowChange:
+def _mark_values_at_run(
+    row: RowChange, twin: RowChange | None, moment: RunPeriod, made: list[int]
+) -> RowChange:
     if row.after is None:
         return row
     after = list(row.after)
@@ -344,29 +350,34 @@ def _settled(row: RowChange, twin: RowChange | None, moment: Moment, made: list[
         if at in made:
             after[at] = ValueAtRun()
         elif other is not None and other[at] != value:
-            told = moment.told(value)  # the clock's next second may have begun between the two
-            after[at] = told if told == moment.told(other[at]) else ValueAtRun()
+            told = moment.replace_run_time(
+                value
+            )  # the clock's next second may have begun between the two
+            after[at] = told if told == moment.replace_run_time(other[at]) else ValueAtRun()
         elif row.before is None or row.before[at] != value:
-            after[at] = moment.told(value)
+            after[at] = moment.replace_run_time(value)
     return replace(row, after=tuple(after))
 
 
-class RemainingRows:
+class EarlierWrittenRows:
     """The rows that earlier statements of one trial wrote, with their values set at run time."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Row] = {}
 
-    def met(self, change: Change) -> Change:
+    def mark_values_at_run(self, change: Change) -> Change:
         """Return a later statement's change with ValueAtRun in rows that earlier ones wrote."""
         return Change(
             tuple(
-                replace(each, rows=tuple(self._met(each.table, row) for row in each.rows))
+                replace(
+                    each,
+                    rows=tuple(self._mark_row_values_at_run(each.table, row) for row in each.rows),
+                )
                 for each in change.tables
             )
         )
 
-    def _met(self, table: str, row: RowChange) -> RowChange:
+    def _mark_row_values_at_run(self, table: str, row: RowChange) -> RowChange:
         told = self._told.get((table, repr(row.before)))
         if told is None or row.before is None:
             return row
@@ -375,7 +386,7 @@ class RemainingRows:
         sides = zip(told, row.before, row.after, strict=True)
         return RowChange(told, tuple(said if old == new else new for said, old, new in sides))
 
-    def keep(self, change: Change, told: Change) -> None:
+    def store_written_rows(self, change: Change, told: Change) -> None:
         """Store the rows that a statement wrote, with the ValueAtRun in them (`told`)."""
         for each, said in zip(change.tables, told.tables, strict=False):
             for row, other in zip(each.rows, said.rows, strict=False):
@@ -386,7 +397,7 @@ class RemainingRows:
 def merge_statement_trials(
     once: Sequence[Change],
     again: Sequence[Change],
-    moment: Moment,
+    moment: RunPeriod,
     statements: Sequence[Statement],
     number: Callable[[Change, Statement], Change] = lambda change, _: change,
 ) -> tuple[Change, ...]:
@@ -394,16 +405,16 @@ def merge_statement_trials(
 
     `number` marks the numbers of added rows that the database itself gives.
     """
-    first, last = RemainingRows(), RemainingRows()
+    first, last = EarlierWrittenRows(), EarlierWrittenRows()
     result = []
     for one, other, statement in zip(once, again, statements, strict=True):
         made = merge_trials(
-            number(first.met(one), statement),
-            number(last.met(other), statement),
+            number(first.mark_values_at_run(one), statement),
+            number(last.mark_values_at_run(other), statement),
             moment,
-            generated_columns(statement),
+            list_generated_columns(statement),
         )
-        first.keep(one, made)
-        last.keep(other, made)
+        first.store_written_rows(one, made)
+        last.store_written_rows(other, made)
         result.append(made)
     return tuple(result)

@@ -16,24 +16,24 @@ from bot.tools.database.config import Database
 from bot.tools.database.statement import Statement, StatementError
 
 
-def target_table(statement: Statement, catalog: Catalog) -> Relation:
+def get_target_table(statement: Statement, catalog: Catalog) -> Relation:
     """Return the table that a change is about.
 
     Raises StatementError if it does not exist or cannot be changed.
     """
     assert statement.target is not None
-    found = catalog.find(statement.target)
+    found = catalog.find_table(statement.target)
     if found is None:
         raise StatementError(
             f"there is no table {statement.target.name}; the tool tables lists them"
         )
     if found.kind not in ("table", "partitioned", "foreign"):
         raise StatementError(f"{found.name} is a {found.kind}; only a table can be changed")
-    _refuse_guesses(statement, found, catalog)
+    _check_no_secret_guessing(statement, found, catalog)
     return found
 
 
-def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> None:
+def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Catalog) -> None:
     """Raise StatementError for a change that would reveal values of a secret column.
 
     Which rows it touches, or whether it fails, can tell a value: by many guesses at a unique column
@@ -42,10 +42,10 @@ def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> 
     told = {
         name
         for key in (table.key, *table.keys)
-        if any(not name or catalog.fold(name, quoted=True) in table.secret for name in key)
+        if any(not name or catalog.fold_name(name, quoted=True) in table.secret for name in key)
         for name in key
     }
-    if told and table.secret and isinstance(statement.change, exp.Insert):
+    if told and table.secret and isinstance(statement.changing_node, exp.Insert):
         which = ", ".join(sorted(filter(None, told))) or "a key"
         for here, after in zip_longest(statement.tokens, statement.tokens[1:]):
             if here.word == "conflict" and (after is None or after.text != "("):
@@ -53,7 +53,7 @@ def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> 
                     f"{which} of {table.name} is secret and in no two rows alike: ON CONFLICT has "
                     "to say of which other columns"
                 )
-        given = statement.change.expression
+        given = statement.changing_node.expression
         if given is not None and not (
             isinstance(given, exp.Values) and len(given.expressions) == 1
         ):
@@ -61,8 +61,8 @@ def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> 
                 f"{which} of {table.name} is secret and in no two rows alike: add one row, with "
                 "VALUES, in a statement"
             )
-    named = {each.name.lower() for each in set_columns(statement)}
-    inserts = isinstance(statement.change, exp.Insert)
+    named = {each.name.lower() for each in list_set_columns(statement)}
+    inserts = isinstance(statement.changing_node, exp.Insert)
     for own, parent, column in table.references:
         if catalog.is_secret(parent, column) and (own.lower() in named or (inserts and not named)):
             raise StatementError(
@@ -70,9 +70,9 @@ def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> 
             )
 
 
-def set_columns(statement: Statement) -> list[exp.Identifier]:
+def list_set_columns(statement: Statement) -> list[exp.Identifier]:
     """Return the columns that an UPDATE sets or an INSERT names, as written; [] for all else."""
-    change = statement.change
+    change = statement.changing_node
     if isinstance(change, exp.Update):
         return [
             column.this
@@ -91,18 +91,19 @@ def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     They are secret by the settings or by their names, or computed from, or referring to, a secret
     one.
     """
-    found = catalog.with_secrets(
-        {key: _of(table, database) for key, table in catalog.tables.items()}
+    found = catalog.add_secret_columns(
+        {key: _list_secret_columns(table, database) for key, table in catalog.tables.items()}
     )
     known = -1
     while known != (now := sum(len(each.secret) for each in found.tables.values())):
         known = now  # a column that refers to a secret one has its values
-        found = found.with_secrets(
+        found = found.add_secret_columns(
             {
                 key: [
-                    found.fold(own, quoted=True)
+                    found.fold_name(own, quoted=True)
                     for own, parent, column in table.references
-                    if found.is_secret(parent, column) and not database.is_open(table.name, own)
+                    if found.is_secret(parent, column)
+                    and not database.is_declared_not_secret(table.name, own)
                 ]
                 for key, table in found.tables.items()
             }
@@ -110,7 +111,7 @@ def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     return found
 
 
-def _of(table: Relation, database: Database) -> set[str]:
+def _list_secret_columns(table: Relation, database: Database) -> set[str]:
     secret = {
         each.name.lower() for each in table.columns if database.is_secret(table.name, each.name)
     }

@@ -39,7 +39,7 @@ class OwnDatabaseError(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class QueryResult:
     """The result of a query; `more` says that rows were left out."""
 
     columns: tuple[str, ...]
@@ -55,7 +55,7 @@ class Session(ABC):
         self.connection = connection
         self._before_commit: Callable[[], None] = lambda: None
 
-    def tell_before_commit(self, tell: Callable[[], None]) -> None:
+    def set_before_commit_hook(self, tell: Callable[[], None]) -> None:
         """Set a function to call right before COMMIT is sent, whose outcome may stay unknown."""
         self._before_commit = tell
 
@@ -65,33 +65,33 @@ class Session(ABC):
 
         Raises OwnDatabaseError if they are Countersign's own.
         """
-        found = self._reflected()
-        if self._is_own(found):
+        found = self._read_catalog()
+        if self._is_countersign_database(found):
             raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
         return found
 
-    def _is_own(self, found: Catalog) -> bool:
+    def _is_countersign_database(self, found: Catalog) -> bool:
         """Whether the catalog holds Countersign's own tables."""
         return set(found.tables) >= OWN_TABLES
 
     @abstractmethod
-    def remarked(self, catalog: Catalog) -> Catalog:
+    def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
         """Return the catalog with the comment and the checks of each table."""
 
     @abstractmethod
-    def _reflected(self) -> Catalog:
+    def _read_catalog(self) -> Catalog:
         """Return the catalog as the database has it now."""
 
     @abstractmethod
-    def query(self, statement: Statement, limit: int) -> Rows:
+    def run_query(self, statement: Statement, limit: int) -> QueryResult:
         """Run a query and return at most `limit` rows."""
 
     @abstractmethod
-    def look(self, statement: Statement) -> None:
+    def check_statement(self, statement: Statement) -> None:
         """Have the database check a statement without running it; raises what that finds."""
 
     @abstractmethod
-    def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
+    def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """Run changes in order, and return the rows that each of them touches.
 
         All of them run twice, the first time rolled back. Raises ToolError where too many rows are
@@ -99,11 +99,11 @@ class Session(ABC):
         """
 
     @abstractmethod
-    def version(self) -> str:
+    def describe_server(self) -> str:
         """Return server and role for the operator: "PostgreSQL 15.4 as agent"."""
 
     @abstractmethod
-    def changeable(self) -> bool:
+    def can_change_tables(self) -> bool:
         """Return whether the role may change any table at all; for the operator."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Source(Protocol):
         """
 
 
-def bound_rows(
+def limit_rows(
     rows: Iterable[tuple[Any, ...]], limit: int
 ) -> tuple[tuple[tuple[Any, ...], ...], bool]:
     """Return at most `limit` rows, fewer if they are very long, and whether there are more."""
@@ -142,12 +142,12 @@ def bound_rows(
     return tuple(found), False
 
 
-def hide_values(message: str) -> str:
+def mask_quoted_values(message: str) -> str:
     """Return a database's message without the values that it quotes, which may be secret."""
     return re.sub(r"""(["']).*\1""", "“…”", message, flags=re.DOTALL)
 
 
-def end_session(connection: Connection) -> None:
+def close_connection(connection: Connection) -> None:
     """Close a connection; an error in closing is only logged, so that it hides no earlier one."""
     try:
         connection.close()
@@ -155,7 +155,7 @@ def end_session(connection: Connection) -> None:
         log.warning("closing a database connection failed", exc_info=True)
 
 
-def refuse_own_database(path: Path, own: Path | None) -> None:
+def check_not_own_database(path: Path, own: Path | None) -> None:
     """Raise OwnDatabaseError if `path` is the file of Countersign's own database, by any name.
 
     The files beside it, such as its write-ahead log and key, count as well.

@@ -16,7 +16,7 @@ from bot.tools.database.sqlite import SqliteSource
 log = logging.getLogger("countersign.databases")
 
 
-def open_sources(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
+def build_sources(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
     """Return a source for each database, by name; nothing is opened yet.
 
     `own` is the file of Countersign's own database.
@@ -27,14 +27,14 @@ def open_sources(databases: Iterable[Database], own: Path | None) -> dict[str, S
     }
 
 
-def check_roles(
+def list_overprivileged_roles(
     databases: Iterable[Database], own: Path | None
 ) -> Iterator[tuple[str, RightsError]]:
     """Yield each database whose role has too many rights, by name, with the error.
 
     A database that cannot be opened is logged.
     """
-    for name, source in open_sources(databases, own).items():
+    for name, source in build_sources(databases, own).items():
         try:
             with source.open(writes=False):
                 pass

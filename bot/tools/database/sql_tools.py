@@ -15,14 +15,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.preview import (
-    change_result,
+    build_change_result,
+    build_expected_outcome,
     change_sentence,
     difference_sentence,
-    observe_changes,
     preview_change,
-    promise_of,
+    run_changes,
 )
-from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Rows, Session, Source
+from bot.tools.database.session import (
+    CONNECT_TIMEOUT,
+    PREVIEW_TIMEOUT,
+    QueryResult,
+    Session,
+    Source,
+)
 from bot.tools.database.statement import (
     MAX_LENGTH,
     Statement,
@@ -45,10 +51,10 @@ class SqlText(str):
     __slots__ = ()
 
     @property
-    def deed(self) -> str:
+    def summary(self) -> str:
         """The statements in words: "Update orders", "Update orders, then delete rows of heap"."""
         try:
-            first, *others = map(_deed, split_statements(tokenize(self)))
+            first, *others = map(_summarise_statement, split_statements(tokenize(self)))
         except StatementError:
             return "Change rows"
         if len(others) > 2:
@@ -56,17 +62,17 @@ class SqlText(str):
         return ", then ".join([first, *(each[0].lower() + each[1:] for each in others)])
 
 
-def _deed(tokens: tuple[Token, ...]) -> str:
+def _summarise_statement(tokens: tuple[Token, ...]) -> str:
     """Return what one statement does, in words."""
     words = [each for each in tokens if each.depth == 0]
     for at, (each, after) in enumerate(pairwise(words)):
         # what is not the name of a WITH
         if each.word in _DEEDS and after.word != "as" and after.text != "(":
-            return _named(_DEEDS[each.word], words[at + 1 :])
+            return _append_table_name(_DEEDS[each.word], words[at + 1 :])
     return "Change rows"
 
 
-def _named(deed: str, rest: list[Token]) -> str:
+def _append_table_name(deed: str, rest: list[Token]) -> str:
     """Return the words with the name of the table that follows, as it is written."""
     named = [each for each in rest if each.word not in ("into", "from", "only")]
     name = "".join(each.text.strip('"') for each in named[:1])
@@ -81,13 +87,13 @@ MAX_DETAILED = 40  # tables of which all is told
 Sources = Mapping[str, Source]
 
 
-class Checking(Protocol):
+class StatementCheck(Protocol):
     """A function that raises StatementError for a statement that is refused."""
 
     def __call__(self, name: str, sql: str, *, changes: bool) -> object: ...
 
 
-class Tables(BaseModel):
+class TablesArguments(BaseModel):
     """Arguments of tables."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
@@ -117,26 +123,26 @@ class StatementArguments(BaseModel):
 
     @field_validator("sql", mode="before")
     @classmethod
-    def _bare(cls, value: Any) -> Any:
+    def _strip_final_semicolon(cls, value: Any) -> Any:
         return value.strip().removesuffix(";").rstrip() if isinstance(value, str) else value
 
 
-def local_tools(sources: Sources, check: Checking | None = None) -> list[Tool[Any]]:
+def build_local_tools(sources: Sources, check: StatementCheck | None = None) -> list[Tool[Any]]:
     """Return the tools for these databases, run in this process.
 
     Without a database there are none, and no `change` where all are read-only. `check` raises
-    StatementError for refused arguments; the default is `parse_for_database`.
+    StatementError for refused arguments; the default is `parse_sql_for_database`.
     """
     if not sources:
         return []
-    check = check or partial(parse_for_database, sources)
-    found = [_tables(sources), _query(sources, check)]
+    check = check or partial(parse_sql_for_database, sources)
+    found = [_build_tables_tool(sources), _build_query_tool(sources, check)]
     if any(not each.database.read_only for each in sources.values()):
-        found.append(_change(sources, check))
+        found.append(_build_change_tool(sources, check))
     return found
 
 
-def _patience(sources: Sources) -> float:
+def _compute_tool_timeout(sources: Sources) -> float:
     """Return a tool's timeout in seconds, longer than the slowest database is allowed to take."""
     return (
         max(each.database.timeout + each.database.lock_timeout for each in sources.values())
@@ -145,28 +151,28 @@ def _patience(sources: Sources) -> float:
     )
 
 
-def _tables(sources: Sources) -> Tool[Any]:
+def _build_tables_tool(sources: Sources) -> Tool[Any]:
     @tool(
         title="List tables",
         effect="List what the databases hold",
         step=lambda _args: "listing what the databases hold",
         does=Effect.READ,
-        timeout=_patience(sources),
+        timeout=_compute_tool_timeout(sources),
     )
-    def tables(args: Tables, _context: ToolContext) -> str:
+    def tables(args: TablesArguments, _context: ToolContext) -> str:
         """List the databases that query and change can use, with their tables, columns and types.
 
         Use it first.
         """
         if args.database is not None:
-            _source(sources, args.database)
+            _get_source(sources, args.database)
         chosen = [each for name, each in sources.items() if args.database in (None, name)]
-        return "\n\n".join(_listing(each, (args.named or "").lower()) for each in chosen)
+        return "\n\n".join(_describe_database(each, (args.named or "").lower()) for each in chosen)
 
     return tables
 
 
-def _query(sources: Sources, check: Checking) -> Tool[Any]:
+def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     class Query(StatementArguments):
         """Arguments of query."""
 
@@ -177,14 +183,16 @@ def _query(sources: Sources, check: Checking) -> Tool[Any]:
 
         def statement(self) -> Statement:
             """Return the parsed query; raises StatementError where it is refused."""
-            [statement] = parse_for_database(sources, self.database, str(self.sql), changes=False)
+            [statement] = parse_sql_for_database(
+                sources, self.database, str(self.sql), changes=False
+            )
             return statement
 
     def preview(args: Query, _context: ToolContext) -> Preview:
-        source = _source(sources, args.database)
+        source = _get_source(sources, args.database)
         statement = Query.statement(args)
         with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
-            session.look(statement)
+            session.check_statement(statement)
         return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
 
     @tool(
@@ -194,23 +202,23 @@ def _query(sources: Sources, check: Checking) -> Tool[Any]:
         does=Effect.READ,
         asks=True,
         preview=preview,
-        timeout=_patience(sources),
+        timeout=_compute_tool_timeout(sources),
     )
     def query(args: Query, _context: ToolContext) -> Table:
         """Run one SELECT in a database.
 
         Secret columns cannot be used in any way: name the others instead of *.
         """
-        source = _source(sources, args.database)
+        source = _get_source(sources, args.database)
         statement = Query.statement(args)
         with source.open(writes=False) as session:
-            rows = session.query(statement, source.database.max_rows)
-        return _table(args.database, rows)
+            rows = session.run_query(statement, source.database.max_rows)
+        return _build_result_table(args.database, rows)
 
     return query
 
 
-def _change(sources: Sources, check: Checking) -> Tool[Any]:
+def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
     class Change(StatementArguments):
         """Arguments of change."""
 
@@ -221,10 +229,10 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
 
         def statements(self) -> tuple[Statement, ...]:
             """Return the parsed changes; raises StatementError where they are refused."""
-            return parse_for_database(sources, self.database, str(self.sql), changes=True)
+            return parse_sql_for_database(sources, self.database, str(self.sql), changes=True)
 
     def preview(args: Change, _context: ToolContext) -> Preview:
-        source = _source(sources, args.database)
+        source = _get_source(sources, args.database)
         statements = Change.statements(args)
         with source.open(
             writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
@@ -238,7 +246,7 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
         preview=preview,
         outcome=change_sentence,
         step=lambda args: f"changing the database {args.database}",
-        timeout=_patience(sources),
+        timeout=_compute_tool_timeout(sources),
     )
     def change(args: Change, context: ToolContext) -> dict[str, Any]:
         """Run one INSERT, UPDATE or DELETE in a database, or up to 10 that belong together: in one
@@ -246,41 +254,43 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
 
         People see beforehand which rows it would touch.
         """
-        source = _source(sources, args.database)
+        source = _get_source(sources, args.database)
         statements = Change.statements(args)
         with source.open(writes=True) as session:
-            return _run(session, statements, context.expects)
+            return _run_and_commit_changes(session, statements, context.expects)
 
     return change
 
 
-def _run(session: Session, statements: Sequence[Statement], expects: str) -> dict[str, Any]:
+def _run_and_commit_changes(
+    session: Session, statements: Sequence[Statement], expects: str
+) -> dict[str, Any]:
     """Run a change and commit it; return its result.
 
     Raises ToolError when nothing was changed, ConnectionError when that is unknown.
     """
-    changes = observe_changes(session, statements)
-    if expects and expects != promise_of(changes):
+    changes = run_changes(session, statements)
+    if expects and expects != build_expected_outcome(changes):
         raise ChangedError(difference_sentence(expects, changes))
     session.commit()
-    return change_result(changes)
+    return build_change_result(changes)
 
 
-def _source(sources: Sources, name: str) -> Source:
+def _get_source(sources: Sources, name: str) -> Source:
     found = sources.get(name)
     if found is None:
         raise StatementError(f"there is no database {name[:40]}; there are: {', '.join(sources)}")
     return found
 
 
-def parse_for_database(
+def parse_sql_for_database(
     sources: Sources, name: str, sql: str, *, changes: bool
 ) -> tuple[Statement, ...]:
     """Return the parsed query, or the changes, for the database with this name.
 
     Raises StatementError where they are refused.
     """
-    database = _source(sources, name).database
+    database = _get_source(sources, name).database
     if changes and database.read_only:
         raise StatementError(f"the database {database.name} is read-only")
     if changes:
@@ -288,26 +298,26 @@ def parse_for_database(
     return (parse_statement(sql, database.dialect, changes=False),)
 
 
-def _table(name: str, rows: Rows) -> Table:
+def _build_result_table(name: str, rows: QueryResult) -> Table:
     """Return the rows as a tool's Table with values that JSON can hold."""
-    cells = [tuple(map(_plain, row)) for row in rows.rows]
+    cells = [tuple(map(_convert_to_json_value, row)) for row in rows.rows]
     return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_json_value(value: Any) -> Any:
     """Return a value that JSON can hold without loss, or a text that says what is missing."""
     if isinstance(value, bytes | memoryview):
         return f"({len(bytes(value)):,} bytes)"
     if isinstance(value, int) and abs(value) >= 2**53:
         return str(value)
     if isinstance(value, list):
-        return [_plain(each) for each in value[:100]]
+        return [_convert_to_json_value(each) for each in value[:100]]
     if isinstance(value, str) and len(value) > MAX_CELL:
         return f"{value[:MAX_CELL]}… ({len(value) - MAX_CELL:,} more characters)"
     return value
 
 
-def _listing(source: Source, named: str) -> str:
+def _describe_database(source: Source, named: str) -> str:
     database = source.database
     kind = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
     head = (
@@ -315,7 +325,7 @@ def _listing(source: Source, named: str) -> str:
     )
     try:
         with source.open(writes=False) as session:
-            catalog = session.remarked(session.catalog)
+            catalog = session.add_comments_and_checks(session.catalog)
     except ToolError as error:
         return f"{head}\n  cannot be used now: {error}"
     found = sorted(
@@ -323,7 +333,10 @@ def _listing(source: Source, named: str) -> str:
         key=lambda each: each.name,
     )
     brief = len(found) > MAX_DETAILED
-    lines = [head, *(f"  {catalog.describe(table, brief=brief)}" for table in found[:MAX_TABLES])]
+    lines = [
+        head,
+        *(f"  {catalog.describe_table(table, brief=brief)}" for table in found[:MAX_TABLES]),
+    ]
     if brief:
         lines.append("  (defaults, checks and comments: say which tables with `named`)")
     if len(found) > MAX_TABLES:

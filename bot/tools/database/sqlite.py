@@ -15,12 +15,24 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Relation, quoted, read_remarks, reflect_tables
+from bot.tools.database.catalog import (
+    Catalog,
+    Relation,
+    quote_name,
+    read_comments_and_checks,
+    reflect_tables,
+)
 from bot.tools.database.config import Database
-from bot.tools.database.row_changes import Change, statement_place
+from bot.tools.database.row_changes import Change, statement_number_prefix
 from bot.tools.database.secrets import mark_secret_columns
-from bot.tools.database.session import Rows, Session, bound_rows, end_session, refuse_own_database
-from bot.tools.database.sqlite_changes import observe_change
+from bot.tools.database.session import (
+    QueryResult,
+    Session,
+    check_not_own_database,
+    close_connection,
+    limit_rows,
+)
+from bot.tools.database.sqlite_changes import run_watched_changes
 from bot.tools.database.statement import Statement, StatementError, Token
 
 # SQLite's authorizer: SQLite asks it about each step of a statement before taking the step.
@@ -82,17 +94,17 @@ class SqliteAuthorizer:
         """
         why = ""
         if action == sqlite3.SQLITE_READ:
-            why = self._unread(str(first), str(second), place, inner)
+            why = self._explain_refused_read(str(first), str(second), place, inner)
         elif action == sqlite3.SQLITE_FUNCTION:
             why = "" if str(second).lower() in _FUNCTIONS else f"{second} cannot be called"
         elif action in _CHANGES:
-            why = self._unchanged(_CHANGES[action], str(first), place, inner)
+            why = self._explain_refused_change(_CHANGES[action], str(first), place, inner)
         elif action not in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             why = f"it would do more than read and change rows (SQLite's action {action})"
         self.refused = self.refused or why
         return sqlite3.SQLITE_DENY if why else sqlite3.SQLITE_OK
 
-    def _unread(self, table: str, column: str, place: Any, inner: Any) -> str:
+    def _explain_refused_read(self, table: str, column: str, place: Any, inner: Any) -> str:
         """Return why this column cannot be read; "" if it can."""
         name = table.lower()
         found = self._catalog.tables.get(name) if place in ("main", None) else None
@@ -109,7 +121,7 @@ class SqliteAuthorizer:
             return f"{found.name}.{column} is secret{where}; name the columns that are not"
         return ""
 
-    def _unchanged(self, verb: str, table: str, place: Any, inner: Any) -> str:
+    def _explain_refused_change(self, verb: str, table: str, place: Any, inner: Any) -> str:
         """Return why this table cannot be changed in this way; "" if it can.
 
         A statement may change its own table; triggers and foreign keys may change others.
@@ -125,7 +137,7 @@ class SqliteAuthorizer:
         return f"it would {verb} rows of {table}, which it does not say"
 
 
-def refuse_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
+def check_no_secret_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
     """Raise StatementError for NATURAL JOIN and USING over a secret column.
 
     SQLite does not ask its authorizer about the columns that they compare.
@@ -136,12 +148,12 @@ def refuse_joins(tokens: tuple[Token, ...], catalog: Catalog) -> None:
     if any(each.word == "natural" for each in tokens):
         raise StatementError("NATURAL JOIN is not allowed here; name the columns with ON")
     for at, each in enumerate(tokens):
-        for name in _listed(tokens[at + 1 :]) if each.word == "using" else ():
+        for name in _parse_names_in_parentheses(tokens[at + 1 :]) if each.word == "using" else ():
             if name in secret:
                 raise StatementError(f"{name} is secret; rows cannot be joined by it")
 
 
-def _listed(tokens: tuple[Token, ...]) -> list[str]:
+def _parse_names_in_parentheses(tokens: tuple[Token, ...]) -> list[str]:
     """Return the folded names in the parentheses with which the tokens begin; [] without any."""
     names: list[str] = []
     for each in tokens[1:]:
@@ -198,7 +210,7 @@ class SqliteSource:
     ) -> Iterator[Session]:
         """Return a context with a transaction on the existing file; IMMEDIATE if it `writes`."""
         path, seconds = self.database.path, timeout or self.database.timeout
-        refuse_own_database(path, self._own)
+        check_not_own_database(path, self._own)
         if not path.is_file():
             raise ToolError(f"the file of the database {self.database.name} is not there")
         uri = f"{path.as_uri()}?mode={'rw' if writes else 'ro'}"
@@ -220,19 +232,19 @@ class SqliteSource:
             connection = engine.connect()
             try:
                 raw: Any = connection.connection.driver_connection
-                _prepare(raw, writes, time.monotonic() + seconds)
+                _configure_transaction(raw, writes, time.monotonic() + seconds)
                 # again, should the name have come to mean another file meanwhile
-                refuse_own_database(path, self._own)
+                check_not_own_database(path, self._own)
                 yield SqliteSession(self.database, connection, raw)
             finally:
-                end_session(connection)
+                close_connection(connection)
         except sqlite3.Error as error:
-            raise ToolError(_reason(error, seconds)) from None
+            raise ToolError(_database_error_sentence(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds)) from None
+            raise ToolError(_database_error_sentence(error.orig, seconds)) from None
 
 
-def _prepare(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
+def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
     if hasattr(raw, "enable_load_extension"):  # some builds of Python cannot load extensions at all
         raw.enable_load_extension(False)
     raw.text_factory = lambda value: value.decode("utf-8", "replace")
@@ -253,13 +265,13 @@ class SqliteSession(Session):
         super().__init__(database, connection)
         self._raw = raw
 
-    def _reflected(self) -> Catalog:
+    def _read_catalog(self) -> Catalog:
         """Return the main database's tables, views and virtual tables, without SQLite's own."""
         listed = self._raw.execute("PRAGMA main.table_list").fetchall()
         kinds = {
             name: {"table": "table", "view": "view"}.get(kind, "virtual")
             for _, name, kind, *_ in listed
-            if not name.lower().startswith("sqlite_") and self._opens(name)
+            if not name.lower().startswith("sqlite_") and self._can_list_columns(name)
         }
         views = dict(
             self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'")
@@ -269,53 +281,53 @@ class SqliteSession(Session):
             None,
             kinds,
             definition=views,
-            keys=self._keys(),
-            references=self._own_references(),
+            keys=self._list_unique_keys(),
+            references=self._list_references_by_table(),
         )
         found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
         return mark_secret_columns(found, self.database)
 
-    def remarked(self, catalog: Catalog) -> Catalog:
+    def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
         """See Session."""
         named = [each.name for each in catalog.tables.values() if each.kind == "table"]
-        found = read_remarks(self.connection, None, named)
-        return catalog.with_remarks({name.lower(): each for name, each in found.items()})
+        found = read_comments_and_checks(self.connection, None, named)
+        return catalog.add_comments_and_checks({name.lower(): each for name, each in found.items()})
 
-    def _opens(self, name: str) -> bool:
+    def _can_list_columns(self, name: str) -> bool:
         """Whether SQLite can list the columns of a table or view.
 
         It cannot for a view whose tables are gone, for example.
         """
         try:
-            self._raw.execute(f"PRAGMA main.table_xinfo({quoted(name)})").close()
+            self._raw.execute(f"PRAGMA main.table_xinfo({quote_name(name)})").close()
         except sqlite3.OperationalError:
             return False
         return True
 
-    def query(self, statement: Statement, limit: int) -> Rows:
+    def run_query(self, statement: Statement, limit: int) -> QueryResult:
         """See Session."""
-        with self._guarded(statement):
+        with self._guard_statement(statement):
             cursor = self._raw.execute(statement.text)
-            found, more = bound_rows(cursor, limit)
+            found, more = limit_rows(cursor, limit)
             columns = tuple(str(each[0]) for each in cursor.description or ())
             cursor.close()
-        return Rows(columns, found, more)
+        return QueryResult(columns, found, more)
 
-    def look(self, statement: Statement) -> None:
+    def check_statement(self, statement: Statement) -> None:
         """See Session."""
-        with self._guarded(statement):
-            self._raw.execute(f"EXPLAIN {statement.body}").close()
+        with self._guard_statement(statement):
+            self._raw.execute(f"EXPLAIN {statement.text_without_explain}").close()
 
-    def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
+    def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """See Session."""
         most = self.database.max_changes
-        return observe_change(self._raw, self.catalog, self._guarded, statements, most)
+        return run_watched_changes(self._raw, self.catalog, self._guard_statement, statements, most)
 
-    def version(self) -> str:
+    def describe_server(self) -> str:
         """See Session."""
         return f"SQLite {sqlite3.sqlite_version}"
 
-    def changeable(self) -> bool:
+    def can_change_tables(self) -> bool:
         """See Session."""
         return True  # or BEGIN IMMEDIATE would have failed
 
@@ -332,7 +344,7 @@ class SqliteSession(Session):
                 ) from None
             raise
 
-    def _references(self) -> list[tuple[str, str, str | None, str, str]]:
+    def _list_foreign_keys(self) -> list[tuple[str, str, str | None, str, str]]:
         """Return all foreign keys, each as one row.
 
         It has the child table, parent table, parent's column, and the actions on update and on
@@ -344,7 +356,7 @@ class SqliteSession(Session):
             "WHERE t.type = 'table'"
         ).fetchall()
 
-    def _keys(self) -> dict[str, tuple[tuple[str, ...], ...]]:
+    def _list_unique_keys(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Return the columns of each table's unique indexes, "" for a computed one."""
         rows = self._raw.execute(
             "SELECT t.name, l.name, coalesce(x.name, '') FROM main.sqlite_schema AS t, "
@@ -357,7 +369,7 @@ class SqliteSession(Session):
             columns[index] = (*columns.get(index, ()), column)
         return {table: tuple(each.values()) for table, each in found.items()}
 
-    def _own_references(self) -> dict[str, tuple[tuple[str, str, str], ...]]:
+    def _list_references_by_table(self) -> dict[str, tuple[tuple[str, str, str], ...]]:
         """Return each table's foreign keys as (its column, other table, column there)."""
         rows = self._raw.execute(
             'SELECT t.name, k."from", k."table", coalesce(k."to", (SELECT p.name FROM '
@@ -371,16 +383,16 @@ class SqliteSession(Session):
                 found[table] = (*found.get(table, ()), (own, other, column))
         return found
 
-    def _reached(self, target: str) -> set[str]:
+    def _list_cascaded_tables(self, target: str) -> set[str]:
         """Return the tables whose rows change with those of `target`, by foreign keys."""
         found, known = {target}, -1
-        acting = [each for each in self._references() if not {each[3], each[4]} <= _INERT]
+        acting = [each for each in self._list_foreign_keys() if not {each[3], each[4]} <= _INERT]
         while known != len(found):
             known = len(found)
             found |= {child.lower() for child, parent, *_ in acting if parent.lower() in found}
         return found - {target}
 
-    def _others(self) -> set[str]:
+    def _list_names_outside_catalog(self) -> set[str]:
         """Return the folded names of everything in SQLite beside the catalog's tables.
 
         These are its own tables, those of modules, and the bot's temporary ones.
@@ -390,12 +402,12 @@ class SqliteSession(Session):
         return {each.lower() for each in named} - set(self.catalog.tables)
 
     @contextmanager
-    def _guarded(self, statement: Statement | None) -> Iterator[SqliteAuthorizer]:
+    def _guard_statement(self, statement: Statement | None) -> Iterator[SqliteAuthorizer]:
         """Set an authorizer inside the block: only reads, and the statement's change, may run."""
-        others = self._others()
+        others = self._list_names_outside_catalog()
         guard = SqliteAuthorizer(self.catalog, others=others)
         if statement is not None:
-            refuse_joins(statement.tokens, self.catalog)
+            check_no_secret_joins(statement.tokens, self.catalog)
             if statement.target is not None and statement.verb != "select":
                 name = statement.target.name.lower()
                 verbs = (
@@ -404,7 +416,7 @@ class SqliteSession(Session):
                     else {statement.verb}
                 )
                 guard = SqliteAuthorizer(
-                    self.catalog, name, frozenset(verbs), self._reached(name), others
+                    self.catalog, name, frozenset(verbs), self._list_cascaded_tables(name), others
                 )
         self._raw.set_authorizer(guard)
         try:
@@ -417,7 +429,7 @@ class SqliteSession(Session):
             self._raw.set_authorizer(None)
 
 
-def _reason(error: Any, seconds: float) -> str:
+def _database_error_sentence(error: Any, seconds: float) -> str:
     """Return a message for people about an SQLite error, mostly in SQLite's own words.
 
     It holds no secret: nothing that reads one has begun.
@@ -429,4 +441,4 @@ def _reason(error: Any, seconds: float) -> str:
         return (
             "another program holds the database; nothing was changed. Trying again later may work"
         )
-    return f"{statement_place(error)}the database says: {text[:300]}"
+    return f"{statement_number_prefix(error)}the database says: {text[:300]}"

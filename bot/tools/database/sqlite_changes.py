@@ -15,28 +15,28 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Relation, quoted
+from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.row_changes import (
     Change,
-    Moment,
     Row,
     RowChange,
+    RunPeriod,
     TableRows,
-    TooManyError,
+    TooManyRowsError,
     ValueAtRun,
-    insert_columns,
+    add_statement_number_to_errors,
+    build_run_period,
+    check_row_limit,
+    compute_event_limit,
+    list_inserted_columns,
     merge_statement_trials,
-    moment_between,
-    most_events,
-    note_statement,
-    refuse_too_many,
 )
 from bot.tools.database.statement import Statement
 
 # The row numbers that SQLite gives to added rows. This part only reads.
 
 
-def highest_numbers(
+def read_highest_row_numbers(
     raw: sqlite3.Connection, tables: Iterable[tuple[Relation, str]]
 ) -> Mapping[str, int]:
     """Return the highest row number given so far in each table where SQLite gives the numbers.
@@ -50,13 +50,13 @@ def highest_numbers(
     for table, identity in tables:
         types = {column.name: column.type.upper() for column in table.columns}
         if [types[name] for name in table.key] == ["INTEGER"] and "id" in identity:
-            text = f"SELECT max({quoted(identity)}) FROM main.{quoted(table.name)}"
+            text = f"SELECT max({quote_name(identity)}) FROM main.{quote_name(table.name)}"
             ((highest,),) = raw.execute(text).fetchall()
             found[table.name] = max(highest or 0, counters.get(table.name.lower()) or 0)
     return found
 
 
-def with_number_placeholders(
+def mark_generated_numbers(
     change: Change, highest: Mapping[str, int], given: frozenset[str]
 ) -> Change:
     """Return the change with ValueAtRun for the numbers that SQLite gives to added rows.
@@ -70,13 +70,13 @@ def with_number_placeholders(
         said = table is change.target and {each.lower() for each in table.key} <= given
         if start is not None and table.key and not said:
             at = table.columns.index(table.key[0])
-            rows = tuple(_with_number(row, at, start) for row in table.rows)
+            rows = tuple(_mark_generated_number(row, at, start) for row in table.rows)
             table = replace(table, rows=rows)
         tables.append(table)
     return Change(tuple(tables))
 
 
-def _with_number(row: RowChange, at: int, start: int) -> RowChange:
+def _mark_generated_number(row: RowChange, at: int, start: int) -> RowChange:
     if row.before is not None or row.after is None:
         return row
     number = row.after[at]
@@ -92,10 +92,10 @@ _CHANGES = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 _EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
 _FULL = "countersign: too many rows"
 Authorizer = Callable[[int, Any, Any, Any, Any], int]
-Guarded = Callable[[Statement], AbstractContextManager[Authorizer]]
+StatementGuard = Callable[[Statement], AbstractContextManager[Authorizer]]
 
 
-class LogAuthorizer:
+class TriggerLogAuthorizer:
     """Wraps an authorizer: lets the bot's triggers write their logs, and notes changed tables."""
 
     def __init__(self, inner: Authorizer, logs: Set[str]) -> None:
@@ -126,15 +126,15 @@ class WatchedTable:
     hidden: tuple[str, ...]
 
     @property
-    def log(self) -> str:
+    def log_table(self) -> str:
         """The name of the temporary table in which the triggers record rows."""
         return f"countersign_rows_{self.number}"
 
 
-def observe_change(
+def run_watched_changes(
     raw: sqlite3.Connection,
     catalog: Catalog,
-    guarded: Guarded,
+    guarded: StatementGuard,
     statements: Sequence[Statement],
     most: int,
 ) -> tuple[Change, ...]:
@@ -147,18 +147,18 @@ def observe_change(
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
     for number, each in enumerate(statements, 1):
-        with note_statement(number, statements):
-            reached |= _run(raw, guarded, each, f"EXPLAIN {each.body}")
-    watched = _watch(raw, catalog, reached, most)
-    highest = highest_numbers(raw, [(each.table, each.identity[0]) for each in watched])
+        with add_statement_number_to_errors(number, statements):
+            reached |= _run_guarded(raw, guarded, each, f"EXPLAIN {each.text_without_explain}")
+    watched = _create_watch_triggers(raw, catalog, reached, most)
+    highest = read_highest_row_numbers(raw, [(each.table, each.identity[0]) for each in watched])
 
     def trial() -> list[Change]:
         made: list[Change] = []
         read = {each.number: 0 for each in watched}
         for number, each in enumerate(statements, 1):
-            with note_statement(number, statements):
-                made.append(_tried(raw, guarded, each, watched, read))
-            refuse_too_many(made, most)
+            with add_statement_number_to_errors(number, statements):
+                made.append(_run_trial(raw, guarded, each, watched, read))
+            check_row_limit(made, most)
         return made
 
     try:
@@ -169,21 +169,21 @@ def observe_change(
     except sqlite3.IntegrityError as error:
         if str(error) != _FULL:
             raise
-        raise TooManyError(most) from None
+        raise TooManyRowsError(most) from None
     return merge_statement_trials(
         once,
         again,
-        _moment(start),
+        _build_run_period_until_now(start),
         statements,
-        lambda change, statement: with_number_placeholders(
-            change, highest, insert_columns(statement)
+        lambda change, statement: mark_generated_numbers(
+            change, highest, list_inserted_columns(statement)
         ),
     )
 
 
-def _tried(
+def _run_trial(
     raw: sqlite3.Connection,
-    guarded: Guarded,
+    guarded: StatementGuard,
     statement: Statement,
     watched: list[WatchedTable],
     read: dict[int, int],
@@ -191,17 +191,17 @@ def _tried(
     """Run one statement and return the rows that it has touched. `read`: see `_read`."""
     assert statement.target is not None
     before = raw.total_changes
-    logs = {each.log for each in watched}
-    changed = _run(raw, guarded, statement, statement.text, logs)
+    logs = {each.log_table for each in watched}
+    changed = _run_guarded(raw, guarded, statement, statement.text, logs)
     if not changed <= {each.table.name for each in watched}:
         raise ToolError("it changes tables that cannot be watched")
     target = statement.target.name.lower()
-    return _read(raw, watched, target, raw.total_changes - before, read)
+    return _read_recorded_rows(raw, watched, target, raw.total_changes - before, read)
 
 
-def _run(
+def _run_guarded(
     raw: sqlite3.Connection,
-    guarded: Guarded,
+    guarded: StatementGuard,
     statement: Statement,
     text: str,
     logs: Set[str] = frozenset(),
@@ -211,13 +211,13 @@ def _run(
     `logs`: see LogAuthorizer.
     """
     with guarded(statement) as guard:
-        reach = LogAuthorizer(guard, logs)
+        reach = TriggerLogAuthorizer(guard, logs)
         raw.set_authorizer(reach)
         raw.execute(text).fetchall()
     return reach.tables
 
 
-def _watch(
+def _create_watch_triggers(
     raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int
 ) -> list[WatchedTable]:
     """Create triggers that record the changed rows of these tables, at most `most` of each.
@@ -233,15 +233,19 @@ def _watch(
         table, (kind, without_rowid) = catalog.tables.get(name.lower()), kinds[name.lower()]
         if table is None or kind != "table":
             raise ToolError(f"it would change {name}, a {kind} table, whose rows cannot be watched")
-        made = _watched(table, catalog, number, without_rowid)
-        for text in _triggers(made, most):
+        made = _build_watched_table(table, catalog, number, without_rowid)
+        for text in _build_trigger_statements(made, most):
             raw.execute(text)
         watched.append(made)
     return watched
 
 
-def _watched(table: Relation, catalog: Catalog, number: int, without_rowid: bool) -> WatchedTable:
-    hidden = tuple(each.name for each in table.columns if catalog.column_key(each) in table.secret)
+def _build_watched_table(
+    table: Relation, catalog: Catalog, number: int, without_rowid: bool
+) -> WatchedTable:
+    hidden = tuple(
+        each.name for each in table.columns if catalog.fold_column_name(each) in table.secret
+    )
     columns = tuple(each.name for each in table.columns if each.name not in hidden)
     taken = {each.name.lower() for each in table.columns}
     free = [each for each in ("rowid", "_rowid_", "oid") if each not in taken]
@@ -251,35 +255,38 @@ def _watched(table: Relation, catalog: Catalog, number: int, without_rowid: bool
     return WatchedTable(table, number, identity, columns, hidden)
 
 
-def _triggers(watched: WatchedTable, most: int) -> list[str]:
+def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
     seen = [*watched.identity, *watched.columns]
     fields = ", ".join(f"{side}{at}" for side in "on" for at in range(len(seen)))
-    texts = [f"CREATE TEMP TABLE {watched.log} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"]
+    texts = [
+        f"CREATE TEMP TABLE {watched.log_table} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"
+    ]
     for event, has_old, has_new in _EVENTS:
         values = [
-            f"{side}.{quoted(each)}" if there else "NULL"
+            f"{side}.{quote_name(each)}" if there else "NULL"
             for side, there in (("OLD", has_old), ("NEW", has_new))
             for each in seen
         ]
         texts.append(
             f"CREATE TEMP TRIGGER countersign_watch_{watched.number}_{event.lower()} AFTER {event} "
-            f"ON main.{quoted(watched.table.name)} BEGIN "
-            f"INSERT INTO {watched.log} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
-            f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > {most_events(most)}; "
+            f"ON main.{quote_name(watched.table.name)} BEGIN "
+            f"INSERT INTO {watched.log_table} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
+            f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > "
+            f"{compute_event_limit(most)}; "
             "END"
         )
     return texts
 
 
 @dataclass(slots=True)
-class _Traced:
+class _TracedRow:
     """One row's values before and after the statement, while its events are followed."""
 
     before: Row | None
     after: Row | None
 
 
-def _read(
+def _read_recorded_rows(
     raw: sqlite3.Connection,
     watched: list[WatchedTable],
     target: str,
@@ -293,11 +300,11 @@ def _read(
     """
     seen, tables = 0, []
     for each in watched:
-        text = f"SELECT * FROM temp.{each.log} WHERE seq > ? ORDER BY seq"
+        text = f"SELECT * FROM temp.{each.log_table} WHERE seq > ? ORDER BY seq"
         events = raw.execute(text, (read[each.number],)).fetchall()
         seen += len(events)
         read[each.number] += len(events)
-        rows = _followed(events, len(each.identity), len(each.columns), each.table.name)
+        rows = _replay_events(events, len(each.identity), len(each.columns), each.table.name)
         key = each.table.key if set(each.table.key) <= set(each.columns) else ()
         tables.append(TableRows(each.table.name, each.columns, key, each.hidden, rows))
     if counted - seen > seen:
@@ -307,25 +314,25 @@ def _read(
     return Change(tuple(sorted(found, key=lambda one: (one.table.lower() != target, one.table))))
 
 
-def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[RowChange, ...]:
+def _replay_events(events: list[Row], ids: int, columns: int, table: str) -> tuple[RowChange, ...]:
     """Return each row's values before its first event and after its last."""
-    alive: dict[Row, _Traced] = {}
-    gone: dict[Row, _Traced] = {}  # and may come back, as REPLACE does it
-    all_rows: list[_Traced] = []
+    alive: dict[Row, _TracedRow] = {}
+    gone: dict[Row, _TracedRow] = {}  # and may come back, as REPLACE does it
+    all_rows: list[_TracedRow] = []
     wide = ids + columns
     for _, kind, *values in events:
         old, new = tuple(values[:wide]), tuple(values[wide:])
         if kind != "I":
             row = alive.pop(old[:ids], None)
             if row is None:
-                row = _Traced(old[ids:], old[ids:])
+                row = _TracedRow(old[ids:], old[ids:])
                 all_rows.append(row)
             if row.after != old[ids:]:
                 raise ToolError(f"what its triggers do to {table} cannot be followed")
             row.after = None
             gone[old[:ids]] = row
         elif (row := gone.pop(new[:ids], None)) is None:
-            row = _Traced(None, None)
+            row = _TracedRow(None, None)
             all_rows.append(row)
         if kind != "D":
             if new[:ids] in alive:
@@ -336,8 +343,8 @@ def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[Ro
     return tuple(row for row in kept if row.before is not None or row.after is not None)
 
 
-def _moment(start: datetime) -> Moment:
+def _build_run_period_until_now(start: datetime) -> RunPeriod:
     """Return the Moment from `start` (UTC) until now, as SQLite writes it in UTC and local time."""
     end = datetime.now(UTC)  # noqa: TID251  # the same
     zone = end.astimezone().utcoffset() or timedelta()
-    return moment_between(start, end, [zone])
+    return build_run_period(start, end, [zone])

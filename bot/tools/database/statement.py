@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from bot.tools import ToolError
 from bot.tools.database.config import Dialect
-from bot.tools.invisible_characters import hidden_characters
+from bot.tools.invisible_characters import list_hidden_characters
 
 # Why a statement is refused, in words for a person and the model. Pure.
 
@@ -110,7 +110,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
     """
     if len(text) > MAX_LENGTH:
         raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
-    hidden = next((each for each in hidden_characters(text) if each != "\r"), "")
+    hidden = next((each for each in list_hidden_characters(text) if each != "\r"), "")
     if hidden:
         raise StatementError(f"it holds the invisible character U+{ord(hidden):04X}; remove it")
     tokens: list[Token] = []
@@ -122,7 +122,9 @@ def tokenize(text: str) -> tuple[Token, ...]:
         kind, piece = str(found.lastgroup), found[0]
         if kind == "operator" and ("--" in piece or "/*" in piece):
             raise StatementError(
-                lexing_error_sentence(piece[min(_at(piece, "--"), _at(piece, "/*")) :])
+                lexing_error_sentence(
+                    piece[min(_find_or_end(piece, "--"), _find_or_end(piece, "/*")) :]
+                )
             )
         depth -= piece == ")"
         if kind != "space":
@@ -146,7 +148,7 @@ def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
     yield tokens[begin:]
 
 
-def _at(piece: str, part: str) -> int:
+def _find_or_end(piece: str, part: str) -> int:
     """Return where `part` begins in `piece`, or the length of `piece` if it is not there."""
     found = piece.find(part)
     return found if found >= 0 else len(piece)
@@ -155,30 +157,30 @@ def _at(piece: str, part: str) -> int:
 # Which of PostgreSQL's own functions a statement may reach.
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 # What runs a text as SQL, or works on the server by another way than rows, though the server calls
 # some of it stable.
 _BEYOND = ("pg_", "lo_", "dblink", "binary_upgrade")
-_BEYOND_NAMES = _words(
+_BEYOND_NAMES = _split_words(
     "set_config setval loread lowrite query_to_xml query_to_xmlschema query_to_xml_and_xmlschema "
     "cursor_to_xml cursor_to_xmlschema table_to_xml table_to_xmlschema table_to_xml_and_xmlschema "
     "schema_to_xml schema_to_xmlschema schema_to_xml_and_xmlschema database_to_xml "
     "database_to_xmlschema database_to_xml_and_xmlschema ts_stat ts_rewrite crosstab crosstabn "
     "crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table"
 )
-_HARMLESS = _words(
+_HARMLESS = _split_words(
     "pg_typeof pg_size_pretty pg_size_bytes pg_column_size pg_relation_size pg_table_size "
     "pg_indexes_size pg_total_relation_size pg_database_size pg_get_expr random random_normal "
     "clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle"
 )
 # what a rollback does undo, or what only tells: for views, triggers and the like, not for a text
-_WITHIN = _words("pg_notify pg_advisory_xact_lock currval lastval")
+_WITHIN = _split_words("pg_notify pg_advisory_xact_lock currval lastval")
 
 
-def has_outside_effect(name: str) -> bool:
+def is_function_with_outside_effect(name: str) -> bool:
     """Whether a PostgreSQL function acts outside its transaction, or reveals things of the server.
 
     `name`: in lower case.
@@ -186,7 +188,7 @@ def has_outside_effect(name: str) -> bool:
     return name in _BEYOND_NAMES or (name.startswith(_BEYOND) and name not in _HARMLESS)
 
 
-def is_computation(name: str, *, volatile: bool, owners: bool) -> bool:
+def is_allowed_function(name: str, *, volatile: bool, owners: bool) -> bool:
     """Whether a statement may call this function of PostgreSQL's own, since it only computes.
 
     Functions that the server calls volatile may do anything, except those listed here. `owners`:
@@ -194,7 +196,7 @@ def is_computation(name: str, *, volatile: bool, owners: bool) -> bool:
     """
     if owners:
         return (not volatile and name not in _BEYOND_NAMES) or name in _HARMLESS | _WITHIN
-    return name in _HARMLESS or not (volatile or has_outside_effect(name))
+    return name in _HARMLESS or not (volatile or is_function_with_outside_effect(name))
 
 
 # The nodes of a statement that write.
@@ -222,31 +224,35 @@ class Statement:
     tokens: tuple[Token, ...]
 
     @cached_property
-    def change(self) -> exp.Expr | None:
+    def changing_node(self) -> exp.Expr | None:
         """The part that changes rows: the statement, or one within a WITH; None for a query."""
         return self.tree if isinstance(self.tree, WRITES) else self.tree.find(*WRITES)
 
     @cached_property
     def target(self) -> exp.Table | None:
         """The table that a change is about; None for a query."""
-        this = self.change.this if self.change is not None else None
+        this = self.changing_node.this if self.changing_node is not None else None
         named = this.this if isinstance(this, exp.Schema) else this
         return named if isinstance(named, exp.Table) else None
 
     @cached_property
-    def explains(self) -> str | None:
+    def explain_options(self) -> str | None:
         """The options of an EXPLAIN ("(FORMAT JSON)", often ""); None if it is no EXPLAIN."""
         if self.tokens[0].word != "explain":
             return None
-        return self.text[len("explain") : _explained(self.tokens).start].strip()
+        return self.text[len("explain") : _get_first_explained_token(self.tokens).start].strip()
 
     @cached_property
-    def body(self) -> str:
+    def text_without_explain(self) -> str:
         """The statement that runs; of an EXPLAIN, the one that it explains."""
-        return self.text if self.explains is None else self.text[_explained(self.tokens).start :]
+        return (
+            self.text
+            if self.explain_options is None
+            else self.text[_get_first_explained_token(self.tokens).start :]
+        )
 
     @cached_property
-    def names(self) -> frozenset[str]:
+    def called_names(self) -> frozenset[str]:
         """The lower-case names before a parenthesis; all called functions are among them."""
         return frozenset(
             here.word or here.text[1:-1].replace('""', '"').lower()
@@ -273,12 +279,12 @@ def parse_statement(text: str, dialect: Dialect, *, changes: bool) -> Statement:
         raise StatementError("it is more than one statement; here one is taken, without ;")
     if dialect == "sqlite" and any(each.text == "[" for each in tokens):
         raise StatementError("quote names with double quotes, not [ ]")
-    start = _explained(tokens).start if first.word == "explain" else 0
-    tree = _tree(text[start:], dialect)
-    verb = "select" if first.word == "explain" else _verb(tree, tokens)
+    start = _get_first_explained_token(tokens).start if first.word == "explain" else 0
+    tree = _parse_tree(text[start:], dialect)
+    verb = "select" if first.word == "explain" else _get_verb(tree, tokens)
     statement = Statement(text, dialect, verb, tree, tokens)
-    _kind(statement, changes)
-    _beyond(statement)
+    _check_kind(statement, changes)
+    _check_no_server_access(statement)
     return statement
 
 
@@ -302,7 +308,7 @@ def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def _explained(tokens: tuple[Token, ...]) -> Token:
+def _get_first_explained_token(tokens: tuple[Token, ...]) -> Token:
     """Return the first token of the statement that an EXPLAIN explains."""
     for each in tokens[1:]:
         if each.depth == 0 and each.word in (*_CHANGES, "select", "values", "with"):
@@ -310,7 +316,7 @@ def _explained(tokens: tuple[Token, ...]) -> Token:
     raise StatementError("EXPLAIN explains a SELECT, INSERT, UPDATE or DELETE")
 
 
-def _tree(text: str, dialect: Dialect) -> exp.Expr:
+def _parse_tree(text: str, dialect: Dialect) -> exp.Expr:
     try:
         trees = sqlglot.parse(text, dialect=dialect)
     except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
@@ -323,7 +329,7 @@ def _tree(text: str, dialect: Dialect) -> exp.Expr:
     return trees[0]
 
 
-def _verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
+def _get_verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
     for verb, kind in _CHANGES.items():
         if isinstance(tree, kind):
             return verb
@@ -331,16 +337,16 @@ def _verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
         raise StatementError(refused_verb_sentence("merge", _FOR_CHANGE))
     inner = tree.find(*WRITES)
     if inner is not None:
-        return _verb(inner, tokens)
+        return _get_verb(inner, tokens)
     if isinstance(tree, (exp.Query, exp.Values, *WRITES)):
         return "select"
     raise StatementError(refused_verb_sentence(tokens[0].word or tokens[0].text, "SELECT"))
 
 
-def _kind(statement: Statement, changes: bool) -> None:
+def _check_kind(statement: Statement, changes: bool) -> None:
     """Raise StatementError for a kind that this tool does not run, or a change with no table."""
-    verb, change = statement.verb, statement.change
-    if statement.explains is not None and changes:
+    verb, change = statement.verb, statement.changing_node
+    if statement.explain_options is not None and changes:
         raise StatementError("it is EXPLAIN; use the tool query for it")
     if changes == (verb == "select"):
         other = "use the tool query for it" if changes else "use the tool change for it"
@@ -358,12 +364,12 @@ def _kind(statement: Statement, changes: bool) -> None:
         )
 
 
-def _beyond(statement: Statement) -> None:
+def _check_no_server_access(statement: Statement) -> None:
     """Raise StatementError for PostgreSQL functions and tables that reach into the server."""
     if statement.dialect != "postgres":
         return
-    for name in sorted(statement.names):
-        if has_outside_effect(name):
+    for name in sorted(statement.called_names):
+        if is_function_with_outside_effect(name):
             raise StatementError(f"the function {name[:60]} is not allowed")
     for table in statement.tree.find_all(exp.Table):
         if table.name.lower().startswith("pg_") or table.db.lower().startswith("pg_"):

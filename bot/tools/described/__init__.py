@@ -3,7 +3,7 @@
 The model has typed fields, reports errors with their place, and keeps exactly what was given.
 """
 
-from bot.tools.described.argument_models import arguments_of
+from bot.tools.described.argument_models import build_argument_model
 from bot.tools.described.checking import UnfitSchemaError as SchemaError
 
-__all__ = ["SchemaError", "arguments_of"]
+__all__ = ["SchemaError", "build_argument_model"]

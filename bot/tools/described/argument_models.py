@@ -31,12 +31,12 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from bot.tools.described.checking import (
     TOO_MUCH,
-    Checker,
     Schema,
+    SchemaChecker,
     UnfitSchemaError,
+    dump_schema,
+    get_referenced_schema,
     normalise_schema,
-    schema_at,
-    schema_text,
 )
 from storage.digest import SAFE_INTEGER
 
@@ -54,9 +54,9 @@ class ObjectOutline:
     form: Schema  # the same by the names of its fields, as forms read it
     names: Mapping[str, str]  # the field of each key
     never_null: frozenset[str]  # keys and fields for which null says that nothing is given
-    takes_more: bool  # keys beside these
-    checker: Checker | None  # of the whole; None for an object within another
-    widest: int  # fields of the object within it that has most
+    may_have_extra_keys: bool  # keys beside these
+    checker: SchemaChecker | None  # of the whole; None for an object within another
+    most_inner_fields: int  # fields of the object within it that has most
 
 
 class DescribedArguments(BaseModel):
@@ -77,9 +77,9 @@ class DescribedArguments(BaseModel):
         return cls._outline
 
     @classmethod
-    def takes_more(cls) -> bool:
+    def may_have_extra_keys(cls) -> bool:
         """Return whether the model accepts keys that its schema does not name."""
-        return cls._outline.takes_more
+        return cls._outline.may_have_extra_keys
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
@@ -89,19 +89,24 @@ class DescribedArguments(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _taken(
+    def _validate_arguments(
         cls, value: Any, handler: ModelWrapValidatorHandler[DescribedArguments]
     ) -> DescribedArguments:
         outline = cls._outline
         if not isinstance(value, Mapping):
             return handler(value)
-        if outline.checker is not None and outline.widest * _objects(value) > MOST_CELLS:
+        if (
+            outline.checker is not None
+            and outline.most_inner_fields * _count_objects(value) > MOST_CELLS
+        ):
             raise TOO_MUCH
         given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
         more: dict[str, Any] = {}
-        if outline.takes_more:
+        if outline.may_have_extra_keys:
             known = {*outline.names, *outline.names.values()}
-            more = {key: json_value(given.pop(key)) for key in [*given] if key not in known}
+            more = {
+                key: normalise_json_value(given.pop(key)) for key in [*given] if key not in known
+            }
         made = handler(given)
         if more:
             object.__setattr__(made, "__pydantic_extra__", more)
@@ -110,7 +115,7 @@ class DescribedArguments(BaseModel):
         return made
 
     @model_serializer(mode="wrap")
-    def _given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialise_given_values(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         whole = handler(self)
         found: dict[str, Any] = {}
         for key, name in self._outline.names.items():
@@ -120,7 +125,7 @@ class DescribedArguments(BaseModel):
         return {**found, **(self.__pydantic_extra__ or {})}
 
 
-def _objects(value: Any) -> int:
+def _count_objects(value: Any) -> int:
     """Return how many objects a JSON value contains, itself included."""
     found, left = 0, [value]
     while left:
@@ -133,7 +138,7 @@ def _objects(value: Any) -> int:
     return found
 
 
-def json_value(value: Any) -> Any:
+def normalise_json_value(value: Any) -> Any:
     """Return a JSON value with each number as it will be read back from the record.
 
     Raises PydanticCustomError for what JSON does not have.
@@ -141,27 +146,27 @@ def json_value(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return read_number(value)
+        return normalise_number(value)
     if isinstance(value, list | tuple):
-        return [json_value(each) for each in value]
+        return [normalise_json_value(each) for each in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: json_value(each) for key, each in value.items()}
+        return {key: normalise_json_value(each) for key, each in value.items()}
     raise PydanticCustomError("json_value", "Input should be a JSON value")
 
 
-def read_number(value: float) -> int | float:
+def normalise_number(value: float) -> int | float:
     """Return a number as it will be read back from the record.
 
     Raises PydanticCustomError where its value would change.
     """
     if isinstance(value, int) and abs(value) > SAFE_INTEGER:
-        value = _as_float(value)
+        value = _convert_to_equal_float(value)
     if not math.isfinite(value):
         raise PydanticCustomError("json_number", "Input has more digits than a number can keep")
     return value
 
 
-def _as_float(value: int) -> float:
+def _convert_to_equal_float(value: int) -> float:
     """Return the equal float of a large integer; NaN if no float equals it."""
     try:
         found = float(value)
@@ -170,7 +175,7 @@ def _as_float(value: int) -> float:
     return found if value in (int(found), int(Decimal(repr(found)))) else math.nan
 
 
-def refuse_boolean(value: Any) -> Any:
+def check_not_boolean(value: Any) -> Any:
     """Return the value; raise an error for true and false, which Python counts as numbers."""
     if isinstance(value, bool):
         raise PydanticKnownError("float_type")
@@ -189,24 +194,24 @@ def resolve_references(node: Any, root: Schema) -> Schema:
 
     Raises UnfitSchemaError for a reference that leads to itself.
     """
-    return _followed(node, root, [_MOST_FOLLOWED])
+    return _follow_references(node, root, [_MOST_FOLLOWED])
 
 
-def _followed(node: Any, root: Schema, left: list[int]) -> Schema:
+def _follow_references(node: Any, root: Schema, left: list[int]) -> Schema:
     left[0] -= 1
     if left[0] < 0:
         raise UnfitSchemaError("A reference in the schema leads to itself, or to too many others.")
     if not isinstance(node, dict):
         return {}
     found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
-    parts = [schema_at(root, node["$ref"])] if "$ref" in node else []
+    parts = [get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
     parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
     for each in parts:
-        found = _merged(found, _followed(each, root, left))
+        found = _merge_schemas(found, _follow_references(each, root, left))
     return found
 
 
-def _merged(one: Schema, other: Schema) -> Schema:
+def _merge_schemas(one: Schema, other: Schema) -> Schema:
     """Return both schemas as one; where both have a keyword, the first one's counts."""
     made = {**other, **one}
     if "properties" in one and "properties" in other:
@@ -216,7 +221,7 @@ def _merged(one: Schema, other: Schema) -> Schema:
     return made
 
 
-def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]:
+def split_off_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]:
     """Return the schema of a value other than null, and whether null is allowed as well.
 
     Raises UnfitSchemaError for a reference that leads to itself.
@@ -234,7 +239,7 @@ def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]
         nullable |= len(kept) < len(options)
         if len(kept) == 1:
             rest = {name: each for name, each in found.items() if name != key}
-            inner, also = without_null(_merged(rest, kept[0]), root, depth + 1)
+            inner, also = split_off_null(_merge_schemas(rest, kept[0]), root, depth + 1)
             return inner, nullable or also
         if options:
             found[key] = kept
@@ -243,21 +248,21 @@ def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]
     return found, nullable
 
 
-def is_object(found: Schema) -> bool:
+def is_object_schema(found: Schema) -> bool:
     """Return whether the schema describes an object with named properties."""
     return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
 
 
-def takes_more(found: Schema) -> bool:
+def allows_extra_keys(found: Schema) -> bool:
     """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
     if "additionalProperties" in found:
         return found["additionalProperties"] is not False
     return "patternProperties" in found or "properties" not in found
 
 
-def form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
+def build_form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
     """Return the schema of a value as a form needs it; null is an option if it may be left out."""
-    found, nullable = without_null(node, root)
+    found, nullable = split_off_null(node, root)
     if isinstance(found.get("items"), dict):
         found = {**found, "items": resolve_references(found["items"], root)}
     return {"anyOf": [found, _NULL]} if nullable or optional else found
@@ -267,15 +272,17 @@ DEEPEST = 4  # objects within one another that have fields; below they are JSON
 MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
 MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
-Whole = Annotated[int, BeforeValidator(refuse_boolean)]
-Number = Annotated[int | float, BeforeValidator(refuse_boolean), AfterValidator(read_number)]
-Json = Annotated[Any, AfterValidator(json_value)]
+Whole = Annotated[int, BeforeValidator(check_not_boolean)]
+Number = Annotated[
+    int | float, BeforeValidator(check_not_boolean), AfterValidator(normalise_number)
+]
+Json = Annotated[Any, AfterValidator(normalise_json_value)]
 _PLAIN: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
 _LITERAL: Any = Literal  # of values that are known only now
 _LIST: Any = list  # the same, of types
 
 
-def arguments_of(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
+def build_argument_model(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
     """Return the argument model of a JSON Schema of an object (2020-12, or an earlier draft).
 
     `name` is the tool's name. Values are dumped exactly as they were given: an optional value that
@@ -287,65 +294,69 @@ def arguments_of(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
     Raises UnfitSchemaError for a schema that is of no object, too large, refers to other documents,
     or could take endless time to check.
     """
-    return _made(schema_text(schema), name)
+    return _build_cached_model(dump_schema(schema), name)
 
 
 @lru_cache(512)
-def _made(text: str, name: str) -> type[BaseModel]:
+def _build_cached_model(text: str, name: str) -> type[BaseModel]:
     whole = normalise_schema(text)
-    checker = Checker(whole)
+    checker = SchemaChecker(whole)
     top = resolve_references(whole, whole)
     if top.get("type", "object") != "object":
         raise UnfitSchemaError("The schema is not that of an object.")
-    return _Maker(whole, checker).model({"properties": {}, **top}, top, name, 0)
+    return _ModelBuilder(whole, checker).build_model({"properties": {}, **top}, top, name, 0)
 
 
-class _Maker:
+class _ModelBuilder:
     """Makes the models of one schema, one for each different object."""
 
-    def __init__(self, whole: Schema, checker: Checker) -> None:
+    def __init__(self, whole: Schema, checker: SchemaChecker) -> None:
         self._whole, self._checker = whole, checker
         self._models: dict[str, type[DescribedArguments] | None] = {}
         self._left = MOST_INNER
 
-    def model(self, found: Schema, said: Schema, name: str, depth: int) -> type[DescribedArguments]:
+    def build_model(
+        self, found: Schema, said: Schema, name: str, depth: int
+    ) -> type[DescribedArguments]:
         """Return the model of an object; `found` is its schema merged, `said` as written."""
         properties, required = found["properties"], set(found.get("required", ()))
-        names = _names(properties)
+        names = _choose_field_names(properties)
         fields: dict[str, Any] = {}
         for key, called in names.items():
-            fields[called] = self._field(key, called, properties[key], key in required, depth)
+            fields[called] = self._build_field(key, called, properties[key], key in required, depth)
         made: type[DescribedArguments] = create_model(name, __base__=DescribedArguments, **fields)
         optional = [key for key in properties if key not in required]
-        silent = [key for key in optional if not self._checker.takes_null(properties[key])]
+        silent = [key for key in optional if not self._checker.is_null_allowed(properties[key])]
         within = (len(each.model_fields) for each in self._models.values() if each)
         made._outline = ObjectOutline(
-            schema=self._schema(found, takes_more(said)) if depth == 0 else found,
+            schema=self._build_top_schema(found, allows_extra_keys(said)) if depth == 0 else found,
             form={
                 "type": "object",
                 "properties": {
-                    called: form_schema(properties[key], self._whole, optional=key not in required)
+                    called: build_form_schema(
+                        properties[key], self._whole, optional=key not in required
+                    )
                     for key, called in names.items()
                 },
             },
             names=names,
             never_null=frozenset({*silent, *(names[key] for key in silent)}),
-            takes_more=takes_more(said),
+            may_have_extra_keys=allows_extra_keys(said),
             checker=self._checker if depth == 0 else None,
-            widest=max(within, default=0),
+            most_inner_fields=max(within, default=0),
         )
         return made
 
-    def _schema(self, top: Schema, free: bool) -> Schema:
+    def _build_top_schema(self, top: Schema, free: bool) -> Schema:
         """Return the whole schema with the object's properties at the top level."""
         required = {"required": top["required"]} if top.get("required") else {}
         shown = {"type": "object", "properties": top["properties"], **required}
         more = {} if free else {"additionalProperties": False}
         return {**self._whole, **shown, **more}
 
-    def _field(self, key: str, called: str, part: Schema, required: bool, depth: int) -> Any:
-        found, nullable = without_null(part, self._whole)
-        type_ = self._type(found, called, depth)
+    def _build_field(self, key: str, called: str, part: Schema, required: bool, depth: int) -> Any:
+        found, nullable = split_off_null(part, self._whole)
+        type_ = self._build_type(found, called, depth)
         description = found.get("description")
         told: dict[str, Any] = {
             "alias": key if key != called else None,
@@ -354,9 +365,9 @@ class _Maker:
         }
         if required:
             return (type_ | None if nullable else type_, Field(**told))
-        return (type_ | None, Field(default_factory=_nothing, **told))
+        return (type_ | None, Field(default_factory=_return_none, **told))
 
-    def _type(self, found: Schema, name: str, depth: int) -> Any:
+    def _build_type(self, found: Schema, name: str, depth: int) -> Any:
         choices = [found["const"]] if "const" in found else found.get("enum")
         if choices:
             plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
@@ -364,19 +375,19 @@ class _Maker:
             plain = plain and len(choices) <= MOST_CHOICES
             return _LITERAL[tuple(choices)] if plain else Json
         kind = found.get("type")
-        if isinstance(kind, str) and kind in _PLAIN and not _alternatives(found):
+        if isinstance(kind, str) and kind in _PLAIN and not _has_alternatives(found):
             return _PLAIN[kind]
         if depth >= DEEPEST:
             return Json
         if kind == "array" and isinstance(found.get("items"), dict) and "prefixItems" not in found:
-            inner, nullable = without_null(found["items"], self._whole)
-            type_ = self._type(inner, name, depth + 1)
+            inner, nullable = split_off_null(found["items"], self._whole)
+            type_ = self._build_type(inner, name, depth + 1)
             return _LIST[type_ | None if nullable else type_]
-        if is_object(found) and not _alternatives(found):
-            return self._inner(found, name, depth)
+        if is_object_schema(found) and not _has_alternatives(found):
+            return self._build_inner_model(found, name, depth)
         return Json
 
-    def _inner(self, found: Schema, name: str, depth: int) -> Any:
+    def _build_inner_model(self, found: Schema, name: str, depth: int) -> Any:
         """Return the model of an inner object; any JSON for one that contains itself."""
         if self._left < 0:
             return Json
@@ -386,19 +397,19 @@ class _Maker:
             self._left -= len(found["properties"])
             if self._left < 0:
                 return Json
-            self._models[text] = self.model(found, found, name, depth + 1)
+            self._models[text] = self.build_model(found, found, name, depth + 1)
         return self._models[text] or Json
 
 
-def _nothing() -> None:
+def _return_none() -> None:
     """Return None, the default of a field that was not given."""
 
 
-def _alternatives(found: Schema) -> bool:
+def _has_alternatives(found: Schema) -> bool:
     return any(key in found for key in ("anyOf", "oneOf"))
 
 
-def _names(keys: Iterable[str]) -> dict[str, str]:
+def _choose_field_names(keys: Iterable[str]) -> dict[str, str]:
     """Return a field name for each key: the key itself if it is a valid and free name."""
     wanted = list(keys)
     found: dict[str, str] = {}

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bot.policy.condition_values import UnknownValueError, pattern
+from bot.policy.condition_values import UnknownValueError, compile_pattern
 from bot.tools.described.time_budget import MOST_SECONDS, patience
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class UnfitSchemaError(ValueError):
     """Raised for a schema that cannot be used for arguments; the message says why."""
 
 
-def schema_text(schema: Mapping[str, Any]) -> str:
+def dump_schema(schema: Mapping[str, Any]) -> str:
     """Return the schema as JSON text, keeping the order of its keys.
 
     Raises UnfitSchemaError where it is no JSON object, or too large.
@@ -79,48 +79,48 @@ def normalise_schema(text: str) -> Schema:
     found.pop("$id", None)
     if older := found.pop("definitions", None):
         found["$defs"] = {**older, **found.get("$defs", {})}
-    reader = _Reader()
-    made: Schema = reader.read(found, ())
+    reader = _SchemaNormaliser()
+    made: Schema = reader.normalise_node(found, ())
     for each in reader.references:
-        if reference_steps(each) not in reader.places:
+        if parse_reference(each) not in reader.places:
             raise UnfitSchemaError(f"The schema refers to {each[:100]}, which is not in it.")
     return made
 
 
-def reference_steps(reference: str) -> Path:
+def parse_reference(reference: str) -> Path:
     """Return a reference within the schema as the keys that lead to its target from the top."""
     steps = reference[1:].split("/")[1:]
     return tuple(unquote(each).replace("~1", "/").replace("~0", "~") for each in steps)
 
 
-def schema_at(root: Schema, reference: str) -> Any:
+def get_referenced_schema(root: Schema, reference: str) -> Any:
     """Return the part of the schema that a checked reference points to."""
     found: Any = root
-    for step in reference_steps(reference):
+    for step in parse_reference(reference):
         found = found[int(step)] if isinstance(found, list) else found[step]
     return found
 
 
-def re2_pattern(text: str) -> Any:
+def compile_re2_pattern(text: str) -> Any:
     """Return a pattern from a schema, compiled with RE2, which searches in bounded time.
 
     Raises UnfitSchemaError.
     """
     try:
-        return pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
+        return compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
     except UnknownValueError:
         why = "is none that can be checked in bounded time"
         raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
 
 
-class _Reader:
+class _SchemaNormaliser:
     """Reads one schema, and collects the paths of its parts and its references."""
 
     def __init__(self) -> None:
         self.places: set[Path] = set()
         self.references: list[str] = []
 
-    def read(self, node: Any, path: Path, depth: int = 0) -> Any:
+    def normalise_node(self, node: Any, path: Path, depth: int = 0) -> Any:
         if isinstance(node, bool):
             self.places.add(path)
             return ({} if node else {"not": {}}) if depth else node
@@ -129,33 +129,35 @@ class _Reader:
         if depth > DEEPEST:
             raise UnfitSchemaError(f"The schema is nested more than {DEEPEST} levels deep.")
         self.places.add(path)
-        kept = _renamed({key: each for key, each in node.items() if key not in _LEFT_OUT})
-        self._refuse(kept, depth)
+        kept = _replace_old_keywords(
+            {key: each for key, each in node.items() if key not in _LEFT_OUT}
+        )
+        self._check_node(kept, depth)
         for key in _MAPS:
             if isinstance(kept.get(key), dict):
                 kept[key] = {
-                    name: self.read(each, (*path, key, name), depth + 1)
+                    name: self.normalise_node(each, (*path, key, name), depth + 1)
                     for name, each in kept[key].items()
                 }
         for key in _LISTS:
             if isinstance(kept.get(key), list):
                 kept[key] = [
-                    self.read(each, (*path, key, str(index)), depth + 1)
+                    self.normalise_node(each, (*path, key, str(index)), depth + 1)
                     for index, each in enumerate(kept[key])
                 ]
         for key in _SINGLE:
             if isinstance(kept.get(key), dict):
-                kept[key] = self.read(kept[key], (*path, key), depth + 1)
+                kept[key] = self.normalise_node(kept[key], (*path, key), depth + 1)
         return kept
 
-    def _refuse(self, node: Schema, depth: int) -> None:
+    def _check_node(self, node: Schema, depth: int) -> None:
         for key, what in _REFUSED.items():
             if key in node:
                 raise UnfitSchemaError(f"The schema has {key}, {what}.")
         if depth and "$id" in node and isinstance(node["$id"], str):
             raise UnfitSchemaError("A part of the schema has a name of its own ($id).")
-        for expression in _expressions(node):
-            re2_pattern(expression)
+        for expression in _list_patterns(node):
+            compile_re2_pattern(expression)
         reference = node.get("$ref")
         if reference is None:
             return
@@ -167,14 +169,14 @@ class _Reader:
         raise UnfitSchemaError(f"The schema refers to {str(reference)[:100]}: {what}.")
 
 
-def _expressions(node: Schema) -> Iterator[str]:
+def _list_patterns(node: Schema) -> Iterator[str]:
     if isinstance(node.get("pattern"), str):
         yield node["pattern"]
     if isinstance(node.get("patternProperties"), dict):
         yield from node["patternProperties"]
 
 
-def _renamed(node: Schema) -> Schema:
+def _replace_old_keywords(node: Schema) -> Schema:
     """Return a schema node with the keywords of earlier drafts replaced by today's."""
     if isinstance(node.get("items"), list):
         node["prefixItems"] = node.pop("items")
@@ -202,11 +204,11 @@ _left: ContextVar[list[int]] = ContextVar("steps left")
 _ends: ContextVar[float] = ContextVar("when the processor's time is over")
 
 
-class TooMuchError(Exception):
+class TooMuchWorkError(Exception):
     """Raised when checking a value would take too long."""
 
 
-class Checker:
+class SchemaChecker:
     """Checks values against one schema."""
 
     def __init__(self, schema: Schema) -> None:
@@ -221,19 +223,19 @@ class Checker:
             raise UnfitSchemaError(f"The schema is not valid at {where[:100]}.") from error
         except RecursionError as error:
             raise UnfitSchemaError("The schema is nested too deep.") from error
-        kind, formats = _kind(), _formats()
+        kind, formats = _build_validator_class(), _build_format_checker()
         self._validator = kind(schema, registry=Registry(), format_checker=formats)
         # for all parts of the schema together
         self._left_for_nulls, self._seconds_for_nulls = [MOST_STEPS, MOST_WORK], MOST_SECONDS
 
-    def takes_null(self, part: Any) -> bool:
+    def is_null_allowed(self, part: Any) -> bool:
         """Return whether a part of the schema accepts null.
 
         Raises UnfitSchemaError where that takes too long to find out.
         """
         begun, left = thread_time(), self._left_for_nulls
         part = self._validator.evolve(schema=part)
-        wrong = self._wrong(part, None, left, self._seconds_for_nulls)
+        wrong = self._list_errors(part, None, left, self._seconds_for_nulls)
         self._seconds_for_nulls -= thread_time() - begun
         if any(each["type"] is TOO_MUCH for each in wrong):
             raise UnfitSchemaError("The schema could take endless time to check.")
@@ -241,18 +243,26 @@ class Checker:
 
     def check(self, title: str, value: Any) -> None:
         """Raise pydantic.ValidationError, each error at its place, if the value does not fit."""
-        if wrong := self._wrong(self._validator, value, [MOST_STEPS, MOST_WORK], patience.get()):
+        if wrong := self._list_errors(
+            self._validator, value, [MOST_STEPS, MOST_WORK], patience.get()
+        ):
             raise ValidationError.from_exception_data(title, wrong)
 
-    def _wrong(
+    def _list_errors(
         self, validator: Any, value: Any, left: list[int], seconds: float
     ) -> list[InitErrorDetails]:
         """Return the errors of a value; `left`: the steps and the work that may still be spent."""
         token, ends = _left.set(left), _ends.set(thread_time() + seconds)
         try:
             errors = islice(validator.iter_errors(value), MOST_ERRORS)
-            found = list(islice(chain.from_iterable(map(_told, errors)), MOST_ERRORS))
-        except (TooMuchError, RecursionError, ArithmeticError):  # or numbers beyond all reckoning
+            found = list(
+                islice(chain.from_iterable(map(_convert_schema_error, errors)), MOST_ERRORS)
+            )
+        except (
+            TooMuchWorkError,
+            RecursionError,
+            ArithmeticError,
+        ):  # or numbers beyond all reckoning
             return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
         finally:
             _left.reset(token)
@@ -261,115 +271,115 @@ class Checker:
 
 
 @cache
-def _kind() -> Any:
+def _build_validator_class() -> Any:
     """Return a validator class for draft 2020-12 whose keywords take bounded time."""
     from jsonschema import Draft202012Validator, validators
 
     own: dict[str, Keyword] = {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
-        "uniqueItems": _unique_items,
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+        "uniqueItems": _check_unique_items,
     }
     every = {**Draft202012Validator.VALIDATORS, **own}
-    own = {name: _bounded(each) for name, each in every.items()}
+    own = {name: _limit_work(each) for name, each in every.items()}
     for name in ("$ref", "anyOf", "oneOf", "allOf"):
-        own[name] = _counted(own[name])
+        own[name] = _limit_steps(own[name])
     extend: Any = validators.extend  # has no types
     made = extend(Draft202012Validator, own)
     descend = made.descend
 
     def counted_descent(validator: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        _work(1)  # also where nothing is said of a value within
+        _spend_work(1)  # also where nothing is said of a value within
         yield from descend(validator, *args, **options)
 
     made.descend = counted_descent
     return made
 
 
-def _counted(keyword: Keyword) -> Keyword:
+def _limit_steps(keyword: Keyword) -> Keyword:
     def counted(validator: Any, said: Any, value: Any, schema: Any) -> Iterator[Any]:
         left = _left.get()
         left[0] -= len(said) if isinstance(said, list) else 1
         if left[0] < 0:
-            raise TooMuchError
+            raise TooMuchWorkError
         yield from keyword(validator, said, value, schema) or ()
 
     return counted
 
 
-def _bounded(keyword: Keyword) -> Keyword:
+def _limit_work(keyword: Keyword) -> Keyword:
     def bounded(validator: Any, said: Any, value: Any, schema: Any) -> Any:
-        _work(A_LOOK + (len(said) if isinstance(said, list | dict) else 0))
+        _spend_work(A_LOOK + (len(said) if isinstance(said, list | dict) else 0))
         return keyword(validator, said, value, schema)
 
     return bounded
 
 
-def _work(much: int) -> None:
+def _spend_work(much: int) -> None:
     """Count the work done; raise TooMuchError when a value has used up its work or time."""
     left = _left.get()
     left[1] -= much
     if left[1] < 0 or thread_time() > _ends.get():
-        raise TooMuchError
+        raise TooMuchWorkError
 
 
-def _pattern(_validator: Any, said: str, value: Any, _schema: Any) -> Iterator[Any]:
-    if isinstance(value, str) and not re2_pattern(said).search(value):
-        yield _refusal()
+def _check_pattern(_validator: Any, said: str, value: Any, _schema: Any) -> Iterator[Any]:
+    if isinstance(value, str) and not compile_re2_pattern(said).search(value):
+        yield _build_refusal()
 
 
-def _pattern_properties(
+def _check_pattern_properties(
     validator: Any, said: Mapping[str, Any], value: Any, _schema: Any
 ) -> Iterator[Any]:
     for each, schema in said.items() if isinstance(value, dict) else ():
-        _work(len(value))
+        _spend_work(len(value))
         for name, inner in value.items():
-            if re2_pattern(each).search(name):
+            if compile_re2_pattern(each).search(name):
                 yield from validator.descend(inner, schema, path=name, schema_path=each)
 
 
-def _additional_properties(
+def _check_additional_properties(
     validator: Any, said: Any, value: Any, schema: Mapping[str, Any]
 ) -> Iterator[Any]:
     named = schema.get("properties", {})
-    patterns = [re2_pattern(each) for each in schema.get("patternProperties", ())]
+    patterns = [compile_re2_pattern(each) for each in schema.get("patternProperties", ())]
     for name in list(value) if isinstance(value, dict) else ():
-        _work(len(patterns))
+        _spend_work(len(patterns))
         if name in named or any(each.search(name) for each in patterns):
             continue
         if said is False:
-            refused = _refusal()
+            refused = _build_refusal()
             refused.path.appendleft(name)
             yield refused
         else:
             yield from validator.descend(value[name], said, path=name)
 
 
-def _unique_items(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
+def _check_unique_items(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
     if said and isinstance(value, list):
         different = set()
         for each in value:
-            _work(1)
+            _spend_work(1)
             different.add(json.dumps(each, sort_keys=True))
         if len(different) < len(value):
-            yield _refusal()
+            yield _build_refusal()
 
 
-def _refusal() -> Any:
+def _build_refusal() -> Any:
     from jsonschema import ValidationError as Refusal
 
     return Refusal("refused")
 
 
-def _told(error: jsonschema.ValidationError) -> Iterator[InitErrorDetails]:
+def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErrorDetails]:
     """Yield an error of the jsonschema library as errors in pydantic's form."""
     if error.context:
         from jsonschema.exceptions import best_match
 
         nearest = best_match([error])
         if nearest is not None and nearest is not error:
-            yield from _told(nearest)
+            yield from _convert_schema_error(nearest)
             return
     loc = tuple(error.absolute_path)
     value: Any = error.instance
@@ -386,7 +396,7 @@ def _told(error: jsonschema.ValidationError) -> Iterator[InitErrorDetails]:
             context |= {"field_type": "List", "actual_length": len(value)}
         yield InitErrorDetails(type=kind, loc=loc, input=value, ctx=context)
         return
-    yield _other(str(error.validator), said, loc, value)
+    yield _build_other_error(str(error.validator), said, loc, value)
 
 
 _KNOWN = {
@@ -412,36 +422,44 @@ _TYPES = {
 }
 
 
-def _other(keyword: str, said: Any, loc: Loc, value: Any) -> InitErrorDetails:
+def _build_other_error(keyword: str, said: Any, loc: Loc, value: Any) -> InitErrorDetails:
     match keyword:
         case "type":
             types = [said] if isinstance(said, str) else said
             wanted = " or ".join(_TYPES.get(each, str(each)) for each in types)
-            return _error(loc, value, "schema_type", f"Input should be {wanted}")
+            return _build_error_details(loc, value, "schema_type", f"Input should be {wanted}")
         case "enum" | "const":
             options = said if keyword == "enum" else [said]
             words = ", ".join(json.dumps(each, ensure_ascii=False)[:60] for each in options[:20])
-            return _error(loc, value, "schema_choice", f"Input should be one of: {words}")
+            return _build_error_details(
+                loc, value, "schema_choice", f"Input should be one of: {words}"
+            )
         case "format":
-            return _error(loc, value, "schema_format", f"Input should have the form of {said}")
+            return _build_error_details(
+                loc, value, "schema_format", f"Input should have the form of {said}"
+            )
         case "additionalProperties" | "propertyNames":
             return InitErrorDetails(type="extra_forbidden", loc=loc, input=value)
         case "uniqueItems":
-            return _error(loc, value, "schema_unique", "List should hold each item only once")
+            return _build_error_details(
+                loc, value, "schema_unique", "List should hold each item only once"
+            )
         case "dependentRequired":
-            return _error(loc, value, "schema_dependent", "Something that belongs to it is missing")
+            return _build_error_details(
+                loc, value, "schema_dependent", "Something that belongs to it is missing"
+            )
         case _:
             sentence = "Input should be one of the forms that are allowed here"
-            return _error(loc, value, "schema_form", sentence)
+            return _build_error_details(loc, value, "schema_form", sentence)
 
 
-def _error(loc: Loc, value: Any, kind: str, sentence: str) -> InitErrorDetails:
+def _build_error_details(loc: Loc, value: Any, kind: str, sentence: str) -> InitErrorDetails:
     plain = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
     return InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
 
 
 @cache
-def _formats() -> Any:
+def _build_format_checker() -> Any:
     """Return a checker for the formats that are enforced; all other formats are ignored."""
     from jsonschema import FormatChecker
 
@@ -455,7 +473,7 @@ def _is_date(value: Any) -> bool:
     return not isinstance(value, str) or bool(date.fromisoformat(value))
 
 
-def _is_moment(value: Any) -> bool:
+def _is_date_time(value: Any) -> bool:
     return not isinstance(value, str) or bool(datetime.fromisoformat(value))
 
 
@@ -480,7 +498,7 @@ def _is_uri(value: Any) -> bool:
 
 _FORMATS: dict[str, Callable[[Any], bool]] = {
     "date": _is_date,
-    "date-time": _is_moment,
+    "date-time": _is_date_time,
     "time": _is_time,
     "email": _is_email,
     "uri": _is_uri,

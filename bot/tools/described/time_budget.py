@@ -14,7 +14,7 @@ patience: ContextVar[float] = ContextVar("seconds of processor", default=MOST_SE
 
 
 @contextmanager
-def checked_before() -> Iterator[None]:
+def allow_more_check_time() -> Iterator[None]:
     """Allow more time, inside the block, for values that were checked before and are on record."""
     token = patience.set(MOST_SECONDS_AGAIN)
     try:

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from countersign.adapters import missing
-from countersign.context import Suspension, as_told, asking, refusal_of, suspending, undecided
-from countersign.decorated import ask, in_thread
+from countersign.adapters import build_missing_package_error
+from countersign.context import (
+    Suspension,
+    asking,
+    describe_call_error,
+    describe_refusal,
+    raise_undecided,
+    suspend_undecided_calls,
+)
+from countersign.decorated import request_approval, run_in_thread
 from countersign.request import CountersignError, Request, Undecided
 
 try:
@@ -34,7 +41,7 @@ try:
     from beeai_framework.errors import FrameworkError
     from beeai_framework.tools import AnyTool, StringToolOutput, ToolError
 except ImportError as error:
-    raise missing("beeai-framework") from error
+    raise build_missing_package_error("beeai-framework") from error
 
 NESTED = EmitterOptions(is_blocking=True, persistent=True, match_nested=True)
 BY_ROLE = {
@@ -60,17 +67,17 @@ async def run_agent(
     `said`: the task, or the `KeptRun.messages`. `run`: a name for the work, the same each time. The
     model is not asked again for the calls it wanted before.
     """
-    with asking(run=run), suspending(Suspension(run)):
+    with asking(run=run), suspend_undecided_calls(Suspension(run)):
         if isinstance(said, str):
-            return await _watched(agent, said)
+            return await _run_keeping_messages(agent, said)
         *before, last = (BY_ROLE[each["role"]](each["content"]) for each in said)
-        results = [await _result_of(agent, each) for each in last.get_tool_calls()]
+        results = [await _run_waiting_call(agent, each) for each in last.get_tool_calls()]
         known = [each for each in results if each is not None]
         if len(known) < len(results):
             return KeptRun(said)
         agent.memory.reset()
         await agent.memory.add_many([*before, last, *known])
-        return await _watched(agent, [])
+        return await _run_keeping_messages(agent, [])
 
 
 class Approval(Requirement[Any]):
@@ -88,13 +95,17 @@ class Approval(Requirement[Any]):
         for each in tools:
             if each.name in self._functions:
                 matcher = create_internal_event_matcher("start", each, parent_run_id=ctx.run_id)
-                ctx.emitter.on(matcher, partial(self._ask, self._functions[each.name]), NESTED)
+                ctx.emitter.on(
+                    matcher, partial(self._request_approval, self._functions[each.name]), NESTED
+                )
 
-    async def _ask(self, function: Callable[..., Any], start: Any, _: Any) -> None:
-        request: Request = await in_thread(partial(ask, function, start.input["input"]))
+    async def _request_approval(self, function: Callable[..., Any], start: Any, _: Any) -> None:
+        request: Request = await run_in_thread(
+            partial(request_approval, function, start.input["input"])
+        )
         if not request.is_decided:
-            undecided(request)
-        why = refusal_of(request)
+            raise_undecided(request)
+        why = describe_refusal(request)
         if why is not None:
             start.output = StringToolOutput(why)
 
@@ -104,12 +115,14 @@ class Approval(Requirement[Any]):
         return []
 
 
-async def _watched(agent: RequirementAgent, said: Any) -> RequirementAgentOutput | KeptRun:
+async def _run_keeping_messages(
+    agent: RequirementAgent, said: Any
+) -> RequirementAgentOutput | KeptRun:
     """Run the agent; if people have not decided, return its messages as a KeptRun."""
     kept: dict[str, Any] = {}
     running = agent.run(said)
     running.on("start", lambda start, _: kept.update(state=start.state))
-    running.on(_model_has_said, lambda success, _: kept.update(said=success.value), NESTED)
+    running.on(_is_model_reply, lambda success, _: kept.update(said=success.value), NESTED)
     try:
         return await running
     except FrameworkError as error:
@@ -117,11 +130,11 @@ async def _watched(agent: RequirementAgent, said: Any) -> RequirementAgentOutput
             raise
         messages = [*kept["state"].memory.messages, *kept["said"].output]
         for each in kept["said"].get_tool_calls():  # the others of this turn are asked as well
-            await _result_of(agent, each)
+            await _run_waiting_call(agent, each)
         return KeptRun([each.to_plain() for each in messages])
 
 
-def _model_has_said(event: Any) -> bool:
+def _is_model_reply(event: Any) -> bool:
     return event.name == "success" and isinstance(event.creator, ChatModel)
 
 
@@ -132,7 +145,7 @@ def _is_undecided(error: BaseException | None) -> bool:
     return isinstance(error, Undecided) or (error is not None and _is_undecided(error.__cause__))
 
 
-async def _result_of(agent: RequirementAgent, call: Any) -> ToolMessage | None:
+async def _run_waiting_call(agent: RequirementAgent, call: Any) -> ToolMessage | None:
     """Run one call that waited and return its message; None if people have not decided yet."""
     found = next(each for each in agent.meta.tools if each.name == call.tool_name)
     try:
@@ -141,7 +154,9 @@ async def _result_of(agent: RequirementAgent, call: Any) -> ToolMessage | None:
         cause = error.get_cause()
         if isinstance(cause, Undecided):
             return None
-        text = as_told(cause) if isinstance(cause, CountersignError) else error.explain()
+        text = (
+            describe_call_error(cause) if isinstance(cause, CountersignError) else error.explain()
+        )
     return ToolMessage(
         MessageToolResultContent(tool_name=found.name, tool_call_id=call.id, result=text)
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from countersign.adapters import missing
-from countersign.context import Suspension, asking, refusal_of, suspending
-from countersign.decorated import ask
+from countersign.adapters import build_missing_package_error
+from countersign.context import Suspension, asking, describe_refusal, suspend_undecided_calls
+from countersign.decorated import request_approval
 
 try:
     from haystack import component
@@ -19,7 +19,7 @@ try:
     from haystack.dataclasses import ChatMessage
     from haystack.hooks.human_in_the_loop import ConfirmationHook, ToolExecutionDecision
 except ImportError as error:
-    raise missing("haystack-ai") from error
+    raise build_missing_package_error("haystack-ai") from error
 
 WAITING = "waits_for_people"  # why the agent stopped
 _KEPT = "countersign"  # in the run's own context
@@ -28,7 +28,7 @@ _KEPT = "countersign"  # in the run's own context
 def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
     """Return the hooks for an agent whose tools are these decorated functions."""
     by_name = {each.__name__: each for each in functions}
-    return {"before_tool": [_Confirmation(by_name)], "after_run": [_KeptCalls()]}
+    return {"before_tool": [_ApprovalHook(by_name)], "after_run": [_RestoreCallsHook()]}
 
 
 def run_agent(
@@ -40,16 +40,16 @@ def run_agent(
     `exit_reason` is WAITING if people have not decided yet: keep its `messages` then. The model is
     not asked again for the calls it wanted before.
     """
-    with asking(run=run), suspending(Suspension(run)):
+    with asking(run=run), suspend_undecided_calls(Suspension(run)):
         if messages and messages[-1].tool_calls:
-            said = _SaidBefore(messages[-1], agent.chat_generator)
+            said = _ReplyReplayingModel(messages[-1], agent.chat_generator)
             agent = agent.clone(chat_generator=said, system_prompt=None, user_prompt=None)
             messages = messages[:-1]
         found: dict[str, Any] = agent.run(messages=messages, **more)
         return found
 
 
-class _Strategy:
+class _PeopleDecisionStrategy:
     """A confirmation strategy that confirms the calls of one function as people have decided."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -65,21 +65,21 @@ class _Strategy:
         confirmation_strategy_context: dict[str, Any] | None = None,
     ) -> ToolExecutionDecision:
         """Return people's decision; the function runs with the arguments that they approved."""
-        why = refusal_of(ask(self._function, tool_params))
+        why = describe_refusal(request_approval(self._function, tool_params))
         return ToolExecutionDecision(tool_name, why is None, tool_call_id, why, tool_params)
 
 
-class _Confirmation(ConfirmationHook):
+class _ApprovalHook(ConfirmationHook):
     """A hook that asks for all calls of a turn, and ends the run while one of them is undecided."""
 
     def __init__(self, functions: dict[str, Callable[..., Any]]) -> None:
-        super().__init__({name: _Strategy(each) for name, each in functions.items()})
+        super().__init__({name: _PeopleDecisionStrategy(each) for name, each in functions.items()})
         self._functions = functions
 
     def run(self, state: State) -> None:
         *before, last = state.data["messages"]
         ours = [each for each in last.tool_calls if each.tool_name in self._functions]
-        asked = [ask(self._functions[each.tool_name], each.arguments) for each in ours]
+        asked = [request_approval(self._functions[each.tool_name], each.arguments) for each in ours]
         if all(each.is_decided for each in asked):
             super().run(state)
             return
@@ -88,7 +88,7 @@ class _Confirmation(ConfirmationHook):
         state.set("stop_run", WAITING)
 
 
-class _KeptCalls:
+class _RestoreCallsHook:
     """A hook that puts undecided calls back at the end of the messages for the caller to keep."""
 
     def run(self, state: State) -> None:
@@ -99,7 +99,7 @@ class _KeptCalls:
 
 
 @component
-class _SaidBefore:
+class _ReplyReplayingModel:
     """A model that first repeats an earlier reply, and then passes requests to the real model."""
 
     def __init__(self, said: ChatMessage, then: Any) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from countersign.adapters import missing
-from countersign.context import Suspension, as_told, suspending
+from countersign.adapters import build_missing_package_error
+from countersign.context import Suspension, describe_call_error, suspend_undecided_calls
 from countersign.request import CountersignError, Request
 
 try:
@@ -17,7 +17,7 @@ try:
     from langchain_core.messages import ToolMessage
     from langgraph.types import Command, StateSnapshot, interrupt
 except ImportError as error:
-    raise missing("langchain") from error
+    raise build_missing_package_error("langchain") from error
 
 OURS = "countersign"  # in what an interrupt says
 NOT_DONE = "error"  # the status of an answer
@@ -34,18 +34,18 @@ class Interrupting(AgentMiddleware):
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Run one tool call, or interrupt the graph; raises TypeError if it has no thread."""
         try:
-            with suspending(_suspension(request)):
+            with suspend_undecided_calls(_build_suspension(request)):
                 return handler(request)
         except CountersignError as error:
-            return _answer(request, error)
+            return _build_error_message(request, error)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Do as `wrap_tool_call` does, for async tools."""
         try:
-            with suspending(_suspension(request)):
+            with suspend_undecided_calls(_build_suspension(request)):
                 return await handler(request)
         except CountersignError as error:
-            return _answer(request, error)
+            return _build_error_message(request, error)
 
 
 def going_on(snapshot: StateSnapshot, wanted: Any = None) -> Any:
@@ -62,17 +62,19 @@ def going_on(snapshot: StateSnapshot, wanted: Any = None) -> Any:
     return None if snapshot.next else wanted
 
 
-def _suspension(request: Any) -> Suspension:
+def _build_suspension(request: Any) -> Suspension:
     thread = request.runtime.config.get("configurable", {}).get("thread_id")
     if not thread:
         raise TypeError("Give the graph a checkpointer, and a thread_id: its work is kept by it.")
-    return Suspension(f"langgraph {thread}", request.tool_call["id"], _interrupt)
+    return Suspension(f"langgraph {thread}", request.tool_call["id"], _interrupt_graph)
 
 
-def _interrupt(request: Request) -> None:
+def _interrupt_graph(request: Request) -> None:
     interrupt({OURS: request.id, "link": request.link})
 
 
-def _answer(request: Any, error: CountersignError) -> ToolMessage:
+def _build_error_message(request: Any, error: CountersignError) -> ToolMessage:
     call = request.tool_call
-    return ToolMessage(as_told(error), name=call["name"], tool_call_id=call["id"], status=NOT_DONE)
+    return ToolMessage(
+        describe_call_error(error), name=call["name"], tool_call_id=call["id"], status=NOT_DONE
+    )

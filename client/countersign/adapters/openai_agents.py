@@ -10,9 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from countersign.adapters import missing
-from countersign.context import Suspension, as_told, current, refusal_of, suspending
-from countersign.decorated import ask
+from countersign.adapters import build_missing_package_error
+from countersign.context import (
+    Suspension,
+    describe_call_error,
+    describe_refusal,
+    get_current_circumstances,
+    suspend_undecided_calls,
+)
+from countersign.decorated import request_approval
 from countersign.request import CountersignError
 
 try:
@@ -20,7 +26,7 @@ try:
     from agents.tool import default_tool_error_function
     from agents.tool_context import ToolContext
 except ImportError as error:
-    raise missing("openai-agents") from error
+    raise build_missing_package_error("openai-agents") from error
 
 
 def as_tool(function: Callable[..., Any]) -> FunctionTool:
@@ -28,11 +34,11 @@ def as_tool(function: Callable[..., Any]) -> FunctionTool:
 
     The framework's own approval runs nothing by itself: people must have approved the call.
     """
-    made = function_tool(function, needs_approval=True, failure_error_function=_told)
+    made = function_tool(function, needs_approval=True, failure_error_function=_describe_tool_error)
     run_it = made.on_invoke_tool
 
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-        with suspending(_suspension(context.tool_call_id)):
+        with suspend_undecided_calls(_build_suspension(context.tool_call_id)):
             return await run_it(context, arguments)
 
     return replace(made, on_invoke_tool=invoke)
@@ -49,12 +55,12 @@ def going_on(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
     for each in state.get_interruptions():
         if each.name not in by_name:
             continue
-        with suspending(_suspension(each.call_id)):
-            request = ask(by_name[each.name], json.loads(each.arguments or "{}"))
+        with suspend_undecided_calls(_build_suspension(each.call_id)):
+            request = request_approval(by_name[each.name], json.loads(each.arguments or "{}"))
         if not request.is_decided:
             continue
         found = True
-        why = refusal_of(request)
+        why = describe_refusal(request)
         if why is None:
             state.approve(each)
         else:
@@ -62,14 +68,14 @@ def going_on(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
     return found
 
 
-def _suspension(call_id: str | None) -> Suspension:
-    run = current().run
+def _build_suspension(call_id: str | None) -> Suspension:
+    run = get_current_circumstances().run
     if not run:  # a state has no name, and some models number their calls from 0
         raise TypeError("Say what the run is called, the same each time: with asking(run=…)")
     return Suspension(run, call_id or "")
 
 
-def _told(context: RunContextWrapper[Any], error: Exception) -> str:
+def _describe_tool_error(context: RunContextWrapper[Any], error: Exception) -> str:
     if isinstance(error, CountersignError):
-        return as_told(error)
+        return describe_call_error(error)
     return str(default_tool_error_function(context, error))

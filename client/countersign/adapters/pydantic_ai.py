@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from countersign.adapters import missing
+from countersign.adapters import build_missing_package_error
 from countersign.client import Countersign
-from countersign.context import Suspension, as_told, refusal_of, suspending
+from countersign.context import (
+    Suspension,
+    describe_call_error,
+    describe_refusal,
+    suspend_undecided_calls,
+)
 from countersign.request import CountersignError, Request
 
 try:
@@ -25,7 +30,7 @@ try:
     from pydantic_ai.exceptions import ToolFailed
     from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 except ImportError as error:
-    raise missing("pydantic-ai-slim") from error
+    raise build_missing_package_error("pydantic-ai-slim") from error
 
 OURS = "countersign"  # in what is kept of a call
 
@@ -42,10 +47,10 @@ class Deferring(WrapperToolset[Any]):
         """Run one call, or defer it; raises ToolFailed with the reason if people decline it."""
         run = f"pydantic-ai {ctx.conversation_id}"
         try:
-            with suspending(Suspension(run, ctx.tool_call_id or "", _defer)):
+            with suspend_undecided_calls(Suspension(run, ctx.tool_call_id or "", _defer_call)):
                 return await super().call_tool(name, tool_args, ctx, tool)
         except CountersignError as error:
-            raise ToolFailed(as_told(error)) from error
+            raise ToolFailed(describe_call_error(error)) from error
 
 
 def going_on(
@@ -63,13 +68,13 @@ def going_on(
         request_id = requests.metadata.get(call.tool_call_id, {}).get(OURS)
         if request_id is None:  # somebody else's to decide
             continue
-        request = client.look(request_id)
+        request = client.get_request(request_id)
         if not request.is_decided:
             return None
-        why = refusal_of(request)
+        why = describe_refusal(request)
         found.approvals[call.tool_call_id] = ToolApproved() if why is None else ToolDenied(why)
     return found
 
 
-def _defer(request: Request) -> None:
+def _defer_call(request: Request) -> None:
     raise ApprovalRequired({OURS: request.id, "link": request.link})

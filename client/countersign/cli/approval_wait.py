@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import UsageError, complain, harmless
-from countersign.client import Countersign, new_claimant
-from countersign.durations import in_words, seconds
+from countersign.cli.console import UsageError, escape_control_characters, print_error
+from countersign.client import Countersign, generate_claimant_id
+from countersign.durations import format_duration, parse_duration
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -23,7 +23,7 @@ from countersign.request import (
     OwnAction,
     Request,
     RequestStatus,
-    trouble_of,
+    find_request_error,
 )
 
 # Asking, waiting for the decision and claiming, for the commands that ask.
@@ -33,7 +33,7 @@ BRIEF = 5.0  # seconds to take back what nobody waits for any more
 BEFORE = "It was handed out before, and nobody has said how it went: it is not handed out again."
 
 
-def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
+def add_request_options(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
     """Add options for the time to wait, the kind of effect, the requester and the channel."""
     parser.add_argument(
         "--wait", default=wait, help=f"how long people have{note} (default: {wait})"
@@ -48,16 +48,16 @@ def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = ""
     parser.add_argument("--channel", default="", help="where, #name or C…")
 
 
-def time_to_wait(arguments: argparse.Namespace) -> int:
+def parse_wait_option(arguments: argparse.Namespace) -> int:
     """Return the seconds of --wait; raises UsageError if it is no duration."""
-    found = seconds(arguments.wait)
+    found = parse_duration(arguments.wait)
     if not found:
         raise UsageError(f"{arguments.wait!r} is no duration: 90s, 30m, 4h, 2d")
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class TakenRequest:
+class ClaimedRequest:
     """An approved request that was handed out to this process, once."""
 
     request: Request  # with the arguments as people approved them
@@ -70,7 +70,7 @@ class TakenRequest:
         return f"{self.request.id}:{self.claimant}"
 
 
-def read_receipt(text: str) -> tuple[str, str] | None:
+def parse_receipt(text: str) -> tuple[str, str] | None:
     """Return the request id and the claimant of a receipt; None for any other text."""
     request_id, _, claimant = text.strip().partition(":")
     return (request_id, claimant) if request_id and claimant else None
@@ -84,62 +84,62 @@ def wait_for_approval(
     A tool that Countersign runs itself has ended by then. An interrupt (Ctrl-C, SIGTERM) cancels
     the request.
     """
-    end_on_sigterm()
+    interrupt_on_sigterm()
     own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
     request = client.request(what, values, deadline=wait, **around)
     try:
         request = client.wait(request.id, min(AT_ONCE, wait))
         if not request.is_decided:
             where = f" at {request.link}" if request.link else ""
-            tell(f"Asked{where}; people have {in_words(wait)}.")
+            print_progress(f"Asked{where}; people have {format_duration(wait)}.")
         elif not own and not request.has_ended and request.status is not RequestStatus.UNKNOWN:
-            tell("It is approved, and is waited for until it has ended.")
+            print_progress("It is approved, and is waited for until it has ended.")
         request = (client.wait if own else client.ended)(request.id, wait)
     except KeyboardInterrupt:
         with suppress(CountersignError):
             client.cancel(request.id, patience=BRIEF)
         raise
     if not request.is_decided:
-        request = client.withdraw(request.id)
+        request = client.cancel_if_possible(request.id)
         if request.status is RequestStatus.CANCELLED:
             raise Expired("Nobody approved it in time; it was taken back.", request)
         if not request.is_decided:
             raise Expired("Nobody approved it in time, and it could not be taken back.", request)
     if own and request.status is RequestStatus.UNKNOWN:
         raise AlreadyTaken(BEFORE, request)
-    if trouble := trouble_of(request):
+    if trouble := find_request_error(request):
         raise trouble
     if not own and not request.has_ended:
         raise DidNotWork("It was approved, and has not ended yet.", request)
     return request
 
 
-def end_on_sigterm() -> None:
+def interrupt_on_sigterm() -> None:
     """Make SIGTERM end this process as Ctrl-C does; a CI runner sends it to a cancelled job."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGTERM, _raise_interrupt)
 
 
-def take(client: Countersign, request: Request) -> TakenRequest:
+def claim_request(client: Countersign, request: Request) -> ClaimedRequest:
     """Claim an approved request for this process; raises CountersignError."""
-    claimant = new_claimant()
+    claimant = generate_claimant_id()
     handout = client.claim(request.id, claimant)
-    return TakenRequest(replace(request, arguments=handout.arguments), claimant, handout.lease)
+    return ClaimedRequest(replace(request, arguments=handout.arguments), claimant, handout.lease)
 
 
-def hand_on(client: Countersign, taken: TakenRequest, to_whom: str) -> None:
+def report_work_passed_on(client: Countersign, taken: ClaimedRequest, to_whom: str) -> None:
     """Report that the work was passed on, in the words `to_whom`; its outcome may follow later."""
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(taken.request.id, taken.claimant, succeeded=None, result=to_whom)
 
 
-def tell(sentence: str) -> None:
+def print_progress(sentence: str) -> None:
     """Print a progress message to the standard error, apart from the result."""
-    sys.stderr.write(f"{harmless(sentence)}\n")
+    sys.stderr.write(f"{escape_control_characters(sentence)}\n")
     sys.stderr.flush()
 
 
-def _end(_signal: int, _frame: object) -> NoReturn:
+def _raise_interrupt(_signal: int, _frame: object) -> NoReturn:
     """Raise KeyboardInterrupt as Ctrl-C does, and ignore SIGTERM from then on."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -157,7 +157,7 @@ def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_outcome(arguments: argparse.Namespace) -> int:
     """Report to Countersign how a call went; returns the exit code."""
-    receipt = read_receipt(arguments.receipt)
+    receipt = parse_receipt(arguments.receipt)
     if receipt is None:
         raise UsageError("a receipt is what `countersign ask` has printed, ID:…")
     request_id, claimant = receipt
@@ -165,7 +165,7 @@ def run_outcome(arguments: argparse.Namespace) -> int:
     try:
         Countersign().report(request_id, claimant, succeeded=done, result=arguments.result)
     except CountersignError as error:
-        return complain(harmless(str(error)))
+        return print_error(escape_control_characters(str(error)))
     return 0
 
 

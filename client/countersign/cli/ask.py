@@ -20,18 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from countersign.cli.approval_wait import (
-    add_circumstances,
-    hand_on,
-    take,
-    tell,
-    time_to_wait,
+    add_request_options,
+    claim_request,
+    parse_wait_option,
+    print_progress,
+    report_work_passed_on,
     wait_for_approval,
 )
-from countersign.cli.console import UsageError, assignments, complain, harmless, say
+from countersign.cli.console import (
+    UsageError,
+    escape_control_characters,
+    parse_assignments,
+    print_error,
+    print_line,
+)
 from countersign.client import Countersign
-from countersign.decorated import in_words as name_in_words
-from countersign.durations import in_words
-from countersign.gated_call import TakenCall
+from countersign.decorated import humanize_identifier as name_in_words
+from countersign.durations import format_duration
+from countersign.gated_call import ClaimedCall
 from countersign.request import (
     CountersignError,
     DidNotWork,
@@ -41,9 +47,9 @@ from countersign.request import (
     Rejected,
     Request,
     RequestStatus,
-    as_effect,
+    escape_braces,
 )
-from countersign.schema import schema_of_values
+from countersign.schema import infer_schema_from_values
 
 # Which placeholders of a command would be read as code: by a shell, an interpreter or a program
 # that passes its words to one. Pure.
@@ -51,20 +57,20 @@ from countersign.schema import schema_of_values
 PLACE = re.compile(r"\{(\w+)\}")
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SHELLS = _words(
+SHELLS = _split_words(
     "ash bash csh dash elvish fish ksh mksh nu oksh osh rbash rksh sh tcsh xonsh yash zsh"
 )
 PYTHONS = frozenset({"ipython", "pypy", "python", "pythonw"})
-INTERPRETERS = _words(
+INTERPRETERS = _split_words(
     "bun deno elixir erl ghc groovy guile jruby julia lua luajit node nodejs osascript perl php r"
     " racket raku rscript ruby scala swift tsx ts-node"
 )
 # they read their words as code or as commands, or join them for a shell, here or elsewhere
-READ_ALL = _words(
+READ_ALL = _split_words(
     "adb ansible ansible-playbook awk bmake clickhouse clickhouse-client cmd clush dbclient dsh"
     " duckdb emacs eval ex expect fab gawk gdb gmake heroku hyperfine just less lldb m4 make man"
     " mariadb mawk mongo mongosh more mosh mysql nawk ncat nc nvim octave parallel parallel-ssh"
@@ -92,7 +98,7 @@ CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {
     "zip": re.compile(r"-TT|--unzip-command"),
 }
 # they start another command, which stands fixed; and what has them start a shell instead
-LAUNCHERS = _words(
+LAUNCHERS = _split_words(
     "busybox chroot command doas env exec ionice nice nohup nsenter pkexec setsid stdbuf sudo time"
     " timeout toybox unshare xargs"
 )
@@ -108,44 +114,44 @@ _CODE = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")  # of others, also wi
 _SETS = re.compile(r"[A-Za-z_]\w*=")
 
 
-def read_as_code(words: Sequence[str]) -> Iterator[str]:
+def list_words_read_as_code(words: Sequence[str]) -> Iterator[str]:
     """Yield each word with a placeholder whose value would, or might, be read as code."""
     for number, word in enumerate(words):
-        if PLACE.search(word) and (re.search(r"\s", word) or _is_code(words, number)):
+        if PLACE.search(word) and (re.search(r"\s", word) or _is_read_as_code(words, number)):
             yield word
 
 
-def program(word: str) -> str:
+def extract_program_name(word: str) -> str:
     """Return the program that a word names, without its folder, its version and .exe."""
     plain = os.path.basename(word.replace("\\", "/")).lower().removesuffix(".exe")
     return plain if plain in READ_ALL else re.sub(r"[-.\d]+$", "", plain)
 
 
-def _is_code(words: Sequence[str], place: int) -> bool:
+def _is_read_as_code(words: Sequence[str], place: int) -> bool:
     """Return whether a program named earlier in the command reads the word at `place` as code."""
-    names = {_name_of_script(words, at) for at in range(place)}
+    names = {_find_script_name_index(words, at) for at in range(place)}
     return any(
-        _reads(program(words[at]), words[at + 1 : place + 1])
+        _is_last_word_read_as_code(extract_program_name(words[at]), words[at + 1 : place + 1])
         for at in range(place)
         if at not in names
     )
 
 
-def _name_of_script(words: Sequence[str], shell: int) -> int | None:
+def _find_script_name_index(words: Sequence[str], shell: int) -> int | None:
     """Return the index of the word that a shell's inline script gets as $0; None if there is none.
 
     That word starts no program.
     """
-    if program(words[shell]) not in SHELLS:
+    if extract_program_name(words[shell]) not in SHELLS:
         return None
     for at in range(shell + 1, len(words)):
-        if _is_behind_script(words[shell + 1 : at], _OF_SHELLS):
+        if _has_script_before(words[shell + 1 : at], _OF_SHELLS):
             options = words[shell + 1 : at - 1]
             return at if any(_FROM_LINE.fullmatch(each) for each in options) else None
     return None
 
 
-def _reads(name: str, given: Sequence[str]) -> bool:
+def _is_last_word_read_as_code(name: str, given: Sequence[str]) -> bool:
     """Return whether a program reads the last of the words given to it as code.
 
     That word has the placeholder.
@@ -154,10 +160,10 @@ def _reads(name: str, given: Sequence[str]) -> bool:
         return True
     if name in SHELLS or name in PYTHONS:
         values = _OF_SHELLS if name in SHELLS else _OF_PYTHON
-        return not _is_behind_script(given[:-1], values)
+        return not _has_script_before(given[:-1], values)
     if name in INTERPRETERS:
-        return not _is_behind_script(given[:-1], _CODE)
-    if name in LAUNCHERS and _is_command(name, given):
+        return not _has_script_before(given[:-1], _CODE)
+    if name in LAUNCHERS and _may_be_launched_command(name, given):
         return True
     option = CODE_OPTIONS.get(name)
     if option is None:
@@ -166,7 +172,7 @@ def _reads(name: str, given: Sequence[str]) -> bool:
     return attached or (len(given) > 1 and option.fullmatch(given[-2]) is not None)
 
 
-def _is_behind_script(before: Sequence[str], values: re.Pattern[str]) -> bool:
+def _has_script_before(before: Sequence[str], values: re.Pattern[str]) -> bool:
     """Return whether an interpreter has its script in these words, so that no later word is code.
 
     `values`: the interpreter's options that take a value, which is no script by itself.
@@ -184,7 +190,7 @@ def _is_behind_script(before: Sequence[str], values: re.Pattern[str]) -> bool:
     return False
 
 
-def _is_command(name: str, given: Sequence[str]) -> bool:
+def _may_be_launched_command(name: str, given: Sequence[str]) -> bool:
     """Return whether the last of the words given to a launcher may name the command it starts."""
     before, word = given[:-1], given[-1]
     shell = TO_A_SHELL.get(name)
@@ -212,14 +218,14 @@ class JobCommand:
     def __str__(self) -> str:
         return shlex.join(self.words)
 
-    def insist(self, names: Collection[str]) -> None:
+    def validate(self, names: Collection[str]) -> None:
         """Raise UsageError if the command is missing, unsafe to fill in, or has another place."""
         if not self.words:
             raise UsageError("behind -- stands the command that is to be run")
         for place in PLACE.findall(" ".join(self.words)):
             if place not in names:
                 raise UsageError(f"{{{place}}} is none of the values that people approve")
-        code = None if self.is_unsafe else next(read_as_code(self.words), None)
+        code = None if self.is_unsafe else next(list_words_read_as_code(self.words), None)
         if code is not None:
             raise UsageError(
                 f"a shell or a program might read a value as code in {code!r};"
@@ -232,9 +238,12 @@ class JobCommand:
         if not shutil.which(first):
             raise UsageError(f"there is no command {first}")
 
-    def filled(self, values: Mapping[str, Any]) -> list[str]:
+    def fill_placeholders(self, values: Mapping[str, Any]) -> list[str]:
         """Return the words with the values filled in; raises KeyError for a missing value."""
-        return [PLACE.sub(lambda found: _text(values[found.group(1)]), each) for each in self.words]
+        return [
+            PLACE.sub(lambda found: _format_value(values[found.group(1)]), each)
+            for each in self.words
+        ]
 
 
 def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
@@ -244,12 +253,12 @@ def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
     """
     environment = {**os.environ, ALL: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
-    with child, _passed_on_to(child):
+    with child, _forward_signals_to(child):
         return child.wait()
 
 
 @contextmanager
-def _passed_on_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
+def _forward_signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Pass SIGTERM on to the command instead of ending the wait; Ctrl-C reaches both by itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -266,7 +275,7 @@ def _passed_on_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -274,7 +283,7 @@ HANDED = "The arguments were given to the job that asked."
 DONE_BEFORE = "It was done before, and is not done again."
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes of `countersign ask`."""
 
     APPROVED = 0
@@ -312,7 +321,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let a value be read as code by the command behind --: whoever edits it may run all",
     )
-    add_circumstances(parser, "30m")
+    add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
         "Behind -- stands a command that is run once it is approved, with the values as they were:"
@@ -325,9 +334,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     Returns the exit code, one of `Exit`.
     """
-    what, values = _read(arguments)
-    command = _command(arguments, what, values)
-    wait = time_to_wait(arguments)
+    what, values = _parse_request(arguments)
+    command = _parse_job_command(arguments, what, values)
+    wait = parse_wait_option(arguments)
     around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
     if command is not None and not around["reason"]:
         around["reason"] = f"It runs: {command}"
@@ -335,17 +344,17 @@ def run(arguments: argparse.Namespace) -> int:
         client = Countersign()
         request = wait_for_approval(client, what, values, wait, **around)
         if command is not None:
-            return _run(client, request, command)
-        _pass_on(client, request)
+            return _claim_and_run_command(client, request, command)
+        _claim_and_print_request(client, request)
     except CountersignError as error:
         if error.request is not None and command is None:
-            _print(error.request)
-        complain(harmless(str(error)))
-        return _exit_of(error)
-    return Exit.APPROVED
+            _print_request(error.request)
+        print_error(escape_control_characters(str(error)))
+        return _get_exit_code(error)
+    return ExitCode.APPROVED
 
 
-def _command(
+def _parse_job_command(
     arguments: argparse.Namespace, what: str | OwnAction, values: dict[str, Any]
 ) -> JobCommand | None:
     """Return the command behind `--`, None if there is none; raises UsageError if unusable."""
@@ -356,48 +365,48 @@ def _command(
     if not isinstance(what, OwnAction):
         raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
     command = JobCommand(tuple(arguments.behind), arguments.unsafe_template)
-    command.insist({*values, *what.schema.get("properties", ())})
+    command.validate({*values, *what.schema.get("properties", ())})
     return command
 
 
-def _pass_on(client: Countersign, request: Request) -> None:
+def _claim_and_print_request(client: Countersign, request: Request) -> None:
     """Print the request; if the job itself does the work, claim it first and add the receipt."""
     if not request.handed_over:
-        _print(request)
+        _print_request(request)
         return
-    taken = take(client, request)
-    hand_on(client, taken, HANDED)
-    _print(taken.request, receipt=taken.receipt)
+    taken = claim_request(client, request)
+    report_work_passed_on(client, taken, HANDED)
+    _print_request(taken.request, receipt=taken.receipt)
 
 
-def _run(client: Countersign, request: Request, command: JobCommand) -> Exit:
+def _claim_and_run_command(client: Countersign, request: Request, command: JobCommand) -> ExitCode:
     """Claim and run the approved command, and report how it went."""
     if request.status is RequestStatus.SUCCEEDED:
-        tell(DONE_BEFORE)
-        return Exit.APPROVED
-    found = take(client, request)
-    taken = TakenCall(client, request, found.claimant, found.request.arguments, found.lease)
+        print_progress(DONE_BEFORE)
+        return ExitCode.APPROVED
+    found = claim_request(client, request)
+    taken = ClaimedCall(client, request, found.claimant, found.request.arguments, found.lease)
     began = time.monotonic()
-    with taken.kept():
-        code, how = _ran(command, taken.arguments)
-    spent = in_words(max(1, round(time.monotonic() - began)))
+    with taken.keep_lease():
+        code, how = _run_job_command(command, taken.arguments)
+    spent = format_duration(max(1, round(time.monotonic() - began)))
     try:
         client.report(
             request.id, found.claimant, succeeded=code == 0, result=f"{how} after {spent}."
         )
     except CountersignError as error:
-        complain(harmless(f"It could not be reported: {error}"))
-    tell(f"{how}.")
-    return Exit.APPROVED if code == 0 else Exit.FAILED
+        print_error(escape_control_characters(f"It could not be reported: {error}"))
+    print_progress(f"{how}.")
+    return ExitCode.APPROVED if code == 0 else ExitCode.FAILED
 
 
-def _ran(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
+def _run_job_command(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
     """Run the command; return its exit code, None if it did not start, and its end in words."""
     try:
-        words = command.filled(values)
+        words = command.fill_placeholders(values)
     except KeyError as error:
         return None, f"It was not started: there is no value {error.args[0]}"
-    tell(f"Approved; running {shlex.join(words)}")
+    print_progress(f"Approved; running {shlex.join(words)}")
     try:
         code = run_command(words, values)
     except (OSError, ValueError) as error:
@@ -405,21 +414,25 @@ def _ran(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
     return code, f"It ended with exit code {code}" if code >= 0 else f"Signal {-code} ended it"
 
 
-def _read(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
+def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
     """Return what is asked for and its values, as they were typed; raises UsageError."""
-    values = dict(_value(*each) for each in assignments(arguments.values).items())
+    values = dict(_parse_value(*each) for each in parse_assignments(arguments.values).items())
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:
             raise UsageError("a registered tool has a title, an effect and a schema of its own")
         return arguments.name, values
     title = arguments.title or name_in_words(arguments.name)
-    schema = _schema(arguments.schema) if arguments.schema else schema_of_values(values)
-    effect = arguments.effect or as_effect(title)
+    schema = (
+        _read_schema_file(arguments.schema)
+        if arguments.schema
+        else infer_schema_from_values(values)
+    )
+    effect = arguments.effect or escape_braces(title)
     does = Does(arguments.does) if arguments.does else None
     return OwnAction(arguments.name, title, effect, does, schema), values
 
 
-def _value(name: str, value: str) -> tuple[str, Any]:
+def _parse_value(name: str, value: str) -> tuple[str, Any]:
     if not name.endswith(":"):
         return name, value
     try:
@@ -428,7 +441,7 @@ def _value(name: str, value: str) -> tuple[str, Any]:
         raise UsageError(f"{name}={value} is no JSON") from None
 
 
-def _schema(path: Path) -> dict[str, Any]:
+def _read_schema_file(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -438,18 +451,18 @@ def _schema(path: Path) -> dict[str, Any]:
     return found
 
 
-def _exit_of(error: CountersignError) -> Exit:
+def _get_exit_code(error: CountersignError) -> ExitCode:
     match error:
         case Rejected():
-            return Exit.DECLINED
+            return ExitCode.DECLINED
         case Expired():
-            return Exit.EXPIRED
+            return ExitCode.EXPIRED
         case DidNotWork():
-            return Exit.FAILED
-    return Exit.NOT_ASKED
+            return ExitCode.FAILED
+    return ExitCode.NOT_ASKED
 
 
-def _print(request: Request, receipt: str = "") -> None:
+def _print_request(request: Request, receipt: str = "") -> None:
     found: dict[str, Any] = {
         "status": request.status.value,
         "arguments": request.arguments,
@@ -461,4 +474,4 @@ def _print(request: Request, receipt: str = "") -> None:
         "result": request.result,
         **({"receipt": receipt} if receipt else {}),
     }
-    say(json.dumps(found))
+    print_line(json.dumps(found))

@@ -15,8 +15,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, NoReturn, Protocol, cast
 
-from countersign.cli.console import UsageError, complain, say
-from countersign.cli.process import obey_signals, uncollected
+from countersign.cli.console import UsageError, print_error, print_line
+from countersign.cli.process import install_stop_handlers, pause_garbage_collection
 from countersign.version import VERSION
 
 # The commands that are installed, and the parser made of them.
@@ -50,11 +50,11 @@ class CommandEntry:
 
     module: str  # or "module:NAME", where it holds several, each a `CommandFunctions`
     help: str
-    serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
+    is_server: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
     takes_command: bool = False  # what stands behind -- is a command that it runs
-    misused: int = 2  # the exit code where it was typed in a way that makes no sense
+    misuse_exit_code: int = 2  # the exit code where it was typed in a way that makes no sense
     # the exit code whatever keeps it from its end, where its caller takes others for a yes
-    broken: int | None = None
+    failure_exit_code: int | None = None
 
     def load(self) -> Command:
         """Import the command's module and return the command."""
@@ -68,11 +68,11 @@ class CommandGroup(Protocol):
 
     COMMANDS: Mapping[str, CommandEntry]
 
-    def complaint(self, error: Exception, /) -> str | None:
+    def describe_error(self, error: Exception, /) -> str | None:
         """Return a sentence for an error that ended a command; None if the error is a bug."""
         ...
 
-    def described(self) -> str:
+    def describe_version(self) -> str:
         """Return the version, for `--version`."""
         ...
 
@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "countersign.cli.ask",
         "have people approve what a script or a CI job is to do, and run it",
         takes_command=True,
-        misused=3,
+        misuse_exit_code=3,
     ),
     "outcome": CommandEntry(
         "countersign.cli.approval_wait:OUTCOME",
@@ -91,64 +91,71 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "hook": CommandEntry(
         "countersign.cli.hook",
         "have people approve what Claude Code does, and hear how it went: its hooks",
-        broken=2,
+        failure_exit_code=2,
     ),
     "mcp-proxy": CommandEntry(
         "countersign.cli.mcp_proxy",
         "an MCP server whose tools run once people have approved each call",
-        serves=True,
+        is_server=True,
     ),
 }
 
 
 @cache
-def installed() -> tuple[CommandGroup, ...]:
+def load_command_groups() -> tuple[CommandGroup, ...]:
     """Return the groups of commands that other distributions have added."""
     return tuple(each.load() for each in entry_points(group=GROUP))
 
 
-def all_commands() -> dict[str, CommandEntry]:
+def list_commands() -> dict[str, CommandEntry]:
     """Return every command that is installed, those of other distributions first."""
     found: dict[str, CommandEntry] = {}
-    for group in installed():
+    for group in load_command_groups():
         found.update(group.COMMANDS)
     found.update(COMMANDS)
     return found
 
 
-def complaint(error: Exception) -> str | None:
+def describe_error(error: Exception) -> str | None:
     """Return a sentence for an error that ended a command; None if the error is a bug."""
-    return next(filter(None, (group.complaint(error) for group in installed())), None)
+    return next(
+        filter(None, (group.describe_error(error) for group in load_command_groups())), None
+    )
 
 
-def described() -> str:
+def describe_version() -> str:
     """Return the version: the bot's if the bot is installed, else the client's."""
-    return next((group.described() for group in installed()), VERSION)
+    return next((group.describe_version() for group in load_command_groups()), VERSION)
 
 
-class _Version(argparse.Action):
+class _VersionAction(argparse.Action):
     """Prints the version and the commit; the commit is looked up only then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        say(described())
+        print_line(describe_version())
         parser.exit()
 
 
-class CommandLine(argparse.ArgumentParser):
+class CommandLineParser(argparse.ArgumentParser):
     """The parser of the whole command line."""
 
-    typed: argparse.ArgumentParser | None = None  # that of the command which was typed, if any
+    # that of the command which was typed, if any
+    command_parser: argparse.ArgumentParser | None = None
 
 
 def build_parser(
     loaded: Mapping[str, Command], commands: Mapping[str, CommandEntry]
-) -> CommandLine:
+) -> CommandLineParser:
     """Build the parser of these commands, with the options of those in `loaded`."""
-    parser = CommandLine("countersign", description="The agent proposes, your team countersigns.")
-    parser.add_argument("--version", action=_Version, help="which version, made from which commit")
+    parser = CommandLineParser(
+        "countersign", description="The agent proposes, your team countersigns."
+    )
+    parser.add_argument(
+        "--version", action=_VersionAction, help="which version, made from which commit"
+    )
     parsers = parser.add_subparsers(
         dest="command", required=True, parser_class=argparse.ArgumentParser
     )
@@ -156,7 +163,7 @@ def build_parser(
         options = parsers.add_parser(name, help=entry.help)
         if name in loaded:
             loaded[name].add_arguments(options)
-            parser.typed = options
+            parser.command_parser = options
     return parser
 
 
@@ -179,27 +186,31 @@ class TypedCommand:
         return self.commands.get(self.name)
 
     @property
-    def misused(self) -> int:
+    def misuse_exit_code(self) -> int:
         """The exit code for a command line that makes no sense."""
-        return self.entry.misused if self.entry else MISUSED
+        return self.entry.misuse_exit_code if self.entry else MISUSED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`, by default sys.argv without its first; returns the exit code."""
-    typed = _read(list(sys.argv[1:] if argv is None else argv))
-    broken = typed.entry.broken if typed.entry else None
-    return _open(typed) if broken is None else _closed(typed, broken)
+    typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
+    broken = typed.entry.failure_exit_code if typed.entry else None
+    return (
+        _run_reporting_errors(typed)
+        if broken is None
+        else _run_with_failure_exit_code(typed, broken)
+    )
 
 
-def _read(words: list[str]) -> TypedCommand:
+def _parse_command_line(words: list[str]) -> TypedCommand:
     first = next((each for each in words if not each.startswith("-")), "")
     if first in COMMANDS:  # what other distributions have brought is not even looked for
         return TypedCommand(words, first, COMMANDS)
-    commands = all_commands()
+    commands = list_commands()
     return TypedCommand(words, next((each for each in words if each in commands), ""), commands)
 
 
-def _closed(typed: TypedCommand, broken: int) -> int:
+def _run_with_failure_exit_code(typed: TypedCommand, broken: int) -> int:
     """Run a command, and return the exit code `broken` if an error or a signal cuts it short.
 
     Its caller takes every other exit code for a yes.
@@ -208,46 +219,46 @@ def _closed(typed: TypedCommand, broken: int) -> int:
         if threading.current_thread() is threading.main_thread():
             for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 if signal.getsignal(each) is not signal.SIG_IGN:
-                    signal.signal(each, _end_once)
-        return _run(typed)
+                    signal.signal(each, _raise_interrupt_once)
+        return _run_typed_command(typed)
     except SystemExit:
         raise  # it was typed wrongly
     except BaseException as error:  # noqa: BLE001 # an interruption, too
         with suppress(Exception):
-            complain(f"{typed.name} was cut short ({type(error).__name__}).")
+            print_error(f"{typed.name} was cut short ({type(error).__name__}).")
         with suppress(Exception):  # what could not be written is not tried again at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return broken
 
 
-def _open(typed: TypedCommand) -> int:
+def _run_reporting_errors(typed: TypedCommand) -> int:
     """Run any other command, or end with the usage; known errors are printed as sentences."""
-    serves = typed.entry is not None and typed.entry.serves
+    serves = typed.entry is not None and typed.entry.is_server
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     sys.path.append(os.getcwd())
     if serves:
-        obey_signals()
+        install_stop_handlers()
     try:
-        return _run(typed)
+        return _run_typed_command(typed)
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
         return 0 if serves else INTERRUPTED
     except BrokenPipeError:  # whoever reads has had enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
     except Exception as error:
-        text = complaint(error)
+        text = describe_error(error)
         if text is None:
             raise
-        return complain(text)
+        return print_error(text)
 
 
-def _run(typed: TypedCommand) -> int:
+def _run_typed_command(typed: TypedCommand) -> int:
     """Load and run the typed command, or end with the usage if it was mistyped."""
     entry, words = typed.entry, typed.words
-    with uncollected():
+    with pause_garbage_collection():
         loaded = {typed.name: entry.load()} if entry else {}
     parser = build_parser(loaded, typed.commands)
-    own = parser.typed or parser  # whose usage is shown
+    own = parser.command_parser or parser  # whose usage is shown
     behind: list[str] | None = None
     if entry and entry.takes_command and "--" in words:
         at = words.index("--")
@@ -259,15 +270,15 @@ def _run(typed: TypedCommand) -> int:
         if behind is not None:
             arguments.behind = behind
     except SystemExit as end:
-        raise SystemExit(typed.misused if end.code else 0) from None
+        raise SystemExit(typed.misuse_exit_code if end.code else 0) from None
     try:
         return loaded[typed.name].run(arguments)
     except UsageError as error:
         own.print_usage(sys.stderr)
-        own.exit(typed.misused, f"{own.prog}: error: {error}\n")
+        own.exit(typed.misuse_exit_code, f"{own.prog}: error: {error}\n")
 
 
-def _end_once(_signal: int, _frame: object) -> NoReturn:
+def _raise_interrupt_once(_signal: int, _frame: object) -> NoReturn:
     """Raise KeyboardInterrupt on a signal as on Ctrl-C, and ignore all further signals."""
     for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)

@@ -20,12 +20,12 @@ from uuid import uuid4
 from countersign.cli.approval_wait import (
     AT_ONCE,
     BRIEF,
-    add_circumstances,
-    end_on_sigterm,
-    tell,
-    time_to_wait,
+    add_request_options,
+    interrupt_on_sigterm,
+    parse_wait_option,
+    print_progress,
 )
-from countersign.cli.console import complain, harmless, say
+from countersign.cli.console import escape_control_characters, print_error, print_line
 from countersign.client import LONGEST_LOOK, Countersign
 from countersign.request import CountersignError, Expired, Unreachable
 
@@ -47,56 +47,60 @@ class OutOfTimeError(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long to wait, and the circumstances of the request."""
-    add_circumstances(parser, "9m", "; less than the hook's own timeout, 10m")
+    add_request_options(parser, "9m", "; less than the hook's own timeout, 10m")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read a Claude Code hook's input from stdin and print the answer; returns the exit code."""
-    wait = time_to_wait(arguments)
+    wait = parse_wait_option(arguments)
     if sys.stdout is None:  # closed: nobody would read a no
         return BLOCKED
     try:
-        with _within(READ):
+        with _time_limit(READ):
             said = json.load(sys.stdin)
         event = said["hook_event_name"]
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
         said, event = {}, ""
     if event in AFTER:
-        return _told(said)
+        return _report_tool_use(said)
     if event not in (BEFORE, PERMISSION):
-        complain(f"What came in is not what Claude Code gives a {BEFORE} or {PERMISSION} hook.")
+        print_error(f"What came in is not what Claude Code gives a {BEFORE} or {PERMISSION} hook.")
         return BLOCKED
     if event == PERMISSION and not said.get("tool_use_id"):
         said["tool_use_id"] = f"{OWN_ID}{uuid4().hex}"  # the same each time it is asked
     try:
-        with _within(wait + LATE + SLOW):
-            answer: Mapping[str, Any] = _decided(said, wait, arguments)
+        with _time_limit(wait + LATE + SLOW):
+            answer: Mapping[str, Any] = _wait_for_decision(said, wait, arguments)
     except CountersignError as error:
         why = f"{str(error).rstrip('.')}. Do not try to get it done in another way."
-        answer = _denied(event, why)
+        answer = _build_denial(event, why)
     except KeyboardInterrupt:
         return BLOCKED
     except Exception as error:  # noqa: BLE001 # a hook that fails lets the tool be used
-        answer = _denied(event, f"Countersign could not ask ({type(error).__name__}).")
-    say(json.dumps(answer))
+        answer = _build_denial(event, f"Countersign could not ask ({type(error).__name__}).")
+    print_line(json.dumps(answer))
     return 0
 
 
-def _told(said: Mapping[str, Any]) -> int:
+def _report_tool_use(said: Mapping[str, Any]) -> int:
     """Report how the use of a tool went, for the record only; returns the exit code."""
     response = said.get("tool_response")
     kept = response if isinstance(response, dict) else {}
     short = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
     try:
-        Countersign().hook({**said, "tool_response": short})
+        Countersign().send_hook_input({**said, "tool_response": short})
     except CountersignError as error:
-        return complain(harmless(f"Countersign was not told how it went: {error}"))
+        return print_error(
+            escape_control_characters(f"Countersign was not told how it went: {error}")
+        )
     return 0
 
 
-def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) -> dict[str, Any]:
+def _wait_for_decision(
+    said: Mapping[str, Any], wait: int, arguments: argparse.Namespace
+) -> dict[str, Any]:
     """Return the answer for Claude Code once people have decided; raises CountersignError."""
-    end_on_sigterm()
+    interrupt_on_sigterm()
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
     around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
@@ -105,20 +109,20 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
     try:
         while time.monotonic() < until:
             look = looks.pop() if looks else LONGEST_LOOK
-            found = client.hook(said, look=look, wait=f"{wait}s", **around)
+            found = client.send_hook_input(said, look=look, wait=f"{wait}s", **around)
             if ANSWER in found:
-                return _checked(found, said["hook_event_name"])
+                return _validate_answer(found, said["hook_event_name"])
             request_id = str(found["id"])
             if look == AT_ONCE:
-                tell(f"Asked at {found['link']}." if found["link"] else "Asked.")
+                print_progress(f"Asked at {found['link']}." if found["link"] else "Asked.")
     except BaseException:
-        _take_back(client, request_id)
+        _cancel_request(client, request_id)
         raise
-    _take_back(client, request_id)
+    _cancel_request(client, request_id)
     raise Expired("Nobody approved it in time.")
 
 
-def _checked(found: dict[str, Any], event: str) -> dict[str, Any]:
+def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
     """Return `found` if it is a valid answer at this hook; raises Unreachable if it is not."""
     said = found[ANSWER] if isinstance(found[ANSWER], dict) else {}
     decision = said.get("decision")
@@ -132,12 +136,12 @@ def _checked(found: dict[str, Any], event: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _within(limit: float) -> Iterator[None]:
+def _time_limit(limit: float) -> Iterator[None]:
     """Raise OutOfTimeError if the block takes longer; Claude Code takes a late hook for a yes."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals come to the main thread alone
         return
-    before = signal.signal(signal.SIGALRM, _late)
+    before = signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
     try:
         yield
@@ -146,17 +150,17 @@ def _within(limit: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _late(_signal: int, _frame: object) -> NoReturn:
+def _raise_out_of_time(_signal: int, _frame: object) -> NoReturn:
     raise OutOfTimeError("it took too long")
 
 
-def _take_back(client: Countersign, request_id: str) -> None:
+def _cancel_request(client: Countersign, request_id: str) -> None:
     if request_id:
         with suppress(CountersignError):
             client.cancel(request_id, patience=BRIEF)
 
 
-def _denied(event: str, why: str) -> dict[str, Any]:
+def _build_denial(event: str, why: str) -> dict[str, Any]:
     if event == PERMISSION:
         said: dict[str, Any] = {"decision": {"behavior": "deny", "message": why}}
     else:

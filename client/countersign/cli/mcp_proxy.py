@@ -9,7 +9,12 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from countersign.cli.console import UsageError, complain, complain_of_missing, harmless
+from countersign.cli.console import (
+    UsageError,
+    escape_control_characters,
+    print_error,
+    print_missing_package,
+)
 
 if TYPE_CHECKING:
     from countersign.mcp_client.connection import Address
@@ -64,25 +69,25 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.header and not arguments.url:
         raise UsageError("--header goes with --url")
     try:
-        from countersign.cli.proxy_process import serve_until_told
+        from countersign.cli.proxy_process import run_proxy_process
         from countersign.client import Countersign
-        from countersign.mcp_client.connection import NotReachedError, ServerConnection
+        from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
         from countersign.mcp_proxy.held_calls import HeldCalls, PeopleTools
         from countersign.request import NotAllowed
     except ModuleNotFoundError as error:
-        return complain_of_missing("MCP proxy", error, NEEDS, "countersign-client[mcp]")
+        return print_missing_package("MCP proxy", error, NEEDS, "countersign-client[mcp]")
     try:
         countersign = Countersign()
     except NotAllowed as error:
-        return complain(str(error))
+        return print_error(str(error))
     given = {"requester": arguments.requester, "channel": arguments.channel}
     around = {name: each for name, each in given.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
     held_calls = HeldCalls(countersign, around, arguments.hold, server)
     people = PeopleTools(countersign, held_calls, around, arguments.hold)
-    behind = _behind(arguments)
+    behind = _build_server_address(arguments)
     try:
-        serve_until_told(
+        run_proxy_process(
             lambda: ServerConnection(behind, open_within=START_SECONDS),
             held_calls,
             people,
@@ -90,19 +95,21 @@ def run(arguments: argparse.Namespace) -> int:
             prefix=arguments.prefix,
             trusted=arguments.trust_hints,
         )
-    except NotReachedError as error:
+    except ServerNotReachedError as error:
         where = arguments.url or arguments.server[0]
-        return complain(harmless(f"The server {where} cannot be reached: {error}."))
+        return print_error(
+            escape_control_characters(f"The server {where} cannot be reached: {error}.")
+        )
     return 0
 
 
-def _behind(arguments: argparse.Namespace) -> Address:
+def _build_server_address(arguments: argparse.Namespace) -> Address:
     """Return the address of the server behind the proxy; raises UsageError."""
-    from countersign.cli.proxy_process import remote_address
+    from countersign.cli.proxy_process import build_remote_address
     from countersign.mcp_client.connection import CommandAddress
 
     if arguments.url:
-        return remote_address(arguments.url, arguments.header, os.environ)
+        return build_remote_address(arguments.url, arguments.header, os.environ)
     own = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERSIGN_")}
     command, *rest = arguments.server
     return CommandAddress(command, tuple(rest), own)

@@ -24,7 +24,7 @@ ARENAS = -8  # what glibc's mallopt calls M_ARENA_MAX
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Import in this block without garbage collection, and exempt all objects made so far from it.
 
     Saves a quarter of the processor time of a start: modules are many objects that stay.
@@ -37,7 +37,7 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def share_memory() -> None:
+def limit_memory_arenas() -> None:
     """Limit glibc to two memory arenas for all threads; call this before any thread starts.
 
     By default glibc makes eight for each processor, and each keeps memory from past bursts: a dozen
@@ -57,39 +57,41 @@ _timed = threading.Event()
 ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
-def obey_signals() -> None:
+def install_stop_handlers() -> None:
     """Install handlers that end the process on the first SIGTERM or Ctrl-C and ignore others."""
     heard = {each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN}
     for each in heard:  # a shell has what it starts in the background ignore Ctrl-C
-        signal.signal(each, _end)
+        signal.signal(each, _handle_stop_signal)
     # a handler has to wait where the main thread is inside of a library, a thread has not
     told, tells = os.pipe()
     os.set_blocking(tells, False)
     signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
     name = "signals"
-    threading.Thread(target=_time_from_signal, args=(told, heard), name=name, daemon=True).start()
+    threading.Thread(
+        target=_start_time_limit_on_signal, args=(told, heard), name=name, daemon=True
+    ).start()
 
 
-def _time_from_signal(told: int, heard: set[signal.Signals]) -> None:
+def _start_time_limit_on_signal(told: int, heard: set[signal.Signals]) -> None:
     """Wait for the first signal that ends the process, and start the time limit then."""
     while not heard & set(os.read(told, 1)):
         pass
-    _time()
+    _start_time_limit()
 
 
-def _time() -> None:
+def _start_time_limit() -> None:
     """Start the time limit in which the process has to end; a second call does nothing."""
     if _timed.is_set():
         return
     _timed.set()
     # not even the interpreter is needed for it
     signal.setitimer(signal.ITIMER_REAL, LONGEST + LAST)
-    watchdog = threading.Timer(LONGEST, _give_up)
+    watchdog = threading.Timer(LONGEST, _exit_hanging_process)
     watchdog.name, watchdog.daemon = "watchdog", True
     watchdog.start()
 
 
-def begin() -> bool:
+def begin_shutdown() -> bool:
     """Start to end: ignore signals and set the time limit; return whether this is the first call.
 
     May be called from any thread, and from a signal's handler.
@@ -97,37 +99,37 @@ def begin() -> bool:
     if _begun.is_set():
         return False
     _begun.set()
-    _time()
+    _start_time_limit()
     return True
 
 
-def leave(code: int) -> int:
+def exit_if_stopping(code: int) -> int:
     """End the process with this exit code if it was stopping; else return the code.
 
     Threads that hang are not waited for.
     """
     if not _begun.is_set():
         return code
-    _flush()
+    _flush_output()
     os._exit(code)
 
 
-def _end(_signal: int, _frame: object) -> None:
-    if begin():
+def _handle_stop_signal(_signal: int, _frame: object) -> None:
+    if begin_shutdown():
         raise KeyboardInterrupt
 
 
-def _give_up() -> NoReturn:
+def _exit_hanging_process() -> NoReturn:
     """Log which threads hang, as far as that is possible, and end the process."""
     try:
         still = ", ".join(sorted({each.name for each in threading.enumerate()} - {"watchdog"}))
         log.error("not stopped within %g seconds, and ended: %s hang", LONGEST, still)
-        _flush()
+        _flush_output()
     finally:
         os._exit(GIVEN_UP)
 
 
-def _flush() -> None:
+def _flush_output() -> None:
     for each in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             each.flush()

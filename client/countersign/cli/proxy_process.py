@@ -17,12 +17,12 @@ import anyio
 import mcp.client.stdio as server_process
 from anyio import create_task_group, move_on_after, open_signal_receiver
 
-from countersign.cli.console import UsageError, harmless
-from countersign.mcp_client.connection import NotReachedError, ServerConnection, UrlAddress
-from countersign.mcp_client.login import LoginFile, ServerLogin, login_path
-from countersign.mcp_client.variables import with_variables
+from countersign.cli.console import UsageError, escape_control_characters
+from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError, UrlAddress
+from countersign.mcp_client.login import LoginFile, ServerLogin, build_login_path
+from countersign.mcp_client.variables import substitute_variables
 from countersign.mcp_proxy.held_calls import HeldCalls, PeopleTools
-from countersign.mcp_proxy.proxy import serve
+from countersign.mcp_proxy.proxy import serve_host
 
 # The server behind `countersign mcp-proxy --url`: its address, its headers, and who logs in.
 
@@ -32,7 +32,9 @@ _SECRET = "authorization"  # noqa: S105 # the header that says who asks
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
-def remote_address(url: str, headers: Iterable[str], environ: Mapping[str, str]) -> UrlAddress:
+def build_remote_address(
+    url: str, headers: Iterable[str], environ: Mapping[str, str]
+) -> UrlAddress:
     """Return the address of a remote server, with headers and login; raises UsageError.
 
     `headers` are as typed, "Name: value", where "$NAME" stands for a variable. Without an
@@ -40,17 +42,21 @@ def remote_address(url: str, headers: Iterable[str], environ: Mapping[str, str])
     """
     if not _URL.fullmatch(url):
         raise UsageError("--url takes an address that begins with https:// or http://")
-    found = dict(_header(each, environ) for each in headers)
+    found = dict(_parse_header(each, environ) for each in headers)
     is_said = any(name.lower() == _SECRET for name in found)
     login = (
-        None if is_said else ServerLogin(url, LoginFile(login_path(_folder(environ), url)), show)
+        None
+        if is_said
+        else ServerLogin(
+            url, LoginFile(build_login_path(_get_login_folder(environ), url)), show_login_address
+        )
     )
     return UrlAddress(url, found, login=login)
 
 
-def show(address: str) -> None:
+def show_login_address(address: str) -> None:
     """Print where to log in to the standard error, and open it in a browser if there is one."""
-    sys.stderr.write(f"To log in at the server behind, open {harmless(address)}\n")
+    sys.stderr.write(f"To log in at the server behind, open {escape_control_characters(address)}\n")
     sys.stderr.flush()
     if sys.platform == "linux" and not any(os.environ.get(each) for each in SCREENS):
         return  # a browser of the terminal would write where the host listens
@@ -62,10 +68,10 @@ def show(address: str) -> None:
         )
 
 
-def _header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _parse_header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     missing = set[str]()
-    filled = with_variables(value.strip(), environ, missing)
+    filled = substitute_variables(value.strip(), environ, missing)
     if missing:
         raise UsageError(f"--header {name}: the variable {min(missing)} is not set")
     if not colon or not _NAME.fullmatch(name) or not filled.isprintable() or not filled.isascii():
@@ -73,7 +79,7 @@ def _header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
     return name, filled
 
 
-def _folder(environ: Mapping[str, str]) -> Path:
+def _get_login_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder in which logins are kept."""
     said = environ.get("XDG_STATE_HOME") or ""
     state = Path(said) if Path(said).is_absolute() else Path.home() / ".local" / "state"
@@ -84,7 +90,7 @@ ENDS_WITHIN = 1.7  # seconds after a signal
 SERVER_ENDS_WITHIN = 0.4  # seconds that the server has at each step of being ended
 
 
-def serve_until_told(
+def run_proxy_process(
     made: Callable[[], ServerConnection],
     held_calls: HeldCalls,
     people: PeopleTools,
@@ -102,24 +108,24 @@ def serve_until_told(
     async def work() -> None:
         behind = made()
         async with create_task_group() as both:
-            both.start_soon(_end_when_told, behind)
-            await serve(behind, held_calls, people, **options)
+            both.start_soon(_exit_on_signal, behind)
+            await serve_host(behind, held_calls, people, **options)
             both.cancel_scope.cancel()
 
     try:
         anyio.run(work)
     except BaseExceptionGroup as errors:
-        found, _ = errors.split(NotReachedError)
+        found, _ = errors.split(ServerNotReachedError)
         if found is None:
             raise
         error: BaseException = found
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from None
-    _leave()
+    _exit_process()
 
 
-async def _end_when_told(behind: ServerConnection) -> None:
+async def _exit_on_signal(behind: ServerConnection) -> None:
     """End the server behind and this process at a signal, even during a call.
 
     People are asked about a call that was made and not reported.
@@ -130,10 +136,10 @@ async def _end_when_told(behind: ServerConnection) -> None:
             server_process.FORCE_KILL_TIMEOUT = SERVER_ENDS_WITHIN
             with move_on_after(ENDS_WITHIN):
                 await behind.close()
-            _leave()
+            _exit_process()
 
 
-def _leave() -> NoReturn:
+def _exit_process() -> NoReturn:
     """End the process without waiting for threads that wait for people, or for the host."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -40,17 +40,17 @@ from referencing import Registry
 from countersign.mcp_client.sent_calls import (
     CURRENT_CALL,
     CallOutcome,
-    Failed,
-    GaveResult,
-    NotStarted,
+    FailedOutcome,
+    NotSentOutcome,
+    ResultOutcome,
     SentCall,
-    ServerWire,
-    Unknown,
-    call_id,
-    heard,
-    watch_answer,
-    watched,
-    words_of,
+    ServerTraffic,
+    UnknownOutcome,
+    extract_result_text,
+    find_tool_call_id,
+    format_unread_answer,
+    watch_response,
+    watch_streams,
 )
 from countersign.version import VERSION
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 MOST_MOVES = 5  # from one address to the next, that are remembered
 
 
-class CallsOnce(httpx2.Auth):
+class SendCallsOnceAuth(httpx2.Auth):
     """HTTP authentication of one connection that never sends a tool call twice or redirects it."""
 
     def __init__(self, login: ServerLogin | None) -> None:
@@ -80,30 +80,30 @@ class CallsOnce(httpx2.Auth):
         """Send one request, with the token of the login if there is one."""
         if (came_from := self._leading.pop(request, None)) is not None:
             self._moved[came_from] = request.url  # the SDK has followed it
-        is_call = call_id(request) is not None
+        is_call = find_tool_call_id(request) is not None
         if is_call:
-            request.url = self._place(request.url)
+            request.url = self._resolve_known_redirects(request.url)
         if self._login is None:
             response = yield request
-            self._note(response, is_call)
+            self._note_redirect(response, is_call)
             return
-        async with aclosing(self._login.flow(request, is_call)) as flow:
+        async with aclosing(self._login.authorize_request(request, is_call)) as flow:
             outgoing = await anext(flow, None)
             while outgoing is not None:
                 response = yield outgoing
-                self._note(response, is_call)
+                self._note_redirect(response, is_call)
                 try:
                     outgoing = await flow.asend(response)
                 except StopAsyncIteration:
                     return
 
-    def _place(self, url: httpx2.URL) -> httpx2.URL:
+    def _resolve_known_redirects(self, url: httpx2.URL) -> httpx2.URL:
         """Return the address to which earlier requests to `url` were redirected in the end."""
         for _ in range(MOST_MOVES):
             url = self._moved.get(url, url)
         return url
 
-    def _note(self, response: httpx2.Response, is_call: bool) -> None:
+    def _note_redirect(self, response: httpx2.Response, is_call: bool) -> None:
         """Drop the redirect of a tool call, and remember where other requests are redirected."""
         if is_call:
             response.next_request = None
@@ -126,8 +126,8 @@ class UrlAddress:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    connect_within: float = 60.0  # seconds
-    quiet_for: float = 300.0  # seconds between two signs of life
+    connect_timeout: float = 60.0  # seconds
+    read_timeout: float = 300.0  # seconds between two signs of life
     login: ServerLogin | None = field(default=None, repr=False)  # None: the headers say who asks
 
 
@@ -135,18 +135,21 @@ Address = CommandAddress | UrlAddress
 
 
 @asynccontextmanager
-async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, None]:
+async def open_transport(address: Address, wire: ServerTraffic) -> AsyncGenerator[Any, None]:
     """Connect and yield the two message streams; their traffic is noted in `wire`."""
     if isinstance(address, UrlAddress):
         # as it is, for what the server answers is read along
         headers = {"Accept-Encoding": "identity", **address.headers}
-        patience = httpx2.Timeout(address.connect_within, read=address.quiet_for)
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(watch_answer, wire)]}
+        patience = httpx2.Timeout(address.connect_timeout, read=address.read_timeout)
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(watch_response, wire)]}
         async with (
             httpx2.AsyncClient(
-                headers=headers, timeout=patience, event_hooks=hooks, auth=CallsOnce(address.login)
+                headers=headers,
+                timeout=patience,
+                event_hooks=hooks,
+                auth=SendCallsOnceAuth(address.login),
             ) as http,
-            watched(
+            watch_streams(
                 streamable_http_client(address.url, http_client=http), wire, reads=False
             ) as streams,
         ):
@@ -156,7 +159,7 @@ async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, N
         command=address.command, args=list(address.args), env=dict(address.env)
     )
     started = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
-    async with watched(started, wire, reads=True) as streams:
+    async with watch_streams(started, wire, reads=True) as streams:
         yield streams
 
 
@@ -165,11 +168,11 @@ async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, N
 MOST_PAGES, MOST_TOOLS = 50, 1_000  # of one server
 
 
-class EndlessListError(Exception):
+class ToolListTooLongError(Exception):
     """Raised when a server's list of tools does not end, or is too long to be used."""
 
 
-class OpenSession:
+class ServerSession:
     """One connection that is being opened, open or over; it is never opened a second time."""
 
     def __init__(
@@ -189,18 +192,18 @@ class OpenSession:
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
         self._scope = anyio.CancelScope()
         self._client: Client | None = None
-        self.wire = ServerWire()
+        self.wire = ServerTraffic()
         self.is_over = False
-        self.why = ""  # it is over; "" where it just ended
-        self._task = asyncio.get_running_loop().create_task(self._live())
-        self._task.add_done_callback(self._ended)
+        self.end_reason = ""  # it is over; "" where it just ended
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._handle_end)
 
-    async def opened(self) -> Client | None:
+    async def wait_until_open(self) -> Client | None:
         """Return the client once the connection is open; None if it is over, or took too long."""
         with anyio.move_on_after(self._patience):
             await self._ready.wait()
         if not self._ready.is_set():
-            self.why = f"it did not answer within {self._patience:g} seconds"
+            self.end_reason = f"it did not answer within {self._patience:g} seconds"
             self._scope.cancel()
             return None
         return None if self.is_over else self._client
@@ -216,26 +219,26 @@ class OpenSession:
         self.abandon()
         await asyncio.wait([self._task])
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         client = Client(
-            transport(self._address, self.wire),
+            open_transport(self._address, self.wire),
             client_info=Implementation(name="countersign", version=VERSION),
-            message_handler=self._hear,
+            message_handler=self._handle_message,
             elicitation_callback=self._elicit,
             cache=None,
         )
         with self._scope:
             async with client, anyio.create_task_group() as group:
                 # what a tool did is told in any case, also where it is not what was promised
-                client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign, assignment] # on purpose
+                client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign, assignment] # on purpose
                 self._client = client
                 self._ready.set()
                 if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    group.start_soon(self._listen, client)
+                    group.start_soon(self._listen_for_tool_changes, client)
                 await self._closing.wait()
                 group.cancel_scope.cancel()
 
-    async def _listen(self, client: Client) -> None:
+    async def _listen_for_tool_changes(self, client: Client) -> None:
         """Call `changed` for tool changes at a server that announces them only on request."""
         try:
             async with client.listen(tools_list_changed=True) as events:
@@ -244,20 +247,20 @@ class OpenSession:
         except (MCPError, SubscriptionLost, TimeoutError):
             return  # every call looks for itself as well
 
-    async def _hear(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
         await anyio.lowlevel.checkpoint()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _handle_end(self, task: asyncio.Task[None]) -> None:
         self.is_over = True
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.why = self.why or reason(error)
+            self.end_reason = self.end_reason or describe_connection_error(error)
         self._ready.set()
 
 
-async def _as_it_is(_name: str, _result: Any) -> None:
+async def _accept_any_result(_name: str, _result: Any) -> None:
     """Accept any result, in place of the SDK's check."""
 
 
@@ -272,14 +275,14 @@ async def list_tools(client: Client) -> list[Tool]:
         page = await client.list_tools(cursor=cursor)
         found += page.tools
         if len(found) > MOST_TOOLS:
-            raise EndlessListError(f"it has more than {MOST_TOOLS:,} tools")
+            raise ToolListTooLongError(f"it has more than {MOST_TOOLS:,} tools")
         cursor = page.next_cursor
         if cursor is None:
             return found
-    raise EndlessListError(f"its list of tools has more than {MOST_PAGES} pages")
+    raise ToolListTooLongError(f"its list of tools has more than {MOST_PAGES} pages")
 
 
-def reason(error: BaseException) -> str:
+def describe_connection_error(error: BaseException) -> str:
     """Return in a few words why a connection failed; of a group of errors the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -296,17 +299,17 @@ def reason(error: BaseException) -> str:
 MOST_REMARK = 300  # characters
 
 
-def _unchecked(*_: object) -> Iterator[Any]:
+def _skip_check(*_: object) -> Iterator[Any]:
     yield from ()
 
 
 # patterns may take endless time, and nothing depends on this check
 _Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
-    Draft202012Validator, {"pattern": _unchecked, "patternProperties": _unchecked}
+    Draft202012Validator, {"pattern": _skip_check, "patternProperties": _skip_check}
 )
 
 
-def broken_promise(result: CallToolResult, schema: Mapping[str, Any] | None) -> str:
+def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] | None) -> str:
     """Return how a result breaks its tool's output schema; "" if it fits or cannot be checked."""
     if schema is None:
         return ""
@@ -327,7 +330,7 @@ LONGEST_PAUSE = 300.0  # seconds between two tries to reach it
 NO_REASON = "The server says that it failed, and not why."
 
 
-class NotReachedError(Exception):
+class ServerNotReachedError(Exception):
     """Raised when a server cannot be reached or does not list its tools; the message says why."""
 
 
@@ -351,18 +354,18 @@ class ServerConnection:
         """
         self._address, self._open_within = address, open_within
         self._login = address.login if isinstance(address, UrlAddress) else None
-        self._changed, self._elicit, self._told = changed, elicit, put_off
-        self._session: OpenSession | None = None
+        self._changed, self._elicit, self._report_put_off = changed, elicit, put_off
+        self._session: ServerSession | None = None
         self._failures, self._again_at = 0, 0.0
         self._opening = asyncio.Lock()
 
-    async def tools(self) -> list[Tool]:
+    async def list_current_tools(self) -> list[Tool]:
         """Return the tools that the server has now. Raises NotReachedError."""
-        return (await self._listed())[2]
+        return (await self._open_and_list_tools())[2]
 
-    async def opened(self) -> Client:
+    async def get_open_client(self) -> Client:
         """Return the client of the connection, opened if needed. Raises NotReachedError."""
-        return (await self._open())[1]
+        return (await self._get_open_session())[1]
 
     async def call(
         self,
@@ -379,9 +382,9 @@ class ServerConnection:
         TimeoutError. A call that is given up is cancelled at the server.
         """
         try:
-            session, client, tools = await self._listed()
-        except NotReachedError as error:
-            return NotStarted(str(error))
+            session, client, tools = await self._open_and_list_tools()
+        except ServerNotReachedError as error:
+            return NotSentOutcome(str(error))
         check(tools)
         call = SentCall()
         token = CURRENT_CALL.set(call)
@@ -389,24 +392,24 @@ class ServerConnection:
             with within():
                 result = await client.call_tool(tool, arguments, progress_callback=progress)
         except Exception as error:  # noqa: BLE001 # whatever it is: what counts is what was heard
-            return _outcome_of(error, call)
+            return _build_error_outcome(error, call)
         finally:
             CURRENT_CALL.reset(token)
-            session.wire.forget(call)
+            session.wire.forget_call(call)
         if result.is_error:
-            return Failed(words_of(result) or NO_REASON, result=result)
+            return FailedOutcome(extract_result_text(result) or NO_REASON, result=result)
         promised = next((each.output_schema for each in tools if each.name == tool), None)
-        return GaveResult(result, broken_promise(result, promised))
+        return ResultOutcome(result, describe_schema_mismatch(result, promised))
 
-    async def logged_in(self) -> bool:
+    async def wait_for_login(self) -> bool:
         """Wait until a person has logged in at the server; return False if no login is wanted.
 
         Raises NotReachedError if nobody logged in.
         """
-        if self._login is None or not self._login.wanted:
+        if self._login is None or not self._login.login_needed_reason:
             return False
-        if not await self._login.done():
-            raise NotReachedError(self._login.wanted)
+        if not await self._login.wait_until_done():
+            raise ServerNotReachedError(self._login.login_needed_reason)
         return True
 
     async def close(self) -> None:
@@ -417,76 +420,80 @@ class ServerConnection:
         if session is not None:
             await session.close()
 
-    async def _listed(self) -> tuple[OpenSession, Client, list[Tool]]:
+    async def _open_and_list_tools(self) -> tuple[ServerSession, Client, list[Tool]]:
         """Return the open connection and its tools; reopen a connection that died, once."""
         why = ""
         for _ in range(2):
-            session, client = await self._open()
+            session, client = await self._get_open_session()
             try:
                 with anyio.fail_after(LIST_SECONDS):
                     found = await list_tools(client)
-            except EndlessListError as error:
-                raise NotReachedError(str(error)) from None
+            except ToolListTooLongError as error:
+                raise ServerNotReachedError(str(error)) from None
             except Exception as error:  # noqa: BLE001 # nothing was sent that does anything
-                why = self._lost(session, error)
+                why = self._abandon_session(session, error)
                 continue
             self._failures = 0
             return session, client, found
-        raise await self._not_reached(why)
+        raise await self._note_failed_attempt(why)
 
-    def _lost(self, session: OpenSession, error: Exception) -> str:
+    def _abandon_session(self, session: ServerSession, error: Exception) -> str:
         """Abandon a connection that does not answer, and return the reason."""
         if self._session is session:
             self._session = None
         session.abandon()
         if isinstance(error, TimeoutError):
             return f"it did not say within {LIST_SECONDS:g} seconds what tools it has"
-        return _with_status(reason(error), session.wire.status)
+        return _append_http_status(describe_connection_error(error), session.wire.http_status)
 
-    async def _open(self) -> tuple[OpenSession, Client]:
+    async def _get_open_session(self) -> tuple[ServerSession, Client]:
         async with self._opening:
             session = self._session
             if session is None or session.is_over:
                 if (left := self._again_at - time.monotonic()) > 0:
-                    raise NotReachedError(f"it is tried again in {left:.0f} seconds")
-                session = self._session = OpenSession(
+                    raise ServerNotReachedError(f"it is tried again in {left:.0f} seconds")
+                session = self._session = ServerSession(
                     self._address, self._open_within, self._changed, self._elicit
                 )
-            client = await session.opened()
+            client = await session.wait_until_open()
             if client is not None:
                 return session, client
             self._session = None
-            why = _with_status(session.why or "it ended at once", session.wire.status)
-        raise await self._not_reached(why)
+            why = _append_http_status(
+                session.end_reason or "it ended at once", session.wire.http_status
+            )
+        raise await self._note_failed_attempt(why)
 
-    async def _not_reached(self, why: str) -> NotReachedError:
+    async def _note_failed_attempt(self, why: str) -> ServerNotReachedError:
         """Return the error, and delay the next try, longer each time, unless a login is wanted."""
         if self._login is not None:
-            await self._login.shown()
-            if self._login.wanted:
-                return NotReachedError(self._login.wanted)
+            await self._login.wait_until_address_known()
+            if self._login.login_needed_reason:
+                return ServerNotReachedError(self._login.login_needed_reason)
         self._failures += 1
         self._again_at = time.monotonic() + min(2.0**self._failures, LONGEST_PAUSE)
-        self._told(why)
-        return NotReachedError(why)
+        self._report_put_off(why)
+        return ServerNotReachedError(why)
 
 
-def _with_status(why: str, status: int) -> str:
+def _append_http_status(why: str, status: int) -> str:
     """Return why a server was not reached, with the HTTP status if there is one."""
     return f"{why}, HTTP {status}" if status else why
 
 
-def _outcome_of(error: Exception, call: SentCall) -> CallOutcome:
+def _build_error_outcome(error: Exception, call: SentCall) -> CallOutcome:
     """Return the outcome that an error means: failed at the server, never sent, or unknown."""
-    if isinstance(error, MCPError) and call.failed_with(error.code, error.message):
-        return Failed(error.message, error.code)
-    if not call.sent:
-        return NotStarted(reason(error))
-    said = heard(call.answer)
-    if call.status:
-        return Unknown(f"it was answered with HTTP {call.status} alone", said)
+    if isinstance(error, MCPError) and call.has_server_error(error.code, error.message):
+        return FailedOutcome(error.message, error.code)
+    if not call.was_sent:
+        return NotSentOutcome(describe_connection_error(error))
+    said = format_unread_answer(call.answer)
+    if call.http_status:
+        return UnknownOutcome(f"it was answered with HTTP {call.http_status} alone", said)
     if isinstance(error, TimeoutError):
-        return Unknown("it did not answer in time", said, timed_out=True)
+        return UnknownOutcome("it did not answer in time", said, timed_out=True)
     if isinstance(error, ValidationError) or said:
-        return Unknown("its answer cannot be read", said)
-    return Unknown(f"the connection was lost under the call ({reason(error)})")
+        return UnknownOutcome("its answer cannot be read", said)
+    return UnknownOutcome(
+        f"the connection was lost under the call ({describe_connection_error(error)})"
+    )

@@ -40,7 +40,7 @@ from pydantic import BaseModel, ValidationError
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
 
-class KeptLogin(BaseModel):
+class StoredLogin(BaseModel):
     """What the file holds."""
 
     tokens: OAuthToken
@@ -55,9 +55,9 @@ class LoginFile:
     """The file of one login; several processes may use it, and the newest login counts."""
 
     path: Path
-    _seen: tuple[int, int] = (0, 0)
+    _last_version: tuple[int, int] = (0, 0)
 
-    def changed(self) -> KeptLogin | None:
+    def read_if_changed(self) -> StoredLogin | None:
         """Return the login if the file has changed since this process last read or wrote it.
 
         None if it has not, and for a file that is missing or unreadable.
@@ -65,40 +65,40 @@ class LoginFile:
         try:
             stat = self.path.stat()
             seen = stat.st_ino, stat.st_mtime_ns
-            if seen == self._seen:
+            if seen == self._last_version:
                 return None
-            self._seen = seen
-            return KeptLogin.model_validate(json.loads(self.path.read_text("utf-8")))
+            self._last_version = seen
+            return StoredLogin.model_validate(json.loads(self.path.read_text("utf-8")))
         except (OSError, ValueError, ValidationError):
             return None
 
-    def keep(self, login: KeptLogin) -> None:
+    def write(self, login: StoredLogin) -> None:
         """Replace the file's login; raises OSError."""
         self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
         try:
             with os.fdopen(file, "w", encoding="utf-8") as writing:
-                writing.write(json.dumps(_as_json(login)))
+                writing.write(json.dumps(_login_to_json(login)))
             stat = beside.stat()
             beside.replace(self.path)
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-        self._seen = stat.st_ino, stat.st_mtime_ns
+        self._last_version = stat.st_ino, stat.st_mtime_ns
 
 
-def login_path(folder: Path, url: str) -> Path:
+def build_login_path(folder: Path, url: str) -> Path:
     """Return the path in `folder` at which the login for a URL is kept."""
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
 
-def expiry(tokens: OAuthToken) -> float | None:
+def compute_expiry(tokens: OAuthToken) -> float | None:
     """Return the Unix time at which tokens issued just now expire; None if they do not say."""
     return None if tokens.expires_in is None else time.time() + tokens.expires_in  # noqa: TID251  # a login outlives the process
 
 
-def _as_json(login: KeptLogin) -> Any:
+def _login_to_json(login: StoredLogin) -> Any:
     return login.model_dump(mode="json", exclude_none=True)
 
 
@@ -117,58 +117,60 @@ class NotLoggedInError(Exception):
 
 
 @dataclass(slots=True)
-class Redirect:
+class LoginRedirect:
     """The local address to which a browser returns after a login, and the result of the login."""
 
     url: str
     state: str = ""  # without it nothing is believed
-    _answer: asyncio.Future[AuthorizationCodeResult] = field(
+    _result: asyncio.Future[AuthorizationCodeResult] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    async def answer(self) -> AuthorizationCodeResult:
+    async def wait_for_result(self) -> AuthorizationCodeResult:
         """Wait for the result of the login. Raises NotLoggedInError if the login was refused."""
-        return await self._answer
+        return await self._result
 
-    async def heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_browser_request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Answer one request of a browser."""
         try:
             async with asyncio.timeout(READ):
                 line = await reader.readuntil(b"\n")
                 while (await reader.readuntil(b"\n")).strip():
                     pass  # its headers
-                status, text = self._taken(line.decode("latin-1"))
-                writer.write(_page(status, text))
+                status, text = self._accept_result(line.decode("latin-1"))
+                writer.write(_build_http_response(status, text))
                 await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # no browser of the person's
         finally:
             writer.close()
 
-    def _taken(self, line: str) -> tuple[str, str]:
+    def _accept_result(self, line: str) -> tuple[str, str]:
         """Take the login's result from a request line; return an HTTP status and the page text."""
         method, _, rest = line.partition(" ")
         asked = urlsplit(rest.partition(" ")[0])
         said = {name: each[-1] for name, each in parse_qs(asked.query).items()}
         known = self.state and compare_digest(said.get("state", "").encode(), self.state.encode())
-        if method != "GET" or asked.path != PATH or not known or self._answer.done():
+        if method != "GET" or asked.path != PATH or not known or self._result.done():
             return "404 Not Found", NOT_HERE
         if "code" in said:
             found = AuthorizationCodeResult(
                 code=said["code"], state=said["state"], iss=said.get("iss")
             )
-            self._answer.set_result(found)
+            self._result.set_result(found)
             return "200 OK", DONE
         why = said.get("error_description") or said.get("error") or "no reason was given"
-        self._answer.set_exception(NotLoggedInError(f"the login was refused: {why[:200]}"))
+        self._result.set_exception(NotLoggedInError(f"the login was refused: {why[:200]}"))
         return "200 OK", NOT_DONE
 
 
 @asynccontextmanager
-async def await_redirect() -> AsyncIterator[Redirect]:
+async def listen_for_redirect() -> AsyncIterator[LoginRedirect]:
     """Listen on a free port of this machine during the block; raises OSError if there is none."""
-    redirect = Redirect("")
-    server = await asyncio.start_server(redirect.heard, LOCAL, 0, limit=LINE)
+    redirect = LoginRedirect("")
+    server = await asyncio.start_server(redirect.handle_browser_request, LOCAL, 0, limit=LINE)
     redirect.url = f"http://{LOCAL}:{server.sockets[0].getsockname()[1]}{PATH}"
     try:
         yield redirect
@@ -176,7 +178,7 @@ async def await_redirect() -> AsyncIterator[Redirect]:
         server.close()
 
 
-def _page(status: str, text: str) -> bytes:
+def _build_http_response(status: str, text: str) -> bytes:
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(text)}\r\nCache-Control: no-store\r\n"
@@ -200,7 +202,7 @@ class ServerLogin:
         """Prepare the login at `url`; `asked` shows a person the address at which to log in."""
         self._url, self._file, self._asked = url, file, asked
         nowhere = OAuthClientMetadata(redirect_uris=None, client_name=NAME)
-        self._sdk = OAuthClientProvider(url, nowhere, _Renewed(self))
+        self._sdk = OAuthClientProvider(url, nowhere, _RenewalStorage(self))
         self._task: asyncio.Task[None] | None = None
         self._known = asyncio.Event()
         self._address, self._failed, self._not_renewed = "", "", ""
@@ -216,7 +218,7 @@ class ServerLogin:
         return self._sdk.context.client_info
 
     @property
-    def wanted(self) -> str:
+    def login_needed_reason(self) -> str:
         """Why the server cannot be used without a (new) login; "" if none is needed."""
         if self._task is not None and not self._task.done():
             return f"somebody has to log in there, at {self._address or self._url}"
@@ -224,7 +226,7 @@ class ServerLogin:
             return f"the login there could not be renewed ({self._not_renewed})"
         return f"nobody has logged in there ({self._failed})" if self._failed else ""
 
-    async def shown(self) -> None:
+    async def wait_until_address_known(self) -> None:
         """Wait until the address of a login that is under way is known, or the login has ended."""
         if self._task is not None:
             knows = asyncio.ensure_future(self._known.wait())
@@ -233,7 +235,7 @@ class ServerLogin:
             finally:
                 knows.cancel()
 
-    async def done(self) -> bool:
+    async def wait_until_done(self) -> bool:
         """Wait for the end of the login; return whether it succeeded, False if none was begun."""
         if self._task is None:
             return False
@@ -246,7 +248,7 @@ class ServerLogin:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def flow(
+    async def authorize_request(
         self, request: httpx2.Request, is_call: bool
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token; if the server answers 401, send it again with a newer one.
@@ -254,7 +256,7 @@ class ServerLogin:
         A tool call (`is_call`) is sent only once. If the answer is still 401, a person is asked to
         log in.
         """
-        used = await self._with_token(request)
+        used = await self._add_token(request)
         response = yield request
         if response.status_code != HTTPStatus.UNAUTHORIZED:
             return
@@ -263,33 +265,33 @@ class ServerLogin:
             context.token_expiry_time = LONG_AGO  # whatever was said
         if is_call:
             return
-        again = await self._with_token(request)
+        again = await self._add_token(request)
         if again and again != used:
             await response.aread()
             response = yield request
         if response.status_code == HTTPStatus.UNAUTHORIZED and not self._not_renewed:
-            self._ask(request)
+            self._start_login(request)
 
-    async def _with_token(self, request: httpx2.Request) -> str:
+    async def _add_token(self, request: httpx2.Request) -> str:
         """Put the current token, renewed if needed, into a request; return the token, "" for none.
 
         The SDK's flow holds a lock while it sends; it is left before that, since a call may take
         long.
         """
-        self._reread()
+        self._reload_from_file()
         self._not_renewed = ""
         request.headers.pop("authorization", None)
         async with aclosing(self._sdk.async_auth_flow(request)) as flow:
             outgoing = await anext(flow)
             with CancelScope(shield=True):  # a renewed token that is lost was the last
                 while outgoing is not request:
-                    answer = await self._renewed(outgoing)
+                    answer = await self._send_token_renewal(outgoing)
                     if answer is None:
                         break
                     outgoing = await flow.asend(answer)
         return request.headers.get("authorization", "").removeprefix("Bearer ")
 
-    async def _renewed(self, wish: httpx2.Request) -> httpx2.Response | None:
+    async def _send_token_renewal(self, wish: httpx2.Request) -> httpx2.Response | None:
         """Send a request for a newer token; return the answer, None if it decides nothing."""
         try:
             with fail_after(RENEW_SECONDS):
@@ -303,45 +305,45 @@ class ServerLogin:
             return None
         return answer
 
-    def _reread(self) -> None:
+    def _reload_from_file(self) -> None:
         """Take over the login from the file if another process has changed the file."""
-        kept, context = self._file.changed(), self._sdk.context
+        kept, context = self._file.read_if_changed(), self._sdk.context
         if kept is None:
             return
         context.current_tokens, context.client_info = kept.tokens, kept.client
         context.token_expiry_time = kept.expires_at
         context.oauth_metadata, context.protected_resource_metadata = kept.server, kept.resource
 
-    def keep(self, tokens: OAuthToken, provider: OAuthClientProvider | None = None) -> None:
+    def save_tokens(self, tokens: OAuthToken, provider: OAuthClientProvider | None = None) -> None:
         """Save tokens that were issued just now; a failure is only logged."""
         context = (provider or self._sdk).context
         if context.client_info is None:
             return
-        login = KeptLogin(
+        login = StoredLogin(
             tokens=tokens,
-            expires_at=expiry(tokens),
+            expires_at=compute_expiry(tokens),
             client=context.client_info,
             server=context.oauth_metadata,
             resource=context.protected_resource_metadata,
         )
         try:
-            self._file.keep(login)
+            self._file.write(login)
         except OSError as error:
             log.warning("the login at %s could not be kept: %s", self._url, error)
 
-    def _ask(self, request: httpx2.Request) -> None:
+    def _start_login(self, request: httpx2.Request) -> None:
         """Start a login with the refused request, unless one is under way or it is no POST."""
         if request.method != "POST" or (self._task is not None and not self._task.done()):
             return
         self._address, self._failed = "", ""
         self._known.clear()
-        self._task = asyncio.get_running_loop().create_task(self._log_in(request))
+        self._task = asyncio.get_running_loop().create_task(self._run_login(request))
 
-    async def _log_in(self, request: httpx2.Request) -> None:
+    async def _run_login(self, request: httpx2.Request) -> None:
         try:
             with fail_after(LOGIN_SECONDS):
-                async with await_redirect() as redirect:
-                    await self._logged_in(request, redirect)
+                async with listen_for_redirect() as redirect:
+                    await self._complete_login(request, redirect)
         except NotLoggedInError as error:
             self._failed = str(error)
         except TimeoutError:
@@ -349,7 +351,7 @@ class ServerLogin:
         except Exception as error:  # noqa: BLE001 # what a server says here may be anything
             self._failed = " ".join(f"{type(error).__name__} {error}".split())[:200]
 
-    async def _logged_in(self, refused: httpx2.Request, redirect: Redirect) -> None:
+    async def _complete_login(self, refused: httpx2.Request, redirect: LoginRedirect) -> None:
         async def show(address: str) -> None:
             parts = urlsplit(address)
             if parts.scheme not in ("https", "http"):
@@ -366,8 +368,8 @@ class ServerLogin:
                 "token_endpoint_auth_method": "none",
             }
         )
-        new = _New()
-        provider = OAuthClientProvider(self._url, wanted, new, show, redirect.answer)
+        new = _FirstLoginStorage()
+        provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_result)
         headers = {k: v for k, v in refused.headers.items() if k.lower() != "authorization"}
         async with httpx2.AsyncClient(auth=provider) as http:
             request = http.build_request(
@@ -377,15 +379,15 @@ class ServerLogin:
             await response.aclose()
         if new.tokens is None:
             raise NotLoggedInError(f"it answered with HTTP {response.status_code}")
-        self.keep(new.tokens, provider)
+        self.save_tokens(new.tokens, provider)
         context = self._sdk.context
         context.current_tokens, context.client_info = new.tokens, provider.context.client_info
-        context.token_expiry_time = expiry(new.tokens)
+        context.token_expiry_time = compute_expiry(new.tokens)
         context.oauth_metadata = provider.context.oauth_metadata
         context.protected_resource_metadata = provider.context.protected_resource_metadata
 
 
-class _New:
+class _FirstLoginStorage:
     """The SDK's token storage for a login from scratch, which knows of no earlier login."""
 
     def __init__(self) -> None:
@@ -404,7 +406,7 @@ class _New:
         """Store nothing: the provider's context has the registration, too."""
 
 
-class _Renewed:
+class _RenewalStorage:
     """The SDK's token storage for renewals: reads the current login, and saves new tokens."""
 
     def __init__(self, login: ServerLogin) -> None:
@@ -414,7 +416,7 @@ class _Renewed:
         return self._login.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._login.keep(tokens)
+        self._login.save_tokens(tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self._login.client

@@ -32,7 +32,7 @@ MOST_HEARD = 2_000  # characters of an answer that cannot be read
 
 
 @dataclass(frozen=True, slots=True)
-class GaveResult:
+class ResultOutcome:
     """The server gave a result; `remark` says how it breaks the tool's promise, if it does."""
 
     result: CallToolResult
@@ -40,7 +40,7 @@ class GaveResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedOutcome:
     """The server itself reported a failure, as a result or as a JSON-RPC error."""
 
     message: str
@@ -49,30 +49,30 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownOutcome:
     """The call was sent, and no answer from the server says how it ended."""
 
     why: str
-    heard: str = ""  # what the server did say, cut to a length
+    unread_answer: str = ""  # what the server did say, cut to a length
     timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class NotStarted:
+class NotSentOutcome:
     """The call was never sent; it may be made again."""
 
     why: str
 
 
-CallOutcome = GaveResult | Failed | Unknown | NotStarted
+CallOutcome = ResultOutcome | FailedOutcome | UnknownOutcome | NotSentOutcome
 
 
-def words_of(result: CallToolResult) -> str:
+def extract_result_text(result: CallToolResult) -> str:
     """Return the text parts of a result, one after the other on lines of their own."""
     return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
 
 
-def heard(answer: Any) -> str:
+def format_unread_answer(answer: Any) -> str:
     """Return an unreadable answer as text, cut to 2,000 characters; "" for None."""
     if answer is None:
         return ""
@@ -92,12 +92,12 @@ class SentCall:
     Sending the call once more resets all of that.
     """
 
-    sent: bool = False
-    status: int = 0  # of HTTP, where it is no success
+    was_sent: bool = False
+    http_status: int = 0  # of HTTP, where it is no success
     error: ErrorData | None = None  # the server's own
     answer: Any = None  # the server's own, before it was read
 
-    def failed_with(self, code: int, message: str) -> bool:
+    def has_server_error(self, code: int, message: str) -> bool:
         """Return whether the server itself sent this error."""
         found = self.error
         return found is not None and (found.code, found.message) == (code, message)
@@ -107,92 +107,92 @@ CURRENT_CALL: ContextVar[SentCall | None] = ContextVar("current_call", default=N
 
 
 @dataclass(slots=True)
-class ServerWire:
+class ServerTraffic:
     """Notes on the traffic of one connection, by request id."""
 
-    status: int = 0  # of HTTP, of the last answer that was no call's, where it is no success
+    http_status: int = 0  # of HTTP, of the last answer that was no call's, where it is no success
     _calls: dict[str, SentCall] = field(default_factory=dict)
 
-    def sending(self, item: SessionMessage) -> None:
+    def note_sent_message(self, item: SessionMessage) -> None:
         """Note a message right before it is sent."""
         message, call = item.message, CURRENT_CALL.get()
         is_call = isinstance(message, JSONRPCRequest) and message.method == "tools/call"
         if call is not None and isinstance(message, JSONRPCRequest) and is_call:
-            call.sent, call.status, call.error, call.answer = True, 0, None, None
+            call.was_sent, call.http_status, call.error, call.answer = True, 0, None, None
             self._calls[str(message.id)] = call
 
-    def answered_with(self, status: int, posted: RequestId | None) -> None:
+    def note_http_status(self, status: int, posted: RequestId | None) -> None:
         """Note the HTTP status of an answer; `posted`: the id of the call it answers, else None."""
         status = status if status >= FIRST_BAD else 0
         if posted is None:
-            self.status = status
+            self.http_status = status
         elif call := self._calls.get(str(posted)):
-            call.status = status
+            call.http_status = status
 
-    def forget(self, call: SentCall) -> None:
+    def forget_call(self, call: SentCall) -> None:
         """Stop taking notes on a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
 
-    def error(self, request: RequestId | None, error: ErrorData) -> None:
+    def note_error(self, request: RequestId | None, error: ErrorData) -> None:
         """Note an error that the server itself has sent."""
         if call := self._calls.get(str(request)):
             call.error = error
 
-    def answer(self, request: RequestId | None, answer: Any) -> None:
+    def note_answer(self, request: RequestId | None, answer: Any) -> None:
         """Note any other answer that the server itself has sent."""
         if call := self._calls.get(str(request)):
             call.answer = answer
 
-    def read(self, text: str, posted: RequestId | None = None) -> None:
+    def note_json_message(self, text: str, posted: RequestId | None = None) -> None:
         """Note the answer in a JSON message; `posted`: the id of the HTTP request it answers."""
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
-            self.answer(posted, text)
+            self.note_answer(posted, text)
             return
         if not isinstance(message, dict) or "method" in message:
             return
         request = message.get("id") if posted is None else posted  # as the SDK has it
         try:
-            self.error(request, ErrorData.model_validate(message.get("error")))
+            self.note_error(request, ErrorData.model_validate(message.get("error")))
         except ValidationError:
-            self.answer(request, message.get("result", message))
+            self.note_answer(request, message.get("result", message))
 
-    def garbled(self, error: Exception) -> SessionMessage | Exception:
+    def convert_unreadable_message(self, error: Exception) -> SessionMessage | Exception:
         """Return a JSON-RPC error for the request that an unreadable message answers, else `error`.
 
         So nobody waits for an answer that cannot be read.
         """
-        texts = [each.get("input") for each in _errors(error)]
+        texts = [each.get("input") for each in _list_validation_errors(error)]
         for each in texts:
             request = each.get("id") if isinstance(each, dict) else None
             if isinstance(request, str | int):
-                self.answer(request, each)
+                self.note_answer(request, each)
                 made = ErrorData(code=GARBLED, message="the answer cannot be read")
                 return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=made))
         return error
 
 
-def _errors(error: Exception) -> list[Any]:
+def _list_validation_errors(error: Exception) -> list[Any]:
     return [*error.errors(include_url=False)] if isinstance(error, ValidationError) else []
 
 
-class WatchedWrite:
+class WatchedWriteStream:
     """The stream to a server, which notes outgoing messages."""
 
-    def __init__(self, stream: Any, wire: ServerWire) -> None:
+    def __init__(self, stream: Any, wire: ServerTraffic) -> None:
         self._stream, self._wire = stream, wire
 
     async def send(self, item: SessionMessage) -> None:
         """Note the message, then send it."""
-        self._wire.sending(item)
+        self._wire.note_sent_message(item)
         await self._stream.send(item)
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
 
-    async def __aenter__(self) -> WatchedWrite:
+    async def __aenter__(self) -> WatchedWriteStream:
         await self._stream.__aenter__()
         return self
 
@@ -200,71 +200,71 @@ class WatchedWrite:
         await self._stream.__aexit__(*error)
 
 
-class WatchedRead:
+class WatchedReadStream:
     """The stream from a server process, which notes the server's answers."""
 
-    def __init__(self, stream: Any, wire: ServerWire) -> None:
+    def __init__(self, stream: Any, wire: ServerTraffic) -> None:
         self._stream, self._wire = stream, wire
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message, noted."""
-        return self._noted(await self._stream.receive())
+        return self._note_message(await self._stream.receive())
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
 
-    def __aiter__(self) -> WatchedRead:
+    def __aiter__(self) -> WatchedReadStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return self._noted(await self._stream.__anext__())
+        return self._note_message(await self._stream.__anext__())
 
-    async def __aenter__(self) -> WatchedRead:
+    async def __aenter__(self) -> WatchedReadStream:
         await self._stream.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self._stream.__aexit__(*error)
 
-    def _noted(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+    def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
-            return self._wire.garbled(item)
+            return self._wire.convert_unreadable_message(item)
         match item.message:
             case JSONRPCError():
-                self._wire.error(item.message.id, item.message.error)
+                self._wire.note_error(item.message.id, item.message.error)
             case JSONRPCResponse():
-                self._wire.answer(item.message.id, item.message.result)
+                self._wire.note_answer(item.message.id, item.message.result)
         return item
 
 
 @asynccontextmanager
-async def watched(streams: Any, wire: ServerWire, *, reads: bool) -> AsyncIterator[Any]:
+async def watch_streams(streams: Any, wire: ServerTraffic, *, reads: bool) -> AsyncIterator[Any]:
     """Yield a transport's streams with notes taken; `reads`: also on the stream from the server."""
     async with streams as (read, write):
-        yield (WatchedRead(read, wire) if reads else read), WatchedWrite(write, wire)
+        yield (WatchedReadStream(read, wire) if reads else read), WatchedWriteStream(write, wire)
 
 
-class _WatchedBody(httpx2.AsyncByteStream):
+class _WatchedResponseBody(httpx2.AsyncByteStream):
     """The body of an HTTP answer, noted while the SDK reads it."""
 
     def __init__(
-        self, stream: Any, wire: ServerWire, posted: RequestId | None, events: bool
+        self, stream: Any, wire: ServerTraffic, posted: RequestId | None, events: bool
     ) -> None:
         self._stream, self._wire, self._posted, self._events = stream, wire, posted, events
         self._line, self._data, self._size = bytearray(), list[str](), 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._stream:
-            self._take(chunk)
+            self._note_chunk(chunk)
             yield chunk
         if not self._events and self._size <= MOST_BODY:
-            self._wire.read(self._line.decode("utf-8", "replace"), self._posted)
+            self._wire.note_json_message(self._line.decode("utf-8", "replace"), self._posted)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def _take(self, chunk: bytes) -> None:
+    def _note_chunk(self, chunk: bytes) -> None:
         self._size += len(chunk)
         if self._size > MOST_BODY:  # too long to be looked at
             self._line.clear()
@@ -275,28 +275,28 @@ class _WatchedBody(httpx2.AsyncByteStream):
         while self._events and b"\n" in self._line:
             line, _, rest = bytes(self._line).partition(b"\n")
             self._line, self._size = bytearray(rest), len(rest) + sum(map(len, self._data))
-            self._event_line(line.decode("utf-8", "replace").rstrip("\r"))
+            self._note_event_line(line.decode("utf-8", "replace").rstrip("\r"))
 
-    def _event_line(self, line: str) -> None:
+    def _note_event_line(self, line: str) -> None:
         if line.startswith("data:"):
             self._data.append(line.removeprefix("data:").removeprefix(" "))
         elif not line and self._data:
             text, self._data = "\n".join(self._data), []
-            self._wire.read(text, self._posted)
+            self._wire.note_json_message(text, self._posted)
 
 
-async def watch_answer(wire: ServerWire, response: httpx2.Response) -> None:
+async def watch_response(wire: ServerTraffic, response: httpx2.Response) -> None:
     """Note an HTTP answer's status, and its body as it is read; a hook of the HTTP client."""
     if response.request.method != "POST":
-        return _watch_body(wire, response, None)
-    posted = call_id(response.request)
-    wire.answered_with(response.status_code, posted)
+        return _watch_response_body(wire, response, None)
+    posted = find_tool_call_id(response.request)
+    wire.note_http_status(response.status_code, posted)
     if posted is not None:
-        _watch_body(wire, response, posted)
+        _watch_response_body(wire, response, posted)
     return None
 
 
-def call_id(request: httpx2.Request) -> RequestId | None:
+def find_tool_call_id(request: httpx2.Request) -> RequestId | None:
     """Return the JSON-RPC id if an HTTP request is a tool call; None if it is not."""
     if request.method != "POST":
         return None
@@ -308,8 +308,10 @@ def call_id(request: httpx2.Request) -> RequestId | None:
     return found
 
 
-def _watch_body(wire: ServerWire, response: httpx2.Response, posted: RequestId | None) -> None:
+def _watch_response_body(
+    wire: ServerTraffic, response: httpx2.Response, posted: RequestId | None
+) -> None:
     kind = response.headers.get("content-type", "").lower()
     events = kind.startswith("text/event-stream")
     if events or kind.startswith("application/json"):
-        response.stream = _WatchedBody(response.stream, wire, posted, events)
+        response.stream = _WatchedResponseBody(response.stream, wire, posted, events)

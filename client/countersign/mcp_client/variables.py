@@ -8,7 +8,7 @@ from collections.abc import Mapping
 _VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
 
 
-def with_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
+def substitute_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
     """Return text with each "$NAME" replaced by that variable; "$$" becomes a dollar sign.
 
     Names of variables that are not set are added to `missing`.

@@ -19,8 +19,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from countersign.client import Countersign, new_claimant
-from countersign.request import CountersignError, NotAllowed, OwnAction, Request, trouble_of
+from countersign.client import Countersign, generate_claimant_id
+from countersign.request import CountersignError, NotAllowed, OwnAction, Request, find_request_error
 
 if TYPE_CHECKING:
     from countersign.client import Countersign
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
 # How a host waits for people: it gets progress messages, and after a while is told to call again.
 
 LOOK = 10.0  # seconds that one look at a request waits; so often the host hears that it waits
-Told = Callable[[str], Awaitable[None]]
+ProgressSender = Callable[[str], Awaitable[None]]
 
 
-class StillWaitsError(Exception):
+class StillPendingError(Exception):
     """Raised when a request is still open after the hold time; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestWaiter:
     """How long a host's call is held while people decide, and where progress messages go."""
 
     countersign: Countersign
-    hold: float  # seconds until it is told to come back
-    told: Told
+    hold_seconds: float  # seconds until it is told to come back
+    send_progress: ProgressSender
 
-    async def decided(self, request: Request) -> Request:
+    async def wait_for_decision(self, request: Request) -> Request:
         """Return the request once people have decided.
 
         Raises StillWaitsError after `hold` seconds.
         """
-        look = self.countersign.look
+        look = self.countersign.get_request
         still = "People have not decided yet{link}. Nothing was done."
         says = "waits for people to approve it"
-        return await self._until(request, lambda found: found.is_decided, look, says, still)
+        return await self._wait_until(request, lambda found: found.is_decided, look, says, still)
 
-    async def ended(self, request: Request, says: str, still: str) -> Request:
+    async def wait_for_end(self, request: Request, says: str, still: str) -> Request:
         """Return the request once it has ended.
 
         `says`: the progress message for the host meanwhile; `still`: what the error says. Raises
         StillWaitsError after `hold` seconds.
         """
         look = self.countersign.ended
-        return await self._until(request, lambda found: found.has_ended, look, says, still)
+        return await self._wait_until(request, lambda found: found.has_ended, look, says, still)
 
-    async def _until(
+    async def _wait_until(
         self,
         request: Request,
         is_so: Callable[[Request], bool],
@@ -74,21 +74,21 @@ class Patience:
         says: str,
         still: str,
     ) -> Request:
-        until = time.monotonic() + self.hold
+        until = time.monotonic() + self.hold_seconds
         while not is_so(request):
             left = until - time.monotonic()
             if left <= 0:
                 link = f" ({request.link})" if request.link else ""
-                raise StillWaitsError(
+                raise StillPendingError(
                     f"{still.format(link=link)} Make the same call again, with the same arguments, "
                     "to go on waiting; it is not asked twice."
                 )
-            await self.told(f"{says} {request.link}".strip())
-            request = await in_thread(partial(look, request.id, min(LOOK, left)))
+            await self.send_progress(f"{says} {request.link}".strip())
+            request = await run_in_thread(partial(look, request.id, min(LOOK, left)))
         return request
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Run `work` on a thread and return its result; a cancelled caller does not wait for it."""
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
@@ -100,88 +100,88 @@ KEPT = 600.0  # seconds that an end waits for a host which had given up
 
 
 @dataclass(slots=True)
-class HostWish:
+class HostCall:
     """One tool call that hosts have made, kept until one of them was given the result."""
 
     run: str  # under which it is asked
     request_id: str = ""
     result: Any = None
     is_done: bool = False  # there is a result
-    hosts: int = 0  # that wait for it now
-    seen_at: float = 0.0  # when a host last waited for it, by the monotonic clock
-    asking: anyio.Lock = field(default_factory=anyio.Lock)
-    taking: anyio.Lock = field(default_factory=anyio.Lock)
+    waiting_hosts: int = 0  # that wait for it now
+    last_waited_at: float = 0.0  # when a host last waited for it, by the monotonic clock
+    ask_lock: anyio.Lock = field(default_factory=anyio.Lock)
+    claim_lock: anyio.Lock = field(default_factory=anyio.Lock)
 
 
-class Wishes:
+class OpenHostCalls:
     """The calls that hosts have made of one server with one key; for one event loop."""
 
     def __init__(self, countersign: Countersign, around: Mapping[str, str], server: str) -> None:
         """`around`: requester, channel, reason of all requests; `server`: tells servers apart."""
         self._countersign = countersign
         self._of = [server, dict(around)]
-        self._known: OrderedDict[str, HostWish] = OrderedDict()
+        self._known: OrderedDict[str, HostCall] = OrderedDict()
 
-    def of(self, what: str | OwnAction, arguments: Mapping[str, Any]) -> HostWish:
+    def find_or_add_call(self, what: str | OwnAction, arguments: Mapping[str, Any]) -> HostCall:
         """Return the wish for this call, a new one if there is none."""
-        asked = what if isinstance(what, str) else what.written()
+        asked = what if isinstance(what, str) else what.to_json()
         name = json.dumps([*self._of, asked, arguments], sort_keys=True)
         run = f"mcp {hashlib.sha256(name.encode()).hexdigest()}"
-        found = self._known.setdefault(run, HostWish(run))
+        found = self._known.setdefault(run, HostCall(run))
         self._known.move_to_end(run)
-        self._tidy(found)
+        self._forget_oldest(found)
         return found
 
-    def _tidy(self, newest: HostWish) -> None:
+    def _forget_oldest(self, newest: HostCall) -> None:
         """Forget the oldest wishes above the limit for which no host waits.
 
         The request of a forgotten wish is found again while it is open.
         """
         left = len(self._known) - MOST_KNOWN
         for each in [*self._known.values()] if left > 0 else ():
-            if left > 0 and not each.hosts and each is not newest:
-                self._forget(each)
+            if left > 0 and not each.waiting_hosts and each is not newest:
+                self._forget_call(each)
                 left -= 1
 
     @contextmanager
-    def answered(self, wish: HostWish) -> Iterator[None]:
+    def forget_when_answered(self, wish: HostCall) -> Iterator[None]:
         """Forget the wish once this block ends with a result or an error for the host.
 
         The same call is a new wish then. The wish is kept on StillWaitsError, and if the host has
         given up.
         """
-        wish.hosts += 1
+        wish.waiting_hosts += 1
         try:
             yield
-        except StillWaitsError:
+        except StillPendingError:
             raise
         except Exception:
-            self._forget(wish)
+            self._forget_call(wish)
             raise
         finally:
-            wish.hosts -= 1
-        self._forget(wish)
+            wish.waiting_hosts -= 1
+        self._forget_call(wish)
 
-    def _forget(self, wish: HostWish) -> None:
+    def _forget_call(self, wish: HostCall) -> None:
         if self._known.get(wish.run) is wish:
             del self._known[wish.run]
 
-    async def request(self, wish: HostWish, ask: Callable[[], Request]) -> Request:
+    async def get_or_create_request(self, wish: HostCall, ask: Callable[[], Request]) -> Request:
         """Return the wish's request in its current state; call `ask` for one if there is none.
 
         A request that has ended is still returned if a host waited for it in the last 600 seconds.
         `ask` also finds an open request that an earlier life of this process has made.
         """
-        async with wish.asking:  # of the same call twice at once, one asks
+        async with wish.ask_lock:  # of the same call twice at once, one asks
             found: Request | None = None
             if wish.request_id:
-                found = await in_thread(partial(self._countersign.look, wish.request_id))
-                if found.has_ended and time.monotonic() - wish.seen_at > KEPT:
+                found = await run_in_thread(partial(self._countersign.get_request, wish.request_id))
+                if found.has_ended and time.monotonic() - wish.last_waited_at > KEPT:
                     found, wish.is_done, wish.result = None, False, None
             if found is None:
-                found = await in_thread(ask)
+                found = await run_in_thread(ask)
                 wish.request_id = found.id
-            wish.seen_at = time.monotonic()
+            wish.last_waited_at = time.monotonic()
             return found
 
 
@@ -189,7 +189,7 @@ class NotRunError(CountersignError):
     """Raised when an approved call was not run after all; the message says why."""
 
 
-class LostError(CountersignError):
+class OutcomeUnknownError(CountersignError):
     """Raised when a call was begun and nobody knows how it ended; the message is for the host."""
 
 
@@ -203,8 +203,8 @@ class HeldOutcome(Generic[T]):
     """The outcome of a call that was made, according to the code that ran it."""
 
     result: T  # for the host
-    worked: bool
-    said: Any  # what is reported of it
+    succeeded: bool
+    reported_result: Any  # what is reported of it
 
 
 class HeldCalls:
@@ -221,14 +221,14 @@ class HeldCalls:
         self._countersign = countersign
         self._around = around
         self._hold = hold
-        self.wishes = Wishes(countersign, around, server)
+        self.host_calls = OpenHostCalls(countersign, around, server)
 
-    async def held(
+    async def run_after_approval(
         self,
         action: OwnAction,
         arguments: dict[str, Any],
         run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]],
-        told: Told,
+        told: ProgressSender,
     ) -> T:
         """Ask, wait, run the call with the approved arguments, and return the result for the host.
 
@@ -236,76 +236,84 @@ class HeldCalls:
         LostError if nobody knows how the call ended; any other exception counts as LostError.
         Raises StillWaitsError and CountersignError; unless that is a LostError, nothing has run.
         """
-        wish = self.wishes.of(action, arguments)
+        wish = self.host_calls.find_or_add_call(action, arguments)
         ask = partial(
             self._countersign.open_request,
             action,
             arguments,
             **{**self._around, "run": wish.run},
         )
-        with self.wishes.answered(wish):
-            request = await self.wishes.request(wish, ask)
-            request = await Patience(self._countersign, self._hold, told).decided(request)
-            async with wish.taking:  # of the same call twice at once, one runs, and both hear of it
+        with self.host_calls.forget_when_answered(wish):
+            request = await self.host_calls.get_or_create_request(wish, ask)
+            request = await RequestWaiter(self._countersign, self._hold, told).wait_for_decision(
+                request
+            )
+            async with (
+                wish.claim_lock
+            ):  # of the same call twice at once, one runs, and both hear of it
                 if not wish.is_done:
-                    wish.result = await self._taken(request, run)
+                    wish.result = await self._claim_and_run(request, run)
                     wish.is_done = True
         found: T = wish.result
         return found
 
-    async def _taken(
+    async def _claim_and_run(
         self, request: Request, run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]]
     ) -> T:
         """Claim an approved call, run it and report, to the end even if the host gives up."""
-        if trouble := trouble_of(request):
+        if trouble := find_request_error(request):
             raise trouble
-        claimant = new_claimant()
+        claimant = generate_claimant_id()
         with anyio.CancelScope(shield=True):
             claim = partial(self._countersign.claim, request.id, claimant)
-            handout = await in_thread(claim)
+            handout = await run_in_thread(claim)
             async with anyio.create_task_group() as beside:
-                beside.start_soon(self._kept, request.id, claimant, handout.lease)
-                ended = await _ended(run, handout.arguments)
+                beside.start_soon(self._renew_lease, request.id, claimant, handout.lease)
+                ended = await _run_and_catch_errors(run, handout.arguments)
                 beside.cancel_scope.cancel()
             if isinstance(ended, HeldOutcome):
-                await self._report(request.id, claimant, ended.worked, ended.said)
+                await self._report_outcome(
+                    request.id, claimant, ended.succeeded, ended.reported_result
+                )
             elif isinstance(ended, NotRunError):
-                await self._report(request.id, claimant, False, str(ended))
+                await self._report_outcome(request.id, claimant, False, str(ended))
             else:  # nothing is reported: people are asked what became of it
                 log.warning("request %s: %s", request.id, ended)
         if isinstance(ended, HeldOutcome):
             return ended.result
         raise ended
 
-    async def _kept(self, request_id: str, claimant: str, lease: float) -> None:
+    async def _renew_lease(self, request_id: str, claimant: str, lease: float) -> None:
         while True:
             await anyio.sleep(lease / SIGNS_OF_LIFE)
             try:
-                await in_thread(partial(self._countersign.claim, request_id, claimant))
+                await run_in_thread(partial(self._countersign.claim, request_id, claimant))
             except CountersignError as error:  # the report will say
                 log.warning("request %s could not be kept: %s", request_id, error)
 
-    async def _report(self, request_id: str, claimant: str, worked: bool, said: Any) -> None:
+    async def _report_outcome(
+        self, request_id: str, claimant: str, worked: bool, said: Any
+    ) -> None:
         report = partial(
             self._countersign.report, request_id, claimant, succeeded=worked, result=said
         )
         try:
-            await in_thread(report)
+            await run_in_thread(report)
         except CountersignError as error:
             log.warning("request %s was run, and not reported: %s", request_id, error)
 
 
-async def _ended(
+async def _run_and_catch_errors(
     run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]], arguments: dict[str, Any]
-) -> HeldOutcome[T] | NotRunError | LostError:
+) -> HeldOutcome[T] | NotRunError | OutcomeUnknownError:
     """Run the call and return its outcome; an unforeseen exception becomes a LostError."""
     try:
         return await run(arguments)
-    except (NotRunError, LostError) as error:
+    except (NotRunError, OutcomeUnknownError) as error:
         return error
     except Exception as error:
         log.exception("a call has ended in a way that nobody has foreseen")
-        return LostError(
+        return OutcomeUnknownError(
             "The call was begun, and nobody knows how it ended"
             f" ({type(error).__name__}). Do not make it again before you know."
         )
@@ -374,7 +382,9 @@ class PeopleTools:
         self._around = dict(around)
         self._hold = hold
 
-    async def call(self, name: str, given: Mapping[str, Any], told: Told) -> CallToolResult:
+    async def call(
+        self, name: str, given: Mapping[str, Any], told: ProgressSender
+    ) -> CallToolResult:
         """Call one of these tools and return people's answer.
 
         Raises StillWaitsError and CountersignError.
@@ -382,25 +392,25 @@ class PeopleTools:
         tool = next(each for each in TOOLS if each.name == name)
         if wrong := best_match(Draft202012Validator(tool.input_schema).iter_errors(dict(given))):
             raise NotAllowed(f"{name} does not take that: {wrong.message}")
-        text = await (self._ask if name == ASK else self._approve)(given, told)
+        text = await (self._ask_person if name == ASK else self._request_approval)(given, told)
         return CallToolResult(content=[TextContent(type="text", text=text)])
 
-    async def _ask(self, given: Mapping[str, Any], told: Told) -> str:
+    async def _ask_person(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         question = {name: value for name, value in given.items() if value is not None}
-        wishes = self._held_calls.wishes
-        wish = wishes.of(ASK, question)
+        wishes = self._held_calls.host_calls
+        wish = wishes.find_or_add_call(ASK, question)
         around = {**self._around, "run": wish.run}
         ask = partial(self._countersign.open_question, question, **around)
-        patience = Patience(self._countersign, self._hold, told)
-        with wishes.answered(wish):
-            request = await wishes.request(wish, ask)
-            request = await patience.ended(request, "waits for an answer", NOBODY_YET)
-            if trouble := trouble_of(request):
+        patience = RequestWaiter(self._countersign, self._hold, told)
+        with wishes.forget_when_answered(wish):
+            request = await wishes.get_or_create_request(wish, ask)
+            request = await patience.wait_for_end(request, "waits for an answer", NOBODY_YET)
+            if trouble := find_request_error(request):
                 raise trouble
         said = json.dumps(request.result, ensure_ascii=False)
         return f"They answered (data, not an approval): {said}"
 
-    async def _approve(self, given: Mapping[str, Any], told: Told) -> str:
+    async def _request_approval(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         title = str(given["title"])[:_MOST_TITLE]
         action = OwnAction(
             name=APPROVE,
@@ -408,11 +418,13 @@ class PeopleTools:
             effect=title.replace("{", "{{").replace("}", "}}"),
             schema=_DETAILS,
         )
-        approved = await self._held_calls.held(
-            action, {"details": given["details"]}, _as_approved, told
+        approved = await self._held_calls.run_after_approval(
+            action, {"details": given["details"]}, _return_approved_arguments, told
         )
         return f"Approved. Do this, once, and nothing else: {approved['details']}"
 
 
-async def _as_approved(arguments: dict[str, Any]) -> HeldOutcome[dict[str, Any]]:
-    return HeldOutcome(arguments, worked=True, said="handed on to the program that asked")
+async def _return_approved_arguments(arguments: dict[str, Any]) -> HeldOutcome[dict[str, Any]]:
+    return HeldOutcome(
+        arguments, succeeded=True, reported_result="handed on to the program that asked"
+    )

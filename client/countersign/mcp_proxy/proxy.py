@@ -18,20 +18,26 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import Tool
 
-from countersign.decorated import in_words
-from countersign.mcp_client.connection import NotReachedError, ServerConnection
-from countersign.mcp_client.sent_calls import Failed, GaveResult, NotStarted, Unknown, words_of
+from countersign.decorated import humanize_identifier
+from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
+from countersign.mcp_client.sent_calls import (
+    FailedOutcome,
+    NotSentOutcome,
+    ResultOutcome,
+    UnknownOutcome,
+    extract_result_text,
+)
 from countersign.mcp_proxy.held_calls import (
     TOOLS,
     HeldCalls,
     HeldOutcome,
-    LostError,
     NotRunError,
+    OutcomeUnknownError,
     PeopleTools,
-    StillWaitsError,
-    Told,
+    ProgressSender,
+    StillPendingError,
 )
-from countersign.request import CountersignError, Does, OwnAction, as_effect
+from countersign.request import CountersignError, Does, OwnAction, escape_braces
 from countersign.version import VERSION
 
 # How an MCP tool is put before people: its name, title, effect and class. Pure.
@@ -40,30 +46,32 @@ _MOST_NAME, _MOST_TITLE, _MOST_LABEL, _MOST_SHOWN, _MOST_SERVER = 64, 80, 40, 3,
 _PLAIN = ("string", "integer", "number", "boolean")
 
 
-def server_name(prefix: str, own: str) -> str:
+def choose_server_name(prefix: str, own: str) -> str:
     """Return what people call a server without a given name: its prefix, else its `own` name."""
     said = prefix.replace("_", " ").strip() or own
     return " ".join(said.split())[:_MOST_SERVER]
 
 
-def action_of(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnAction:
+def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnAction:
     """Return the action that people are asked to approve for a call of this tool.
 
     `trusted`: the server's own hints count; otherwise every call counts as destructive.
     """
     schema = dict(tool.input_schema)
     hinted = tool.annotations.title if tool.annotations else None
-    title = (tool.title or hinted or in_words(tool.name)).strip()[:_MOST_TITLE] or tool.name
+    title = (tool.title or hinted or humanize_identifier(tool.name)).strip()[
+        :_MOST_TITLE
+    ] or tool.name
     return OwnAction(
         name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
         title=title,
-        effect=_effect(f"{title} at {server}" if server else title, schema),
-        does=_does(tool, trusted=trusted),
+        effect=_build_effect_template(f"{title} at {server}" if server else title, schema),
+        does=_find_hinted_effect(tool, trusted=trusted),
         schema=schema,
     )
 
 
-def _does(tool: Tool, *, trusted: bool) -> Does | None:
+def _find_hinted_effect(tool: Tool, *, trusted: bool) -> Does | None:
     """Return the kind of effect that a tool's hints state; None without hints to rely on."""
     hints = tool.annotations
     if hints is None:
@@ -75,14 +83,14 @@ def _does(tool: Tool, *, trusted: bool) -> Does | None:
     return Does.DESTRUCTIVE if hints.destructive_hint else None
 
 
-def _effect(what: str, schema: dict[str, Any]) -> str:
+def _build_effect_template(what: str, schema: dict[str, Any]) -> str:
     """Return `what` with up to three required arguments of simple types, each labelled.
 
     Passwords and write-only values are left out.
     """
     fields, required = schema.get("properties", {}), schema.get("required", [])
     shown = [
-        f"{_label(name, fields[name])} {{{name}}}"
+        f"{_build_argument_label(name, fields[name])} {{{name}}}"
         for name in required
         if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)
         and isinstance(fields.get(name), dict)
@@ -91,13 +99,13 @@ def _effect(what: str, schema: dict[str, Any]) -> str:
         and not fields[name].get("writeOnly")
     ]
     values = ", ".join(shown[:_MOST_SHOWN])
-    return f"{as_effect(what)}: {values}" if values else as_effect(what)
+    return f"{escape_braces(what)}: {values}" if values else escape_braces(what)
 
 
-def _label(name: str, field: dict[str, Any]) -> str:
+def _build_argument_label(name: str, field: dict[str, Any]) -> str:
     """Return the label of an argument in a sentence, from its title or name: "boxes", say."""
     title = field.get("title")
-    words = title if isinstance(title, str) and title.strip() else in_words(name)
+    words = title if isinstance(title, str) and title.strip() else humanize_identifier(name)
     return " ".join(words.lower().replace("{", "(").replace("}", ")").split())[:_MOST_LABEL]
 
 
@@ -108,40 +116,43 @@ _ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _WORDS = ("title", "description", "$comment")  # of a schema; all else of it is values
 
 
-def cleaned(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Return text with control characters written out as ⟨U+…⟩; tabs, line ends and emoji stay."""
     if text.isprintable():
         return text
-    return "".join(f"⟨U+{ord(each):04X}⟩" if _acts(each) else each for each in text)
+    return "".join(f"⟨U+{ord(each):04X}⟩" if _is_control_character(each) else each for each in text)
 
 
-def cleaned_tool(tool: Tool) -> Tool:
+def escape_tool_texts(tool: Tool) -> Tool:
     """Return a tool with its texts cleaned; its name and the values of its schema stay."""
     hints = tool.annotations
     return tool.model_copy(
         update={
-            "title": _if_said(tool.title),
-            "description": _if_said(tool.description),
-            "input_schema": _schema(tool.input_schema),
-            "annotations": hints and hints.model_copy(update={"title": _if_said(hints.title)}),
+            "title": _escape_optional_text(tool.title),
+            "description": _escape_optional_text(tool.description),
+            "input_schema": _escape_schema_texts(tool.input_schema),
+            "annotations": hints
+            and hints.model_copy(update={"title": _escape_optional_text(hints.title)}),
         }
     )
 
 
-def _if_said(text: str | None) -> str | None:
-    return None if text is None else cleaned(text)
+def _escape_optional_text(text: str | None) -> str | None:
+    return None if text is None else escape_control_characters(text)
 
 
-def _schema(part: Any) -> Any:
+def _escape_schema_texts(part: Any) -> Any:
     if isinstance(part, dict):
         return {
-            name: cleaned(each) if name in _WORDS and isinstance(each, str) else _schema(each)
+            name: escape_control_characters(each)
+            if name in _WORDS and isinstance(each, str)
+            else _escape_schema_texts(each)
             for name, each in part.items()
         }
-    return [_schema(each) for each in part] if isinstance(part, list) else part
+    return [_escape_schema_texts(each) for each in part] if isinstance(part, list) else part
 
 
-def _acts(char: str) -> bool:
+def _is_control_character(char: str) -> bool:
     return char not in "\n\t" + _JOINER and unicodedata.category(char) in _ACTING
 
 
@@ -162,7 +173,7 @@ MOST_SECONDS = 3600.0  # that it may take in all
 Context = ServerRequestContext[Any]
 
 
-class Proxy:
+class McpProxy:
     """The proxy between one host and the one server behind it."""
 
     def __init__(
@@ -184,7 +195,9 @@ class Proxy:
         life.
         """
         self._name = name
-        self._instructions = None if instructions is None else cleaned(instructions)
+        self._instructions = (
+            None if instructions is None else escape_control_characters(instructions)
+        )
         self._behind = behind
         self._held_calls = held_calls
         self._people = people
@@ -192,17 +205,17 @@ class Proxy:
         self._trusted = trusted
         self._timeout = timeout
 
-    def server(self) -> Server[Any]:
+    def build_server(self) -> Server[Any]:
         """Return the MCP server for the host: the same tools, with calls held until approved."""
         return Server(
             "countersign",
             version=VERSION,
             instructions=self._instructions,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_list_tools=self._handle_list_tools,
+            on_call_tool=self._handle_call_tool,
         )
 
-    async def _list(
+    async def _handle_list_tools(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Return all tools on one page, without output schemas.
@@ -211,11 +224,13 @@ class Proxy:
         server's promise.
         """
         try:
-            listed = await self._behind.tools()
-        except NotReachedError as error:
-            raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=cleaned(str(error)))) from None
+            listed = await self._behind.list_current_tools()
+        except ServerNotReachedError as error:
+            raise MCPError(
+                types.INTERNAL_ERROR, AWAY.format(why=escape_control_characters(str(error)))
+            ) from None
         there = [
-            cleaned_tool(each).model_copy(update={"output_schema": None})
+            escape_tool_texts(each).model_copy(update={"output_schema": None})
             for each in listed
             if each.name.isprintable()
         ]
@@ -224,7 +239,7 @@ class Proxy:
             tools=[*there, *(each for each in TOOLS if each.name not in own)]
         )
 
-    async def _call(
+    async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         given, told = dict(params.arguments or {}), 0
@@ -235,24 +250,26 @@ class Proxy:
             await context.session.report_progress(float(told), None, f"{params.name} {words}")
 
         try:
-            tool = await self._tool(params.name)
+            tool = await self._find_tool(params.name)
             if tool is None and params.name in {each.name for each in TOOLS}:
                 return await self._people.call(params.name, given, tell)
             if tool is None:
-                return _said(f"There is no tool {params.name!r}.")
+                return _build_error_result(f"There is no tool {params.name!r}.")
 
             async def run(arguments: dict[str, Any]) -> HeldOutcome[types.CallToolResult]:
-                return await self._ran(tool, arguments, tell)
+                return await self._run_tool(tool, arguments, tell)
 
-            action = action_of(cleaned_tool(tool), self._prefix, self._name, trusted=self._trusted)
-            return await self._held_calls.held(action, given, run, tell)
-        except NotReachedError as error:
-            return _said(AWAY.format(why=cleaned(str(error))))
-        except (StillWaitsError, CountersignError) as refusal:
-            return _said(str(refusal))
+            action = build_action(
+                escape_tool_texts(tool), self._prefix, self._name, trusted=self._trusted
+            )
+            return await self._held_calls.run_after_approval(action, given, run, tell)
+        except ServerNotReachedError as error:
+            return _build_error_result(AWAY.format(why=escape_control_characters(str(error))))
+        except (StillPendingError, CountersignError) as refusal:
+            return _build_error_result(str(refusal))
 
-    async def _ran(
-        self, tool: types.Tool, arguments: dict[str, Any], tell: Told
+    async def _run_tool(
+        self, tool: types.Tool, arguments: dict[str, Any], tell: ProgressSender
     ) -> HeldOutcome[types.CallToolResult]:
         """Call the tool and return the outcome.
 
@@ -263,12 +280,12 @@ class Proxy:
         async def far(progress: float, total: float | None, message: str | None) -> None:
             scope.deadline = min(current_time() + self._timeout, until)
             of = f" of {total:g}" if total else ""
-            words = cleaned(message) if message else None
+            words = escape_control_characters(message) if message else None
             await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", words])))
 
         def check(found: list[types.Tool]) -> None:
             now = next((each for each in found if each.name == tool.name), None)
-            if now is None or _seen(now) != _seen(tool):
+            if now is None or _build_tool_comparison_key(now) != _build_tool_comparison_key(tool):
                 raise NotRunError(CHANGED.format(tool=tool.name))
 
         @contextmanager
@@ -280,45 +297,57 @@ class Proxy:
 
         outcome = await self._behind.call(tool.name, arguments, check, within, far)
         match outcome:
-            case GaveResult():
+            case ResultOutcome():
                 return HeldOutcome(
-                    _with(outcome.remark, outcome.result), True, _reported(outcome.result)
+                    _add_remark(outcome.remark, outcome.result),
+                    True,
+                    _build_reported_result(outcome.result),
                 )
-            case Failed():
-                told = outcome.result or _said(cleaned(outcome.message))
-                return HeldOutcome(told, False, _reported(told))
-            case NotStarted():
-                raise NotRunError(AWAY.format(why=cleaned(outcome.why)))
-            case Unknown():
-                said = HEARD.format(said=cleaned(outcome.heard)) if outcome.heard else ""
-                raise LostError(NOT_KNOWN.format(why=cleaned(outcome.why)) + said)
+            case FailedOutcome():
+                told = outcome.result or _build_error_result(
+                    escape_control_characters(outcome.message)
+                )
+                return HeldOutcome(told, False, _build_reported_result(told))
+            case NotSentOutcome():
+                raise NotRunError(AWAY.format(why=escape_control_characters(outcome.why)))
+            case UnknownOutcome():
+                said = (
+                    HEARD.format(said=escape_control_characters(outcome.unread_answer))
+                    if outcome.unread_answer
+                    else ""
+                )
+                raise OutcomeUnknownError(
+                    NOT_KNOWN.format(why=escape_control_characters(outcome.why)) + said
+                )
 
-    async def _tool(self, name: str) -> types.Tool | None:
-        return next((each for each in await self._behind.tools() if each.name == name), None)
+    async def _find_tool(self, name: str) -> types.Tool | None:
+        return next(
+            (each for each in await self._behind.list_current_tools() if each.name == name), None
+        )
 
 
-def _seen(tool: types.Tool) -> tuple[Any, ...]:
+def _build_tool_comparison_key(tool: types.Tool) -> tuple[Any, ...]:
     """Return the parts of a tool's definition that must not change between approval and call."""
     return tool.name, tool.title, tool.description, tool.input_schema, tool.annotations
 
 
-def _said(sentence: str) -> types.CallToolResult:
+def _build_error_result(sentence: str) -> types.CallToolResult:
     content = types.TextContent(type="text", text=sentence)
     return types.CallToolResult(content=[content], is_error=True)
 
 
-def _with(remark: str, result: types.CallToolResult) -> types.CallToolResult:
+def _add_remark(remark: str, result: types.CallToolResult) -> types.CallToolResult:
     """Return a result with `remark` added as text, and its values as text if it has no text."""
     if not remark:
         return result
-    more = [DONE.format(remark=cleaned(remark))]
-    if result.structured_content is not None and not words_of(result):
+    more = [DONE.format(remark=escape_control_characters(remark))]
+    if result.structured_content is not None and not extract_result_text(result):
         more.append(json.dumps(result.structured_content, ensure_ascii=False))
     texts = [types.TextContent(type="text", text=each) for each in more]
     return result.model_copy(update={"content": [*result.content, *texts]})
 
 
-def _reported(result: types.CallToolResult) -> Any:
+def _build_reported_result(result: types.CallToolResult) -> Any:
     """Return the part of a result that is reported: its values, else its text, cut to a length."""
     if result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
@@ -345,30 +374,32 @@ async def open_proxy(
     `options` are those of a Proxy. Raises NotReachedError.
     """
     try:
-        client = await _opened(behind)
+        client = await _open_after_login(behind)
         own = client.server_info
-        called = name or server_name(prefix, cleaned(own.name) if own else "")
+        called = name or choose_server_name(
+            prefix, escape_control_characters(own.name) if own else ""
+        )
         said = client.instructions
-        proxy = Proxy(
+        proxy = McpProxy(
             behind, held_calls, people, name=called, instructions=said, prefix=prefix, **options
         )
-        yield proxy.server()
+        yield proxy.build_server()
     finally:
         with CancelScope(shield=True):
             await behind.close()
 
 
-async def _opened(behind: ServerConnection) -> Client:
+async def _open_after_login(behind: ServerConnection) -> Client:
     """Return the open connection; if the server wants a login, wait for the person to log in."""
     try:
-        return await behind.opened()
-    except NotReachedError:
-        if not await behind.logged_in():
+        return await behind.get_open_client()
+    except ServerNotReachedError:
+        if not await behind.wait_for_login():
             raise
-    return await behind.opened()
+    return await behind.get_open_client()
 
 
-async def serve(
+async def serve_host(
     behind: ServerConnection, held_calls: HeldCalls, people: PeopleTools, **options: Any
 ) -> None:
     """Serve the host on stdin and stdout until it goes away; `options` are those of `open_proxy`.

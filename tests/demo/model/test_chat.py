@@ -11,7 +11,7 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from bot.demo.model_server import Part, StandInPlanner, Turn
+from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
 from tests.demo.model.samples import SCHEMA, TWO
 
 TOOL: Any = {"type": "function", "function": {"name": "look_up_order", "parameters": SCHEMA}}
@@ -130,7 +130,7 @@ def test_a_model_that_has_to_call_does(planner: StandInPlanner, client: OpenAI) 
     [choice] = ask(client, tools=[TOOL], tool_choice="required").choices
     assert [each.type for each in choice.message.tool_calls or ()] == ["function"]
     assert ask(client, tools=[TOOL], tool_choice="none").choices[0].message.tool_calls is None
-    planner.without = {Part.TOOLS}
+    planner.without = {ApiFeature.TOOLS}
     with pytest.raises(openai.BadRequestError, match="gpt-5 does not support tools"):
         ask(client, tools=[TOOL])
 
@@ -139,7 +139,7 @@ def test_a_chat_is_cut_and_fails(planner: StandInPlanner, client: OpenAI) -> Non
     """A stream breaks off where it is told to, and a failure is told as one, streamed or whole."""
     messages: Any = [SAYS]
     planner.script(Turn(text="One two three"))
-    planner.cut(after_events=5)
+    planner.cut_next_answers(after_events=5)
     with pytest.raises(openai.APIConnectionError):
         list(client.chat.completions.create(model="gpt-5", messages=messages, stream=True))
     assert ask(client).choices[0].message.content == "One two three"

@@ -66,7 +66,7 @@ def test_ordered_faults_become_the_clients_errors(
     Its Retry-After comes along.
     """
     planner.script(Turn(text="after all"))
-    planner.fail(status, retry_after=7)
+    planner.fail_next_requests(status, retry_after=7)
     with pytest.raises(expected) as caught:
         client.responses.create(**ASK)
     assert caught.value.status_code == status
@@ -77,7 +77,7 @@ def test_ordered_faults_become_the_clients_errors(
 def test_a_cut_turn_is_said_again(planner: StandInPlanner, client: OpenAI) -> None:
     """A cut stream is a connection error, and its scripted turn is said again, whole."""
     planner.script(TWO)
-    planner.cut(after_events=5)
+    planner.cut_next_answers(after_events=5)
     with pytest.raises(openai.APIConnectionError):
         stream(client)
     again = [item.type for item in client.responses.create(**ASK).output]
@@ -86,7 +86,7 @@ def test_a_cut_turn_is_said_again(planner: StandInPlanner, client: OpenAI) -> No
 
 def test_a_cut_leaves_the_events_before_it(planner: StandInPlanner, client: OpenAI) -> None:
     """What was written before the cut is read, what comes after is not."""
-    planner.cut(after_events=5)
+    planner.cut_next_answers(after_events=5)
     seen: list[object] = []
     events = client.responses.create(**ASK, stream=True)
     with pytest.raises(openai.APIConnectionError):
@@ -96,7 +96,7 @@ def test_a_cut_leaves_the_events_before_it(planner: StandInPlanner, client: Open
 
 def test_refused_connections_reach_the_client(planner: StandInPlanner, client: OpenAI) -> None:
     """A refused connection is a connection error, and nothing is recorded as asked."""
-    planner.refuse_connection(2)
+    planner.refuse_next_connections(2)
     for _ in range(2):
         with pytest.raises(openai.APIConnectionError):
             client.responses.create(**ASK)
@@ -109,7 +109,7 @@ def test_a_held_request_waits_for_its_release(
     planner: StandInPlanner, client: OpenAI, after_events: int
 ) -> None:
     """A held request waits, before its answer or in mid-stream, until it is released."""
-    hold = planner.hold(after_events)
+    hold = planner.hold_next_request(after_events)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stream, client)
         assert hold.arrived.wait(30)
@@ -122,11 +122,11 @@ def test_what_was_held_leaves_the_next_script_alone(
     planner: StandInPlanner, client: OpenAI
 ) -> None:
     """A request that a clearing let go on is not answered with a turn that was scripted since."""
-    hold = planner.hold()
+    hold = planner.hold_next_request()
     with ThreadPoolExecutor(1) as pool:
         before = pool.submit(client.responses.create, **ASK)
         assert hold.arrived.wait(30)
-        planner.clear()
+        planner.clear_script()
         planner.script(Turn(text="of the next story"))
         assert before.result(30).output_text != "of the next story"
     assert client.responses.create(**ASK).output_text == "of the next story"
@@ -136,7 +136,7 @@ def test_stop_ends_what_is_held() -> None:
     """Stopping the server does not wait for a release that nobody will give."""
     with StandInPlanner() as planner, ThreadPoolExecutor(1) as pool:
         client = OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10)
-        hold = planner.hold()
+        hold = planner.hold_next_request()
         pending = pool.submit(stream, client)
         assert hold.arrived.wait(30)
         planner.stop()

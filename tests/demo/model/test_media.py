@@ -9,7 +9,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from bot.demo.model_server import Part, StandInPlanner, Turn
+from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
 from tests.demo.model.samples import ASK
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -97,14 +97,14 @@ def test_a_chat_with_files_is_one_of_the_responses_api(
 
 def test_a_model_may_lack_sight(planner: StandInPlanner, client: OpenAI) -> None:
     """A model that sees no pictures, or reads no files, refuses those alone."""
-    planner.without = {Part.SIGHT}
+    planner.without = {ApiFeature.SIGHT}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):
         ask(client, image())
     part = {"type": "image_url", "image_url": {"url": image()["image_url"]}}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):
         by_chat(client, part)
     assert ask(client, file())
-    planner.without = {Part.FILES}
+    planner.without = {ApiFeature.FILES}
     with pytest.raises(openai.BadRequestError, match="file is only supported by certain models"):
         ask(client, file())
     assert ask(client, image())

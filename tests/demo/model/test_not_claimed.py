@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.demo import demo
-from bot.demo.model_turns import plan
+from bot.demo.model_turns import plan_turn
 from bot.slack import presence
 from tests.demo.model.test_phrases import called, refund, said, turn
 from tests.demo.model.tools import WRITES, offered
@@ -48,7 +48,7 @@ def test_small_talk_says_what_it_is(words: str) -> None:
 def test_without_the_shop_it_says_what_it_can() -> None:
     """Where its three requests would not work, it names the tools that it was given."""
     tools = [each for each in offered() if each["name"] in ("put_on_duty", "create_channel")]
-    answer = plan({"model": "gpt-5", "tools": tools, "input": [said("hi")]})
+    answer = plan_turn({"model": "gpt-5", "tools": tools, "input": [said("hi")]})
     assert answer.text.splitlines()[2:] == ["I can create channel, put on duty."]
 
 

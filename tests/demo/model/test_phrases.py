@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.demo.model_server import Turn
-from bot.demo.model_turns import plan
+from bot.demo.model_turns import plan_turn
 from tests.demo.model.tools import READS, WRITES, offered
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -24,7 +24,9 @@ def said(text: str, author: str = "Ben Okafor (<@UBEN00001>) writes:\n") -> dict
 
 def turn(*items: dict[str, Any]) -> Turn:
     """The brain's turn for a transcript."""
-    return plan({"model": "gpt-5", "instructions": NOW, "tools": offered(), "input": list(items)})
+    return plan_turn(
+        {"model": "gpt-5", "instructions": NOW, "tools": offered(), "input": list(items)}
+    )
 
 
 def called(answer: Turn) -> Calls:
@@ -221,8 +223,8 @@ def test_tools_may_be_switched_off() -> None:
         "tools": offered(),
         "input": "Refund 20 EUR of order 1042 and refund 10 EUR of order 1045",
     }
-    assert not plan({**body, "tool_choice": "none"}).calls
-    assert len(plan({**body, "parallel_tool_calls": False}).calls) == 1
+    assert not plan_turn({**body, "tool_choice": "none"}).calls
+    assert len(plan_turn({**body, "parallel_tool_calls": False}).calls) == 1
 
 
 ODD = (

@@ -50,11 +50,13 @@ def test_a_failed_look_up_is_told() -> None:
 
 
 ANA = "<@UANA00001>"
-RAN = outputs.approved_by(["UANA00001"])
-NOTE = outputs.noted("UANA00001", "Mind the bank.\nDo not tell it twice.")
-EDITED = RAN + NOTE + outputs.edited_by(["UANA00001"], '{"order_id": 1042, "amount": "30.00"}')
-DONE = outputs.succeeded(RAN, '{"refunded": "40.00 EUR"}')
-NO = outputs.rejected([("UANA00001", "Too much. Do not ask again.")])
+RAN = outputs.approved_by_sentence(["UANA00001"])
+NOTE = outputs.note_sentence("UANA00001", "Mind the bank.\nDo not tell it twice.")
+EDITED = (
+    RAN + NOTE + outputs.edited_by_sentence(["UANA00001"], '{"order_id": 1042, "amount": "30.00"}')
+)
+DONE = outputs.succeeded_output(RAN, '{"refunded": "40.00 EUR"}')
+NO = outputs.rejected_output([("UANA00001", "Too much. Do not ask again.")])
 # Whatever the model is told about its calls, by the name of its maker, and how people hear of it.
 TOLD: dict[str, tuple[str, str]] = {
     "UNKNOWN": (outputs.UNKNOWN, "is uncertain: it was started, and it is not known"),
@@ -66,50 +68,89 @@ TOLD: dict[str, tuple[str, str]] = {
     "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
     "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
-    "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
-    "broke_off": (outputs.broke_off("the line fell"), "failed: the line fell. It had begun"),
-    "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
-    "invalidated": (outputs.invalidated("it changed"), "is no longer valid: it was not run"),
-    "forbidden_since": (outputs.forbidden_since("no"), "is no longer valid: policy now forbids"),
-    "forbidden": (outputs.forbidden("no Sundays"), "was refused by policy: no Sundays"),
-    "no_such_tool": (outputs.no_such_tool("x", ["y"]), "was refused: there is no tool named 'x'"),
-    "too_many_calls": (outputs.too_many_calls(9), "was refused: this request may propose 9"),
+    "failed": (
+        outputs.failed_output("the bank said no.", RAN),
+        "failed: the bank said no. Approved by",
+    ),
+    "broke_off": (
+        outputs.failed_midway_output("the line fell"),
+        "failed: the line fell. It had begun",
+    ),
+    "not_renewed": (
+        outputs.not_asked_again_output("It is gone.", RAN),
+        "failed: It is gone. Nothing was",
+    ),
+    "invalidated": (outputs.invalidated_output("it changed"), "is no longer valid: it was not run"),
+    "forbidden_since": (
+        outputs.now_forbidden_output("no"),
+        "is no longer valid: policy now forbids",
+    ),
+    "forbidden": (outputs.forbidden_output("no Sundays"), "was refused by policy: no Sundays"),
+    "no_such_tool": (
+        outputs.unknown_tool_output("x", ["y"]),
+        "was refused: there is no tool named 'x'",
+    ),
+    "too_many_calls": (outputs.too_many_calls_output(9), "was refused: this request may propose 9"),
     "not_arguments": (
-        outputs.not_arguments("no JSON"),
+        outputs.malformed_arguments_output("no JSON"),
         "was not proposed, because it is not valid",
     ),
     "invalid_arguments": (
-        outputs.invalid_arguments(["amount: too big"]),
+        outputs.invalid_arguments_output(["amount: too big"]),
         "was not proposed, because it is not valid: nobody was asked: - amount: too big",
     ),
-    "not_shown": (outputs.not_shown("it has too many parts."), "was refused: it has too many"),
-    "no_approvers": (outputs.no_approvers("nobody may"), "was refused: this needs an approval"),
-    "cards_used_up": (outputs.cards_used_up(9), "was refused: this request has asked people 9"),
-    "too_many_wait": (outputs.too_many_wait(9), "was refused: 9 calls of this requester wait"),
-    "asked_too_often": (outputs.asked_too_often("9 calls", 5), "was refused: 9 calls of this"),
+    "not_shown": (
+        outputs.not_showable_output("it has too many parts."),
+        "was refused: it has too many",
+    ),
+    "no_approvers": (
+        outputs.no_approvers_output("nobody may"),
+        "was refused: this needs an approval",
+    ),
+    "cards_used_up": (outputs.card_limit_output(9), "was refused: this request has asked people 9"),
+    "too_many_wait": (
+        outputs.too_many_waiting_output(9),
+        "was refused: 9 calls of this requester wait",
+    ),
+    "asked_too_often": (outputs.rate_limit_output("9 calls", 5), "was refused: 9 calls of this"),
     "not_run_again": (
-        outputs.not_run_again(NO),
+        outputs.repeated_call_output(NO),
         "was not run again; what I proposed before was rejected.",
     ),
-    "unseen": (outputs.unseen("the card was lost"), "was cancelled: the card was lost"),
-    "cancelled": (outputs.cancelled(), "was cancelled by the requester; it was not run"),
-    "abandoned": (outputs.abandoned(), "was cancelled: whoever proposed it could not go on"),
-    "withdrawn": (outputs.withdrawn(), "was cancelled: the requester withdrew this call"),
-    "left_behind": (outputs.left_behind(), "was set aside: a new request was made in this thread"),
-    "superseded": (outputs.superseded(), "was set aside: the requester wrote something new"),
-    "lost": (outputs.lost(), "is uncertain: it was started, and its end is not known"),
-    "resolved": (outputs.resolved("UANA00001", done=False), f"failed: {ANA} looked and says that"),
+    "unseen": (
+        outputs.card_not_shown_output("the card was lost"),
+        "was cancelled: the card was lost",
+    ),
+    "cancelled": (outputs.cancelled_output(), "was cancelled by the requester; it was not run"),
+    "abandoned": (
+        outputs.failed_sub_agent_output(),
+        "was cancelled: whoever proposed it could not go on",
+    ),
+    "withdrawn": (outputs.withdrawn_output(), "was cancelled: the requester withdrew this call"),
+    "left_behind": (
+        outputs.replaced_request_output(),
+        "was set aside: a new request was made in this thread",
+    ),
+    "superseded": (outputs.superseded_output(), "was set aside: the requester wrote something new"),
+    "lost": (
+        outputs.lost_worker_output(),
+        "is uncertain: it was started, and its end is not known",
+    ),
+    "resolved": (
+        outputs.resolved_output("UANA00001", done=False),
+        f"failed: {ANA} looked and says that",
+    ),
 }
 # What the thread says in a line of its own: who decided, why, and what came of it.
 ABOVE = {
     "succeeded": (DONE, "That is done."),
     "rejected": (NO, "Then I leave it. If something should be different, tell me what, "),
     "would_fail": (
-        outputs.would_fail("none is left.", earlier=True),
+        outputs.would_fail_output("none is left.", earlier=True),
         "That would not work, so I asked nobody: none is left.",
     ),
-    "expired": (outputs.expired(), "Ask me again if it is still needed."),
-    "sent_back": (outputs.sent_back("UANA00001", "not so"), "Tell me what to change, and I"),
+    "expired": (outputs.expired_output(), "Ask me again if it is still needed."),
+    "sent_back": (outputs.sent_back_output("UANA00001", "not so"), "Tell me what to change, and I"),
 }
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
 PARTS |= {"midway", "_MIDWAY"}
@@ -160,7 +201,7 @@ def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
     assert not answer.calls
     assert answer.text.startswith(told)
     assert ("is done" in answer.text) == (output == DONE)
-    other = made("post_message", '{"channel": "#general"}', outputs.cancelled(), "call_2")
+    other = made("post_message", '{"channel": "#general"}', outputs.cancelled_output(), "call_2")
     text = turn(*refunded(output), *other).text
     assert text.startswith("**Refund order 1042, amount 40.00** ")
     assert ("is done" in text) == (output == DONE)
@@ -168,13 +209,13 @@ def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
 
 def test_an_edited_call_is_told_as_it_ran() -> None:
     """The amount that ran is told, not the one proposed, also beside a note of several lines."""
-    other = made("post_message", '{"channel": "#general"}', outputs.expired(), "call_2")
-    text = turn(*refunded(outputs.succeeded(EDITED, '"ok"')), *other).text
+    other = made("post_message", '{"channel": "#general"}', outputs.expired_output(), "call_2")
+    text = turn(*refunded(outputs.succeeded_output(EDITED, '"ok"')), *other).text
     assert text.startswith("**Refund order 1042, amount 30.00** is done.")
     assert "40.00" not in text
 
 
-@pytest.mark.parametrize("output", [outputs.resolved("UANA00001", done=True), "Who knows?"])
+@pytest.mark.parametrize("output", [outputs.resolved_output("UANA00001", done=True), "Who knows?"])
 def test_other_words_are_passed_on(output: str) -> None:
     """Where an output does not say what became of the call, its words are told and no more.
 
@@ -187,13 +228,13 @@ def test_other_words_are_passed_on(output: str) -> None:
 
 def test_a_repeated_success_is_told_as_the_first() -> None:
     """A call for which an earlier one stands is never told as one more that was done."""
-    text = turn(*refunded(outputs.not_run_again(DONE))).text
+    text = turn(*refunded(outputs.repeated_call_output(DONE))).text
     assert "was not run again; what I proposed before is done." in text
 
 
 def test_what_was_sent_back_is_changed() -> None:
     """After a plan was sent back it asks what to change, and proposes that with both reasons."""
-    items = refunded(outputs.sent_back("UANA00001", "less"))
+    items = refunded(outputs.sent_back_output("UANA00001", "less"))
     assert "Tell me what to change, and I propose it anew." in turn(*items).text
     again = turn(*items, said("make it 30 EUR"))
     assert called(again) == [refund(1042, "30.00", "damaged")]
@@ -202,7 +243,7 @@ def test_what_was_sent_back_is_changed() -> None:
 
 def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:
     """An approver who says what it is to be is not asked again; it is proposed anew like that."""
-    answer = turn(*refunded(outputs.sent_back("UANA00001", "make it 30 EUR")))
+    answer = turn(*refunded(outputs.sent_back_output("UANA00001", "make it 30 EUR")))
     assert called(answer) == [refund(1042, "30.00", "damaged")]
 
 
@@ -214,7 +255,9 @@ def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
     assert "What is it to be?" in answer.text
 
 
-@pytest.mark.parametrize("output", [outputs.UNANSWERED, outputs.declined(ANA, "Monday")])
+@pytest.mark.parametrize(
+    "output", [outputs.UNANSWERED, outputs.question_declined_output(ANA, "Monday")]
+)
 def test_a_question_without_an_answer_ends_it(output: str) -> None:
     """Where nobody could say, nothing is proposed, and nothing of the question's data is told."""
     question = '{"question": "Which order is it?"}'

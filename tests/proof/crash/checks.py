@@ -15,12 +15,12 @@ from sqlmodel import col
 
 from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
-from storage.examination import examine
+from storage.examination import examine_record
 from storage.models import Audit, Call, Delivery, Message, Run
 from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
 from storage.store import Store
-from storage.trail import HeadFile, head_path
-from storage.transaction import rows
+from storage.trail import AuditHeadFile, audit_head_file_path
+from storage.transaction import fetch_rows
 from tests.proof.crash.stories import Story
 from tests.proof.crash.tools import Ledger
 from tests.proof.crash.world import World
@@ -143,9 +143,13 @@ def of_the_record(store: Store, world: Looked) -> Iterator[str]:
     for check in (promises.look, promises.all_came_to_an_end):
         if wrong := _fails(check, seen):
             yield wrong
-    noted = None if store.shared else HeadFile(head_path(world.database), store.chain).read()
+    noted = (
+        None
+        if store.is_multi_process
+        else AuditHeadFile(audit_head_file_path(world.database), store.chain).read_head()
+    )
     with store.read() as tx:
-        examined = examine(tx, store.chain, noted, has_note=not store.shared)
+        examined = examine_record(tx, store.chain, noted, has_note=not store.is_multi_process)
     yield from examined.problems
 
 
@@ -172,8 +176,8 @@ class Record:
         """Every run, call, audit row and message."""
         with self.store.read() as tx:
             return (
-                rows(tx, Run, select(Run)),
-                rows(tx, Call, select(Call)),
-                rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
-                rows(tx, Message, select(Message)),
+                fetch_rows(tx, Run, select(Run)),
+                fetch_rows(tx, Call, select(Call)),
+                fetch_rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
+                fetch_rows(tx, Message, select(Message)),
             )

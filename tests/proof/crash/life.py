@@ -29,7 +29,7 @@ from storage import replicas
 from storage.models import Run
 from storage.schedule import count_backlog
 from storage.states import RunSource, RunStatus
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.proof.crash.disk import Power
 from tests.proof.crash.steps import Step, Steps
 from tests.proof.crash.tools import Ledger, make_tools
@@ -152,7 +152,7 @@ def _live(orders: Orders, line: Connection) -> None:
                     line.send((_settled(app), None))
                 case ("outlast",):
                     rest = app.core.signals.rest
-                    outlasts = rest.wait_for(app.replicas.may_be_dead, LONGEST / 2)
+                    outlasts = rest.wait_for(app.replicas.may_reclaim_lapsed_runs, LONGEST / 2)
                     rest.wait_for(partial(_has_all, app), TAKEN_OVER)
                     line.send(("" if outlasts else "nobody counts as dead", None))
                 case ("advance", seconds):
@@ -178,11 +178,11 @@ def _settled(app: App) -> str:
 
 def _is_quiet(app: App) -> bool:
     """Whether nothing is under way, but a call amid which somebody is asked."""
-    if app.is_quiet():
+    if app.is_idle():
         return True
     with app.core.store.read() as tx:
         amid = (col(Run.source) == RunSource.SERVER, col(Run.status) == RunStatus.WAITING)
-        asking = rows(tx, Run, select(Run).where(*amid))
+        asking = fetch_rows(tx, Run, select(Run).where(*amid))
         left = count_backlog(tx)
     is_told = left.unread == left.unsent == 0
     return bool(asking) and is_told and not app.loop.busy and app.outbox.is_idle()
@@ -193,7 +193,7 @@ def _has_all(app: App) -> bool:
     which it counts as the sender.
     """
     with app.core.store.read() as tx:
-        found, living = count_backlog(tx), replicas.alive_replicas(tx, app.core.clock.now())
+        found, living = count_backlog(tx), replicas.list_alive_replicas(tx, app.core.clock.now())
     return found.unread == found.unsent == 0 and len(living) <= 1
 
 

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from bot.cli.bot_connection import BotRefusedError, NoBotError
+from bot.cli.bot_connection import BotRefusedError, BotUnreachableError
 from storage.states import CallStatus
 from tests.client_keys import make_key, revoke_key
 from tests.proof.crash.life import Stuck
@@ -109,7 +109,7 @@ class MakeKey(Act):
                     self.program.key = make_key(at, NAME, "@ben", ["deploy"]).key
                 except BotRefusedError:
                     revoke_key(at, NAME)
-            except NoBotError:  # cut off
+            except BotUnreachableError:  # cut off
                 continue
         raise Stuck("no key can be made")
 

@@ -64,7 +64,7 @@ class Steps(Trace):
 
     # commits
 
-    def running(self, sql: str, values: Any) -> None:
+    def before_statement(self, sql: str, values: Any) -> None:
         """Note what this thread's transaction changes."""
         if found := _CHANGES.match(sql):
             given = values.values() if isinstance(values, dict) else values
@@ -72,19 +72,19 @@ class Steps(Trace):
             change = f"{found[1].lower()} {found[2]}"
             self._changes().append(events[0] if change == "insert audit" and events else change)
 
-    def committing(self, tx: Transaction) -> None:
+    def before_commit(self, tx: Transaction) -> None:
         """A step, where the transaction changes anything."""
         changes, self._here.changes = self._changes(), []
         said = [each for each in changes if "." in each] or changes  # what the audit says of it
         self._here.commit = f"commit of {', '.join(dict.fromkeys(said))}" if changes else ""
-        if self._here.commit and tx.changed:
+        if self._here.commit and tx.has_changes:
             self.reached(f"{self._here.commit}: before")
 
-    def committed(self, tx: Transaction) -> None:
+    def after_commit(self, tx: Transaction) -> None:
         """The same."""
         if tx.durable:
             self._on_disk()
-        if self._here.commit and tx.changed:
+        if self._here.commit and tx.has_changes:
             self.reached(f"{self._here.commit}: after")
 
     def _changes(self) -> list[str]:
@@ -98,7 +98,11 @@ class Steps(Trace):
     def watch_wires(self) -> None:
         """Take each call to Slack and each turn of the model of this process as steps."""
         patch, here = pytest.MonkeyPatch(), self._here
-        request, answer, turn = HTTPConnection.request, HTTPConnection.getresponse, Planner.turn
+        request, answer, turn = (
+            HTTPConnection.request,
+            HTTPConnection.getresponse,
+            Planner.take_turn,
+        )
 
         def ask(connection: HTTPConnection, method: str, url: str, *rest: Any, **more: Any) -> None:
             here.method = url.partition("?")[0].rsplit("/", 1)[-1]
@@ -118,4 +122,4 @@ class Steps(Trace):
 
         patch.setattr(HTTPConnection, "request", ask)
         patch.setattr(HTTPConnection, "getresponse", answered)
-        patch.setattr(Planner, "turn", turned)
+        patch.setattr(Planner, "take_turn", turned)

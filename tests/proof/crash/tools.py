@@ -49,14 +49,14 @@ class Ledger:
     def _record(self, call_id: str) -> dict[str, Any]:
         assert self.store is not None
         with self.store.read() as tx:
-            shown = calls.shown(tx, call_id)
+            shown = calls.find_call_with_revision(tx, call_id)
             assert shown is not None
-            votes = calls.votes(tx, call_id, shown.call.revision)
-            run = runs.get(tx, shown.call.run_id)
-            editors = calls.editors(tx, call_id)
+            votes = calls.list_votes_on_revision(tx, call_id, shown.call.revision)
+            run = runs.find_run(tx, shown.call.run_id)
+            editors = calls.list_editors(tx, call_id)
         assert run is not None
         call = shown.call
-        agreed = {v.counts_for for v in votes if (v.verb, v.digest) == ("approve", call.digest)}
+        agreed = {v.counted_person for v in votes if (v.verb, v.digest) == ("approve", call.digest)}
         return {
             "status": call.status,
             "arguments": shown.arguments,

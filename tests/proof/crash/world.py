@@ -12,14 +12,14 @@ from typing import Any
 from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner
 from slack_sandbox.workspace.clock import ShiftedClock
-from storage.digest import key_path, load_key
+from storage.digest import key_file_path, load_or_create_key
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.proof.crash.disk import Power
 from tests.proof.crash.life import Died, Life, Orders, Stuck
 from tests.proof.crash.minds import Mind
@@ -60,7 +60,7 @@ class World:
         self.address = ""  # where it listens, if it does
         self.served, self._ends = served, ExitStack()
         self.clock = ShiftedClock()
-        self.slack = local_slack(clock=self.clock)
+        self.slack = build_local_slack(clock=self.clock)
         self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
         self.planner = StandInPlanner(mind=mind)
         self.ledger = Ledger(folder)
@@ -148,14 +148,16 @@ class World:
         """The record, read from outside."""
         if ON_A_SERVER:
             return store_of(self.database)
-        return Store(self.where["DATABASE_URL"], key=load_key(key_path(self.database)))
+        return Store(
+            self.where["DATABASE_URL"], key=load_or_create_key(key_file_path(self.database))
+        )
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
         """Every row of a table."""
         store = self.store()
         try:
             with store.read() as tx:
-                return rows(tx, model, select(model).where(*where))
+                return fetch_rows(tx, model, select(model).where(*where))
         finally:
             store.close()
 

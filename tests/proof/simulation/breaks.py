@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 from bot.approvals import deadlines
 from bot.policy import gates as tallying
-from bot.policy.authority import Authority, Yes
+from bot.policy.authority import Authority, Permission
 from bot.policy.gates import load_gate
 from bot.runs import executor, turns, worker
 from bot.runs.executor import CallExecutor
-from bot.slack.sender import Sender
+from bot.slack.sender import MessageSender
 from storage import decisions, inbox, moves, runs
-from storage.states import Balance
+from storage.states import VoteOutcome
 
 Break = Callable[[], Any]  # returns what puts it in place while it is entered
 
@@ -32,7 +32,7 @@ def the_requester_may_approve() -> Any:
 
 def anybody_may_approve() -> Any:
     """Nobody is looked up."""
-    return patch.object(Authority, "may_approve", lambda *_, **__: Yes(why="named"))
+    return patch.object(Authority, "may_approve", lambda *_, **__: Permission(why="named"))
 
 
 def policy_is_not_asked_again() -> Any:
@@ -41,31 +41,31 @@ def policy_is_not_asked_again() -> Any:
     def within(_tx: Any, _sources: Any, _run: Any, _tool: Any, _facts: Any, *, call: Any) -> Any:
         return load_gate(call.gate)
 
-    return patch.object(executor, "gate_within", within)
+    return patch.object(executor, "compute_gate_in_transaction", within)
 
 
 def deadlines_fall_first() -> Any:
     """A deadline does not wait for what was clicked before it."""
-    return patch.object(deadlines, "_in_time", lambda _call, _clicked: False)
+    return patch.object(deadlines, "_was_clicked_in_time", lambda _call, _clicked: False)
 
 
 def lost_posts_are_not_looked_for() -> Any:
     """What may stand in Slack is posted again."""
-    return patch.object(Sender, "_may_stand", lambda _self, _row: False)
+    return patch.object(MessageSender, "_may_be_posted", lambda _self, _row: False)
 
 
 def cards_are_not_drawn_again() -> Any:
     """A card stays as it was posted."""
-    return patch.object(moves, "redraw", lambda _tx, _plan: None)
+    return patch.object(moves, "mark_cards_for_redraw", lambda _tx, _plan: None)
 
 
 def what_ran_at_a_crash_runs_again() -> Any:
     """Nobody is asked what became of it."""
 
     def recover(self: CallExecutor, run: Any, call: Any) -> None:
-        self.execute(run, call)
+        self.execute_call(run, call)
 
-    return patch.object(CallExecutor, "recover", recover)
+    return patch.object(CallExecutor, "recover_call", recover)
 
 
 def old_buttons_count() -> Any:
@@ -73,7 +73,7 @@ def old_buttons_count() -> Any:
     real = decisions.check_decidable
 
     def look(tx: Any, call_id: str, revision: int, at: Any) -> Any:
-        call = decisions.calls.get(tx, call_id)
+        call = decisions.calls.find_call(tx, call_id)
         return real(tx, call_id, call.revision if call else revision, at)
 
     return patch.object(decisions, "check_decidable", look)
@@ -81,35 +81,35 @@ def old_buttons_count() -> Any:
 
 def one_vote_is_enough() -> Any:
     """The quorum is not looked at."""
-    real = tallying._in_order
+    real = tallying._tally_in_order
 
     def in_order(gate: Any, ballots: Sequence[Any]) -> Any:
         found = real(gate, ballots)
-        approved = found.outcome is Balance.OPEN and any(found.approved)
-        return replace(found, outcome=Balance.APPROVED) if approved else found
+        approved = found.outcome is VoteOutcome.OPEN and any(found.approved)
+        return replace(found, outcome=VoteOutcome.APPROVED) if approved else found
 
-    return patch.object(tallying, "_in_order", in_order)
+    return patch.object(tallying, "_tally_in_order", in_order)
 
 
 def outputs_stand_where_they_came() -> Any:
     """An output that came late stands behind what was said meanwhile."""
-    return patch.object(turns, "completed_items", lambda found, _meanwhile: list(found.items))
+    return patch.object(turns, "complete_call_outputs", lambda found, _meanwhile: list(found.items))
 
 
 def a_run_may_wait_for_nobody() -> Any:
     """The last decision frees no run."""
-    return patch.object(runs, "free_if_decided", lambda *_, **__: False)
+    return patch.object(runs, "resume_run_if_unblocked", lambda *_, **__: False)
 
 
 def what_is_left_of_a_plan_runs() -> Any:
     """A step that failed does not stop the rest."""
-    return patch.object(worker, "_stops_the_rest", lambda _call: False)
+    return patch.object(worker, "_should_cancel_later_calls", lambda _call: False)
 
 
 def messages_are_settled_when_read() -> Any:
     """What is said is settled when it is read, and held for no run."""
     return patch.object(
-        inbox, "hold_message", lambda tx, row, _run, **__: inbox.settle_delivery(tx, row, "lost")
+        inbox, "hold_message", lambda tx, row, _run, **__: inbox.mark_delivery_done(tx, row, "lost")
     )
 
 

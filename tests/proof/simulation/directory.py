@@ -12,7 +12,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.policy.authority import LookupFailedError, NotYetKnownError
+from bot.policy.authority import LookupFailedError, LookupPendingError
 from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.wire import Weather
 from tests.runs.fakes import FakeDirectory
@@ -74,7 +74,7 @@ class SimDirectory(FakeDirectory):
         if what not in self._asking:
             self._asking[what] = Future()
             self._scheduler.spawn(self.owner, "look-up", lambda: self._ask(what))
-        raise NotYetKnownError(self._asking[what])
+        raise LookupPendingError(self._asking[what])
 
     def _ask(self, what: str) -> None:
         self._scheduler.rest(self._scheduler.random.random() * 3, f"looks up {what}")

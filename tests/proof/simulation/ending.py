@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, Click, decode
+from bot.cards.button_codec import CallTarget, Click, decode_click
 from storage import trail
 from storage.models import Message
 from storage.states import DRAWN, MessageStatus
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.proof.simulation.people import buttons
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def all_is_well(world: World) -> None:
     nobody_is_offered_what_is_over(world)
     store: Store = world.processes[0].store
     with Store.read(store) as tx:
-        assert trail.verify(tx) is None, "the chain is broken"
+        assert trail.find_first_broken_row(tx) is None, "the chain is broken"
     assert world.record.is_sound()
 
 
@@ -114,7 +114,7 @@ def every_message_stands_as_wanted(world: World) -> None:
     """Each is in Slack as it would be drawn now, or was given up for a reason."""
     process = next(each for each in world.processes if each.first)
     with Store.read(process.store) as tx:
-        found = rows(tx, Message, select(Message))
+        found = fetch_rows(tx, Message, select(Message))
     for row in found:
         assert row.status in (MessageStatus.SENT, MessageStatus.FAILED), (row.key, row.status)
         if row.kind not in DRAWN or row.status is not MessageStatus.SENT:
@@ -122,7 +122,7 @@ def every_message_stands_as_wanted(world: World) -> None:
         post = world.slack.posts.get((row.channel, row.ts))
         if post is None:  # somebody has deleted it, and nothing has changed since
             continue
-        drawn, _, _ = process.renderer.draw(row)
+        drawn, _, _ = process.renderer.render_message(row)
         shown = sorted(buttons(post.blocks))
         assert shown == sorted(buttons(drawn.blocks)), f"{row.key} shows {shown}"
         assert post.text == drawn.text, f"{row.key} says {post.text!r}, not {drawn.text!r}"
@@ -132,7 +132,7 @@ def nobody_is_offered_what_is_over(world: World) -> None:
     """No message in Slack has a button that decides about a call; all are decided."""
     for post in world.slack.posts.values():
         for action, value in buttons(post.blocks):
-            meant = decode(action, value)
+            meant = decode_click(action, value)
             live = isinstance(meant, Click) and meant.action in DECIDES
             assert not live, f"{post.key or post.ts} still offers {action} {value}"
             if isinstance(meant, Click) and isinstance(meant.target, CallTarget):

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 class SimModel:
-    """As bot.agent.turn.ModelTurns."""
+    """As bot.agent.turn.ModelPlanner."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._random = scheduler, scheduler.random
@@ -37,7 +37,7 @@ class SimModel:
         self.turns = 0
         self.wrong: list[str] = []
 
-    def turn(
+    def take_turn(
         self, transcript: Sequence[Json], tools: Sequence[Json], words: str, sink: AnswerSink
     ) -> Reply | Proposal:
         """Think, then say something."""
@@ -61,9 +61,9 @@ class SimModel:
             return self._proposal(transcript, back=True)
         return self._proposal(transcript, back=False)
 
-    seal = ""
+    compaction_server_id = ""
 
-    def compacted(self, items: object, instructions: str) -> None:
+    def compact_items(self, items: object, instructions: str) -> None:
         """Its server has no means of its own."""
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class SimModel:
             self._say(LONG[: self._random.randrange(len(LONG))], sink)
             if chance < 0.06:
                 raise PlannerError("The connection to the model broke.")
-            sink.restart()
+            sink.discard_text()
 
     def _say(self, text: str, sink: AnswerSink) -> None:
         for start in range(0, len(text), 90):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from bot.cards.action_names import Action, Dialog
+from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import (
     LOOKS,
     OPENS_DIALOG,
@@ -19,8 +19,8 @@ from bot.cards.button_codec import (
     CardTarget,
     Click,
     DialogSubject,
-    decode,
-    encode_dialog,
+    decode_click,
+    encode_dialog_metadata,
 )
 from storage.models import Delivery
 from storage.states import DeliveryKind
@@ -46,12 +46,12 @@ WEIGHTS = {
     Action.REJECT_NOW: 3,
 }
 DIALOGS = {
-    Action.REVIEW: Dialog.REVIEW,
-    Action.EDIT: Dialog.EDIT,
-    Action.REJECT: Dialog.REJECT,
-    Action.REJECT_ALL: Dialog.REJECT,
-    Action.SEND_BACK: Dialog.SEND_BACK,
-    Action.ANSWER: Dialog.ANSWER,
+    Action.REVIEW: DialogId.REVIEW,
+    Action.EDIT: DialogId.EDIT,
+    Action.REJECT: DialogId.REJECT,
+    Action.REJECT_ALL: DialogId.REJECT,
+    Action.SEND_BACK: DialogId.SEND_BACK,
+    Action.ANSWER: DialogId.ANSWER,
 }
 
 
@@ -126,7 +126,7 @@ class People:
             return None
         weights = [self._drawn_to(action, value) for _, action, value in found]
         post, action_id, value = self._random.choices(found, weights)[0]
-        meant = decode(action_id, value)
+        meant = decode_click(action_id, value)
         if not isinstance(meant, Click) or meant.action in NOT_STORED:
             return None
         self._number += 1
@@ -144,7 +144,7 @@ class People:
 
     def _drawn_to(self, action_id: str, value: str) -> int:
         """How much more people are drawn to some buttons, and to what is still to be decided."""
-        meant = decode(action_id, value)
+        meant = decode_click(action_id, value)
         if not isinstance(meant, Click) or meant.action in NOT_STORED:
             return 1
         is_open = isinstance(meant.target, CallTarget) and self._is_open(meant.target.call)
@@ -157,30 +157,30 @@ class People:
         about = DialogSubject(dialog, meant.target)
         view = {
             "callback_id": dialog,
-            "private_metadata": encode_dialog(about),
+            "private_metadata": encode_dialog_metadata(about),
             "state": {"values": self._state(dialog)},
         }
         key, kind = f"submission:{self._number}", DeliveryKind.SUBMISSION
         return _delivery(key, kind, person, post.channel, post.thread_ts, {"view": view})
 
-    def _state(self, dialog: Dialog) -> Json:
+    def _state(self, dialog: DialogId) -> Json:
         """What is entered in a dialog."""
         choose = self._random.choice
         words: Json = {"words": {"text": {"value": choose(("no", "not so", ""))}}}
         match dialog:
-            case Dialog.REJECT:
+            case DialogId.REJECT:
                 option = {"value": choose(("other", "other", "not_needed", "odd"))}
                 return {**words, "reason": {"preset": {"selected_option": option}}}
-            case Dialog.EDIT:
+            case DialogId.EDIT:
                 then = [{"value": "approve"}] if self._random.random() < 0.5 else []
                 text = {"v": {"value": choose(("a", "edited", "x" * 501))}}
                 return {"f:text": text, "then": {"v": {"selected_options": then}}}
-            case Dialog.REVIEW:
+            case DialogId.REVIEW:
                 state: Json = {"note": {"text": {"value": choose(("", "fine"))}}}
                 if self._random.random() < 0.6:
                     state["remember"] = {"offer": {"selected_option": {"value": choose("01")}}}
                 return state
-            case Dialog.ANSWER:
+            case DialogId.ANSWER:
                 return {"f:a0": {"v": {"value": choose(("seven", ""))}}}
             case _:
                 return words

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.config.settings import Settings
-from bot.config.startup import fit_policy
+from bot.config.startup import adapt_policy_to_tools
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
@@ -19,8 +19,8 @@ from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker_pool import WorkerPool
 from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
-from bot.slack.posting import Posting, PostSearch, Renderer
-from bot.slack.thread import SlackThread
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
+from bot.slack.thread import SlackThreadReader
 from bot.tools import Registry, Tool
 from storage import inbox
 from storage.models import Delivery, Run
@@ -90,10 +90,10 @@ class SimStore(Store):
 class Quiet:
     """A presence that nobody sees."""
 
-    def working(self, run: Run) -> None:
+    def show_working(self, run: Run) -> None:
         """Nothing."""
 
-    waiting = done = working
+    show_waiting = show_done = show_working
 
 
 class Process:
@@ -118,11 +118,13 @@ class Process:
         policy = path.with_name("policy.toml")
         registry = Registry()
         registry.add(*tools)
-        current = CurrentPolicy(fit_policy(parse(policy.read_text("utf-8"), str(policy)), registry))
+        current = CurrentPolicy(
+            adapt_policy_to_tools(parse(policy.read_text("utf-8"), str(policy)), registry)
+        )
         self.policy = current
         self.store = SimStore(path, scheduler, lambda: committed(self))
         self.signals, self.clock = signals_of(scheduler), SimClock(scheduler)
-        directory = directory.of(self, self.signals.work.give)
+        directory = directory.of(self, self.signals.work.set)
         authority: Any = Authority(directory, TEAM)
         settings = Settings(
             slack_bot_token="xoxb-1",
@@ -152,27 +154,27 @@ class Process:
         self.clients, store, clock, core = (posting, reading), self.store, self.clock, self.core
         quiet, no_portal = Quiet(), lambda: None
         pool = SimPool(self.scheduler, WORKERS * 2, "tool")
-        worker = core.worker(
+        worker = core.build_worker(
             model,
-            core.executor(pool, no_portal),  # type: ignore[arg-type]  # no tool is asynchronous
-            SlackThread(store, clock, directory, BOT, reading),
-            StreamedAnswers(store, directory, self.signals, posting, clock).of,
+            core.build_executor(pool, no_portal),  # type: ignore[arg-type]  # no tool is asynchronous
+            SlackThreadReader(store, clock, directory, BOT, reading),
+            StreamedAnswers(store, directory, self.signals, posting, clock).get_or_create_answer,
             quiet,
         )
-        deciding = core.over(directory.hurried())
+        deciding = core.with_directory(directory.hurried())
         known: Any = directory
-        intake = deciding.intake(known, lambda _: None)
-        workers = WorkerPool(worker.advance, core.settings.workers, self.signals)
-        self.loop = deciding.loop(intake, workers, lambda _: None)
-        self.renderer = Renderer(store, clock, core.tools, directory)
-        post, search = Posting(store, posting), PostSearch(store, clock, BOT, posting)
+        intake = deciding.build_intake(known, lambda _: None)
+        workers = WorkerPool(worker.advance_run, core.settings.workers, self.signals)
+        self.loop = deciding.build_loop(intake, workers, lambda _: None)
+        self.renderer = MessageRenderer(store, clock, core.tools, directory)
+        post, search = OutboxSlackCalls(store, posting), PostSearch(store, clock, BOT, posting)
         self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)
 
     def start(self) -> None:
         """Take up what an earlier life left, and begin."""
         self.scheduler.building = self
-        self.core.restored().take_up()
-        self.loop.adopt()
+        self.core.build_restoration().settle_open_work()
+        self.loop.reclaim_orphaned_runs()
         self.scheduler.spawn(self, "loop", self.loop.run)
         if self.first:
             self.scheduler.spawn(self, "outbox", self.outbox.run)
@@ -188,11 +190,11 @@ class Process:
             client.close()
 
     def keep(self, delivery: Delivery) -> None:
-        """Store a delivery and have the loop look, as bot.slack.listeners.Listeners.keep does."""
+        """Store a delivery and have the loop look, as the listeners do."""
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
-            fresh = inbox.store_delivery(tx, delivery)
+            fresh = inbox.insert_delivery(tx, delivery)
         if fresh:
             if delivery.kind in inbox.CLICKS:
-                self.signals.decisions.claim()
-            self.signals.work.give()
+                self.signals.decisions.hold_other_work()
+            self.signals.work.set()

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bot.runs import loop, worker_pool
-from bot.signals import FIRST, Arrivals, Precedence, Signal, Signals
+from bot.signals import FIRST, DecisionPriority, Signal, Signals, UnacknowledgedDeliveries
 from bot.slack import answer_streams, channel_queues
 from bot.tools import runner
 from storage import models
@@ -31,30 +31,30 @@ class SimSignal(Signal):
 
     def wait(self, seconds: float | None = None) -> None:
         """As the product's."""
-        self._scheduler.wait(self.is_given, seconds, f"waits for {self._name}")
+        self._scheduler.wait(self.is_set, seconds, f"waits for {self._name}")
 
 
-class SimPrecedence(Precedence):
+class SimPrecedence(DecisionPriority):
     """Decisions go first, in virtual time."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
 
-    def wait(self, seconds: float = 0.5) -> None:
+    def wait_for_decisions(self, seconds: float = 0.5) -> None:
         """As the product's."""
         if not self._scheduler.wait(self._free.is_set, seconds, "gives way to decisions"):
             self._free.set()
 
 
-class SimArrivals(Arrivals):
+class SimArrivals(UnacknowledgedDeliveries):
     """Acknowledgements go first, in virtual time."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
 
-    def wait(self, seconds: float = FIRST) -> None:
+    def wait_until_acknowledged(self, seconds: float = FIRST) -> None:
         """As the product's."""
         self._scheduler.wait(lambda: not self._open, seconds, "gives way to arrivals")
 
@@ -75,7 +75,7 @@ def signals_of(scheduler: Scheduler) -> Signals:
     """The signals of one process."""
     signals = Signals(
         work=SimSignal(scheduler, "work"),
-        post=SimSignal(scheduler, "posts"),
+        outbox=SimSignal(scheduler, "posts"),
         decisions=SimPrecedence(scheduler),
         stopping=SimEvent(scheduler),
     )
@@ -130,7 +130,7 @@ class SimAlarm:
         self._every, self._started = timedelta(seconds=interval), True
         self._scheduler.spawn(self._owner, "alarm", self._run)
 
-    def after(self, wait: timedelta, name: str) -> None:
+    def schedule_wake(self, wait: timedelta, name: str) -> None:
         """Once, in place of what was told under that name."""
         if self._started:
             self._moments[name] = self._scheduler.now + wait

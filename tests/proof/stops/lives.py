@@ -24,13 +24,13 @@ from typing import Any
 
 from sqlalchemy import select
 
-from bot.cli.bot_connection import BotRefusedError, NoBotError
+from bot.cli.bot_connection import BotRefusedError, BotUnreachableError
 from bot.config.connection_settings import Transport
-from bot.demo.local_slack import local_slack
+from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner, Turn
 from storage.backend import socket_path
 from storage.models import Delivery
-from storage.transaction import rows
+from storage.transaction import fetch_rows
 from tests.client_keys import make_key
 from tests.postgres_server import Server
 from tests.records import KEY, store_of
@@ -111,7 +111,10 @@ def stop_of_a_bot(
     """The bot over Socket Mode or HTTP, or as a replica on that server."""
     with ExitStack() as stack:
         silence = stack.enter_context(silent())
-        slack, planner = stack.enter_context(local_slack()), stack.enter_context(StandInPlanner())
+        slack, planner = (
+            stack.enter_context(build_local_slack()),
+            stack.enter_context(StandInPlanner()),
+        )
         bot = BotProcess(folder, slack, planner, over=over, **_settings(hung, silence, server))
         if hung == "import":
             bot.target = run_stuck
@@ -174,7 +177,7 @@ def _ask_by_program(bot: BotProcess, silence: str) -> None:
     record = bot.folder / "countersign.db"
     try:
         key = make_key(record, "program", "@ben", ["look"], webhook=silence).key
-    except (NoBotError, BotRefusedError):
+    except (BotUnreachableError, BotRefusedError):
         return
     line = HTTPConnection(bot.address, timeout=5)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -191,7 +194,7 @@ def _lost(folder: Path, heard: set[str]) -> str:
     if not store.path.exists():
         return ""
     with store.read() as tx:
-        keys = " ".join(each.key for each in rows(tx, Delivery, select(Delivery)))
+        keys = " ".join(each.key for each in fetch_rows(tx, Delivery, select(Delivery)))
     store.close()
     lost = [ts for ts in heard if ts not in keys]
     return f"an acknowledged message is lost: {lost}" if lost else ""

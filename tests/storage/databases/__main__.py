@@ -63,7 +63,7 @@ def leave_at_work(folder: Path, left: Path) -> None:
         press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve")
         assert fakes.entered.wait(30)
         harness.slack.wait(lambda: harness.app.outbox.is_idle())
-        harness.app.core.store.harden()
+        harness.app.core.store.sync_commits()
         with closing(sqlite3.connect(folder / RECORD[0])) as raw:
             raw.execute("VACUUM INTO ?", (str(left / RECORD[0]),))
         shutil.copyfile(folder / RECORD[1], left / RECORD[1])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import storage.migrations
 from storage.migrations import SCRIPTS, newest
-from storage.schema import Shape, shape_of, upgrade
+from storage.schema import SchemaShape, read_schema_shape, upgrade_schema
 from storage.store import Store
 
 SHAPES = Path(storage.migrations.__file__).parent / "shapes"
@@ -44,17 +44,17 @@ def migrated(url: str, revision: str) -> Iterator[Store]:
     store = Store(url, key=KEY.encode())
     store.database.open(exclusive=True)
     try:
-        store.database.prepare()
-        upgrade(store.database, None, SCRIPTS, revision)
+        store.database.create_if_missing()
+        upgrade_schema(store.database, None, SCRIPTS, revision)
         yield store
     finally:
         store.close()
 
 
-def shape_at(url: str, revision: str) -> Shape:
+def shape_at(url: str, revision: str) -> SchemaShape:
     """The shape to which the migrations bring an empty database."""
     with migrated(url, revision) as store, store.read() as tx:
-        return shape_of(tx, tx.dialect.name)
+        return read_schema_shape(tx, tx.dialect.name)
 
 
 def kept_statements(revision: str) -> Path:

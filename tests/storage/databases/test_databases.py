@@ -89,7 +89,7 @@ def test_a_revision_is_frozen_on_a_server(revision: str, server: Server) -> None
     server.fresh("frozen")
     made, due = (
         shape_at(server.url("frozen", "owner"), revision),
-        schema.stored_shape(revision, "postgresql"),
+        schema.load_expected_shape(revision, "postgresql"),
     )
     if revision != newest():
         made, due = ({k: v for k, v in each.items() if "trigger" not in k} for each in (made, due))
@@ -102,7 +102,7 @@ def test_a_new_file_has_the_shape_to_which_an_old_one_is_brought(tmp_path: Path)
     Store(f"sqlite:///{at_once}").open().close()
     with migrated(f"sqlite:///{by_turns}", newest()) as store:
         assert statements_of(at_once) == statements_of(by_turns)
-        assert schema.shape_complaint("it", newest(), store.read(), "sqlite") == ""
+        assert schema.describe_schema_mismatch("it", newest(), store.read(), "sqlite") == ""
     for path in (at_once, by_turns):
         with closing(sqlite3.connect(path)) as raw:
             assert raw.execute("SELECT * FROM alembic_version").fetchall() == [(newest(),)]
@@ -120,7 +120,7 @@ def test_what_waited_is_decided_afterwards(revision: str, tmp_path: Path) -> Non
     begin = datetime.fromisoformat(at) + timedelta(seconds=1)
     harness = Found(tmp_path, fakes.tools, begin=begin, COUNTERSIGN_KEY=KEY)
     try:
-        assert harness.app.core.store.astray == ""
+        assert harness.app.core.store.mismatch_reason == ""
         for text in ("pending", "beside it"):
             _click(harness, _call(harness, text), "approve")
         for text in ("unknown", "running"):
@@ -134,7 +134,7 @@ def test_what_waited_is_decided_afterwards(revision: str, tmp_path: Path) -> Non
         }
         assert not fakes.ran.keys() - {("note", t) for t in ("pending", "approved", "beside it")}
         with harness.app.core.store.read() as tx:
-            assert trail.verify(tx) is None
+            assert trail.find_first_broken_row(tx) is None
     finally:
         fakes.go_on.set()
         harness.close()

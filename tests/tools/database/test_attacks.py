@@ -102,7 +102,7 @@ def test_the_database_refuses_too_in_a_query(world: World) -> None:
         statement = world.disguised(text, "SELECT id FROM orders", changes=False)
         try:
             with world.session(writes=False) as session:
-                passed.append((text, session.query(statement, 10)))
+                passed.append((text, session.run_query(statement, 10)))
         except ToolError:
             continue
     assert passed == []
@@ -121,7 +121,7 @@ def test_the_database_refuses_too_in_a_change(world: World) -> None:
             continue
         try:
             with world.session(writes=True) as session:
-                passed.append((text, session.observe((statement,))))
+                passed.append((text, session.run_changes((statement,))))
                 session.commit()
         except ToolError:
             continue

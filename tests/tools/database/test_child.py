@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bot.tools import Table, ToolError
-from bot.tools.database.child_tools import Children, database_tools
+from bot.tools.database.child_tools import ChildProcessPool, build_database_tools
 from tests.tools import context, use
 from tests.tools.database.harness import World, sqlite_world
 
@@ -25,10 +25,10 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def children(patient: World) -> Children:
+def children(patient: World) -> ChildProcessPool:
     """Processes over it, one of them warm."""
-    made = Children([patient.database], None)
-    made.call("check", "query", asked("SELECT 1"), seconds=30)
+    made = ChildProcessPool([patient.database], None)
+    made.run_call("check", "query", asked("SELECT 1"), seconds=30)
     return made
 
 
@@ -39,7 +39,7 @@ def asked(sql: str) -> dict[str, Any]:
 
 def test_the_tools_through_a_child(patient: World) -> None:
     """Values, previews, refusals and errors come through the pipe as they are."""
-    tools = {each.name: each for each in database_tools([patient.database], None)}
+    tools = {each.name: each for each in build_database_tools([patient.database], None)}
     found = use(tools["query"], asked("SELECT id, note, total FROM orders ORDER BY id"))
     assert isinstance(found, Table)
     assert found.rows[0] == (1, "first", 10.5)
@@ -68,28 +68,33 @@ def test_the_tools_through_a_child(patient: World) -> None:
         ),
     ],
 )
-def test_what_takes_too_much(children: Children, sql: str, act: str, words: str) -> None:
+def test_what_takes_too_much(children: ChildProcessPool, sql: str, act: str, words: str) -> None:
     """Time and memory end with the process; the next call is answered by another."""
     if words:
         with pytest.raises(ToolError, match=words):
-            children.call(act, "query", asked(sql), context(), seconds=0.5 if "n(i)" in sql else 20)
+            children.run_call(
+                act, "query", asked(sql), context(), seconds=0.5 if "n(i)" in sql else 20
+            )
     else:
         assert (
-            "Reads at most" in children.call(act, "query", asked(sql), context(), seconds=20).text
+            "Reads at most"
+            in children.run_call(act, "query", asked(sql), context(), seconds=20).text
         )
-    assert children.call("run", "query", asked("SELECT 1"), context(), seconds=20).rows == ((1,),)
+    assert children.run_call("run", "query", asked("SELECT 1"), context(), seconds=20).rows == (
+        (1,),
+    )
 
 
-def test_ended_at_its_commit(patient: World, children: Children) -> None:
+def test_ended_at_its_commit(patient: World, children: ChildProcessPool) -> None:
     """Whoever is ended while it commits may have committed; before that, it certainly has not."""
     path: Path = patient.database.path
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM heap").fetchone()
-        children.call("check", "query", asked("SELECT 1"), seconds=20)
+        children.run_call("check", "query", asked("SELECT 1"), seconds=20)
         with pytest.raises(
             ConnectionError, match="at its COMMIT; whether it was made is not known"
         ):
-            children.call(
+            children.run_call(
                 "run", "change", asked("UPDATE heap SET number = 0"), context(), seconds=2
             )

@@ -164,10 +164,10 @@ def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path)
     sqlite_world(tmp_path)
     settings = Settings.load(environ | {"CRM_URL": f"sqlite:///{tmp_path / 'countersign.db'}"})
     ok, warn, fail = check_databases(settings)
-    assert (ok.level, ok.about) == ("ok", "database shop")
+    assert (ok.level, ok.subject) == ("ok", "database shop")
     assert "9 tables, 2 secret columns; it can be read and changed" in ok.text
     assert (warn.level, warn.text) == ("warn", "no column is named orders.cvv")
-    assert (fail.level, fail.about) == ("fail", "database crm")
+    assert (fail.level, fail.subject) == ("fail", "database crm")
     assert "Countersign's own database" in fail.text
 
 
@@ -219,10 +219,10 @@ def test_queries_ask_by_default(rule: str, verdict: type) -> None:
     """
     policy = parse(WHO + rule).model_copy(update={"asking": frozenset({"query"})})
     assert isinstance(
-        policy.gate(Facts(tool="query", effect="read", requester="UBEN00001", args={})), verdict
+        policy.get_gate(Facts(tool="query", effect="read", requester="UBEN00001", args={})), verdict
     )
     assert isinstance(
-        policy.gate(Facts(tool="tables", effect="read", requester="UBEN00001", args={})),
+        policy.get_gate(Facts(tool="tables", effect="read", requester="UBEN00001", args={})),
         Deny if verdict is Deny else Allow,
     )
 

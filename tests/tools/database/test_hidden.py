@@ -134,7 +134,7 @@ def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
         "SELECT lower(word) FROM heap ORDER BY 1", "SELECT word FROM heap", changes=False
     )
     with pg.session(writes=False) as session:
-        assert session.query(statement, 9).rows == (("a",), ("b",))
+        assert session.run_query(statement, 9).rows == (("a",), ("b",))
     assert not counted(pg)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.database.postgres_rights import StatementReach
+from bot.tools.database.postgres_rights import StatementReachChecker
 from tests.postgres_server import Server
 from tests.tools.database.harness import GIVEN, World, postgres_world
 
@@ -330,7 +330,7 @@ def passes(session: object, text: str, *, writes: bool) -> bool:
     """Whether the server finds nothing that the statement must not reach."""
     try:
         raw = session.connection.connection.driver_connection  # type: ignore[attr-defined] # PostgreSQL's
-        StatementReach(raw, writes=writes).refuse(text)
+        StatementReachChecker(raw, writes=writes).check_statement(text)
     except ToolError:
         return False
     return True

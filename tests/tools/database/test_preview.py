@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
-from bot.tools.database.sources import open_sources
-from bot.tools.database.sql_tools import local_tools
-from bot.tools.runner import ToolStateChange, run_tool
+from bot.tools.database.sources import build_sources
+from bot.tools.database.sql_tools import build_local_tools
+from bot.tools.runner import StaleToolCall, run_tool
 from tests.tools import context
 from tests.tools.database.harness import World
 
@@ -130,7 +130,7 @@ def test_through_the_executor(world: World) -> None:
     args = tool.arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
     with ThreadPoolExecutor(1) as pool:
         ended = run_tool(tool, args, context(expects="rows=7"), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
-    assert isinstance(ended, ToolStateChange)
+    assert isinstance(ended, StaleToolCall)
     assert (tool.does, tool.idempotent, world.tools["query"].asks) == (
         Effect.DESTRUCTIVE,
         False,
@@ -166,7 +166,10 @@ def test_read_only_databases_take_no_change(world: World) -> None:
     assert set(locked.tools) == {"tables", "query"}
     assert isinstance(locked.query("SELECT 1"), Table)
     beside = world.database.model_copy(update={"name": "open"})
-    both = {tool.name: tool for tool in local_tools(open_sources([locked.database, beside], None))}
+    both = {
+        tool.name: tool
+        for tool in build_local_tools(build_sources([locked.database, beside], None))
+    }
     with pytest.raises(ValidationError, match="the database shop is read-only"):
         both["change"].arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
     both["change"].arguments.model_validate({"database": "open", "sql": "DELETE FROM heap"})

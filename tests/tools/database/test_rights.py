@@ -48,7 +48,7 @@ def test_a_start_refuses_the_role(
     """`countersign run` ends with the statements to run where a role can read a secret."""
     pg.raw(EVERYTHING)
     (tmp_path / "p.toml").write_text('[defaults]\napprovers = ["U0123"]\n')
-    url = pg.database.parts.render_as_string(hide_password=False)
+    url = pg.database.url_parts.render_as_string(hide_password=False)
     (tmp_path / "d.toml").write_text(
         f'[[database]]\nname = "shop"\nurl = "{url}"\nabout = "The shop"\n'
     )

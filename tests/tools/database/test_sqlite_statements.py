@@ -189,7 +189,7 @@ def test_every_function_is_asked_about(lite: World) -> None:
                 text = f'SELECT "{function}"({args})'
                 statement = lite.disguised(text, "SELECT id FROM orders", changes=False)
                 try:
-                    session.query(statement, 1)
+                    session.run_query(statement, 1)
                 except ToolError as error:
                     refused |= {function} & {str(error).partition(" cannot be called")[0]}
                 except sqlite3.Error:
@@ -217,7 +217,7 @@ def test_no_pragma_is_run_or_read(lite: World, pragma: str) -> None:
         assert told(lite, text) is None, text
         deceived = lite.disguised(text, "SELECT id FROM orders", changes=False)
         with pytest.raises(ToolError), lite.session(writes=False) as session:
-            session.query(deceived, 10)
+            session.run_query(deceived, 10)
     assert lite.dump() == before
 
 

@@ -113,4 +113,4 @@ def test_a_refused_change_says_why(text: str, words: str) -> None:
 )
 def test_a_change_in_words(text: str, deed: str) -> None:
     """The card's sentence says what is done to what."""
-    assert SqlText(text).deed == deed
+    assert SqlText(text).summary == deed

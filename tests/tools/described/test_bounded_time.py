@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools.arguments import load_arguments
-from bot.tools.described.checking import MOST_ERRORS, Checker, normalise_schema, schema_text
+from bot.tools.described.checking import MOST_ERRORS, SchemaChecker, dump_schema, normalise_schema
 from bot.tools.described.time_budget import MOST_SECONDS
 from tests.tools.described.test_described import fields, tool_of
 
@@ -58,7 +58,7 @@ LONG: dict[str, tuple[dict[str, Any], Any]] = {
 def test_a_check_ends_in_time(name: str) -> None:
     """A sentence says that it was too much, soon after the time is over."""
     schema, value = LONG[name]
-    checker = Checker(normalise_schema(schema_text(schema)))
+    checker = SchemaChecker(normalise_schema(dump_schema(schema)))
     began = thread_time()
     with pytest.raises(ValidationError, match="too large or nested to be checked"):
         checker.check("act", value)
@@ -81,7 +81,7 @@ FEW = {
 def test_much_that_is_wrong_is_told_in_short(name: str) -> None:
     """However much is wrong, the first of it is told, in little time."""
     schema, value = FEW[name]
-    checker = Checker(normalise_schema(schema_text(schema)))
+    checker = SchemaChecker(normalise_schema(dump_schema(schema)))
     began = thread_time()
     with pytest.raises(ValidationError) as raised:
         checker.check("act", value)

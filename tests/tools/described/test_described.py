@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.described import SchemaError, arguments_of
+from bot.tools.described import SchemaError, build_argument_model
 from tests.tools.described.samples import CREATE_ISSUE, SAMPLES
 
 TAKEN = [(name, given) for name, each in SAMPLES.items() for given in each.taken]
@@ -26,7 +26,7 @@ def tool_of(schema: dict[str, Any], effect: str = "Act") -> Tool[Any]:
     def act(args: Any, context: ToolContext) -> None:
         return None
 
-    model = arguments_of(schema, "act")
+    model = build_argument_model(schema, "act")
     return Tool("act", "Act", effect, Effect.WRITE, model, act)
 
 
@@ -117,7 +117,7 @@ def test_another_schema_is_another_tool() -> None:
         )
     }
     assert len(digests) == 3
-    assert arguments_of(fields(), "act") is arguments_of(fields(), "act")
+    assert build_argument_model(fields(), "act") is build_argument_model(fields(), "act")
 
 
 def test_the_effect_is_told_by_fields() -> None:
@@ -155,7 +155,7 @@ REFUSED_SCHEMAS: dict[str, dict[str, Any]] = {
 def test_a_schema_that_cannot_be_used_is_refused(why: str) -> None:
     """A schema that is wrong, reaches outside or cannot be checked in time is refused in words."""
     with pytest.raises(SchemaError, match=why):
-        arguments_of(REFUSED_SCHEMAS[why], "act")
+        build_argument_model(REFUSED_SCHEMAS[why], "act")
 
 
 def test_a_schema_that_grows_when_it_is_followed_is_refused() -> None:
@@ -167,15 +167,15 @@ def test_a_schema_that_grows_when_it_is_followed_is_refused() -> None:
     ends = {"d40": {"type": "string", "const": "x"}}
     schema = {**fields(a={"$ref": "#/$defs/d0"}), "$defs": {**doubling, **ends}}
     with pytest.raises(SchemaError, match="endless time"):
-        arguments_of(schema, "act")
+        build_argument_model(schema, "act")
     both = json.loads(json.dumps(schema).replace("anyOf", "allOf"))
     with pytest.raises(SchemaError, match="too many others"):
-        arguments_of(both, "act")
+        build_argument_model(both, "act")
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(30):
         deep = {"type": "array", "items": deep}
     with pytest.raises(SchemaError, match="levels deep"):
-        arguments_of(fields(a=deep), "act")
+        build_argument_model(fields(a=deep), "act")
     around = {"$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A"}}}}
     tool = tool_of({**fields(a={"$ref": "#/$defs/A"}), **around})
     assert load_arguments(tool, '{"a": [[[[[[]]]]]]}').model_dump() == {"a": [[[[[[]]]]]]}
@@ -191,7 +191,7 @@ def test_a_schema_whose_parts_multiply_takes_no_time() -> None:
     ends = {"d10": {"type": "string"}}
     each_long = {f"p{n}": {"$ref": "#/$defs/d0"} for n in range(2_000)}
     with pytest.raises(SchemaError, match="endless time"):
-        arguments_of({**fields(**each_long), "$defs": {**nested, **ends}}, "act")
+        build_argument_model({**fields(**each_long), "$defs": {**nested, **ends}}, "act")
     made = {
         f"L{level}": fields(
             **{

@@ -12,11 +12,11 @@ import pytest
 from pydantic import ValidationError
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import edit_modal
-from bot.cards.field_values import values
-from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+from bot.cards.edit_form import render_edit_dialog
+from bot.cards.field_values import list_argument_values
+from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from bot.tools.described.checking import UnfitSchemaError
-from bot.tools.runner import conceal_secrets
+from bot.tools.runner import mask_call_secrets
 from tests.approvals.every_leaf import of_program, of_server, texts
 
 WORD = "hush-4711"
@@ -168,15 +168,17 @@ def test_no_place_in_a_schema_hides_a_secret_mark(place: str, make: Any) -> None
     schema, given = PLACES[place]
     tool = make({"type": "object", **copy.deepcopy(schema)})
     stored = dump_arguments(load_arguments(tool, json.dumps(given)))
-    as_read = readable_arguments(tool, stored)
+    as_read = build_readable_arguments(tool, stored)
     assert WORD in stored
-    assert not any(WORD in row.text for row in values(tool, as_read))
-    modal = edit_modal(tool, as_read, target=CallTarget("call-1", 1), save_and_approve=False)
+    assert not any(WORD in row.text for row in list_argument_values(tool, as_read))
+    modal = render_edit_dialog(
+        tool, as_read, target=CallTarget("call-1", 1), save_and_approve=False
+    )
     assert not any(WORD in text for text in texts(modal["blocks"]))
     assert WORD not in json.dumps(tool.masked(json.loads(stored)))
     args = load_arguments(tool, stored)
     assert WORD not in tool.effect_sentence(args)
-    assert WORD not in conceal_secrets(tool, args, f"sent {WORD} on")
+    assert WORD not in mask_call_secrets(tool, args, f"sent {WORD} on")
 
 
 @pytest.mark.parametrize("place", REFUSED)

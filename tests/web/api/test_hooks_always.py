@@ -14,8 +14,8 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.http import api, api_gate, server
-from bot.http.api import HookAnswers, is_hook
-from bot.http.api_gate import Callers
+from bot.http.api import HookDenialMiddleware, is_hook_request
+from bot.http.api_gate import ApiKeyChecker
 from tests.stories.harness import Harness
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
@@ -76,8 +76,8 @@ def test_what_is_no_hook_is_answered_as_ever(asks: Asks) -> None:
         ("POST", "/v1/elsewhere"),
     ):
         assert program.ask(method, path)[0] in (404, 405), path
-    assert not is_hook("GET", "/claude")
-    assert not is_hook("POST", "/slack/events")
+    assert not is_hook_request("GET", "/claude")
+    assert not is_hook_request("POST", "/slack/events")
 
 
 BODIES: dict[str, tuple[list[tuple[str, str]], list[bytes]]] = {
@@ -214,15 +214,15 @@ def test_who_says_nothing_keeps_nobody_out(
 def test_where_there_is_no_room_it_is_a_no(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many programs as there may be are answered already; others are told when to come back."""
     program = asks()
-    monkeypatch.setattr(api_gate.Room, "one", full)
+    monkeypatch.setattr(api_gate.RequestLimit, "reserve_place", full)
     assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
     status, headers, _ = program.raw("GET", "/v1/requests/x", None, {})
     assert (status, headers["Retry-After"]) == (503, "1")
 
 
-def full(_: api_gate.Room) -> Any:
+def full(_: api_gate.RequestLimit) -> Any:
     """There is no room."""
-    raise api_gate.FullError
+    raise api_gate.NoCapacityError
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, RecursionError, MemoryError])
@@ -235,7 +235,7 @@ def test_a_fault_of_ours_is_a_no(
     def fail(*_: Any) -> None:
         raise error("it broke")
 
-    monkeypatch.setattr(Callers, "of", fail)
+    monkeypatch.setattr(ApiKeyChecker, "authenticate", fail)
     assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
 
 
@@ -336,7 +336,7 @@ def test_whatever_the_app_does(
     }
 
     async def asked() -> None:
-        task = asyncio.ensure_future(HookAnswers(app)(scope, receive, send))
+        task = asyncio.ensure_future(HookDenialMiddleware(app)(scope, receive, send))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         if is_stopped:

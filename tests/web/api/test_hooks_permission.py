@@ -128,8 +128,8 @@ def test_words_within_a_tools_input_say_nothing_of_the_hook() -> None:
         for size in (1, 7, 1000):
             heard, body = HookEventReader(), text.encode()
             for at in range(0, len(body) + 1, size):
-                heard.take(body[at : at + size], is_last=at + size > len(body))
+                heard.add_part(body[at : at + size], is_last=at + size > len(body))
             assert heard.event is expected.get(text, HookEvent.BEFORE), (text, size)
         heard = HookEventReader()
-        heard.take(text.encode(), is_last=False)
+        heard.add_part(text.encode(), is_last=False)
         assert heard.event is HookEvent.BEFORE  # the rest may say otherwise

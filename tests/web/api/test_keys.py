@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bot.http.keys import webhook_secret
+from bot.http.keys import derive_webhook_secret
 from countersign.cli.commands import main
 from storage.models import Audit
 from storage.programs import ClientKey
@@ -43,8 +43,8 @@ def test_a_key_is_shown_once_listed_and_revoked(
     assert (row.id, row.hash) == (id_, hashlib.sha256(secret.encode()).hexdigest())
     kept = json.dumps(row.model_dump(), default=str)
     assert signing.removeprefix("whsec_") not in kept
-    assert signing == webhook_secret(bot.app.core.store.key, id_)
-    assert signing != webhook_secret(b"the key of another installation", id_)
+    assert signing == derive_webhook_secret(bot.app.core.store.signing_key, id_)
+    assert signing != derive_webhook_secret(b"the key of another installation", id_)
     assert (row.person, row.patterns, row.per_hour) == ("UBEN00001", ("deploy_*", "note"), 7)
     assert [row.may_ask_for(each) for each in ("deploy_prod", "note", "notes", "wipe")] == [
         *(True, True),

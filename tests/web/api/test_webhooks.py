@@ -14,7 +14,7 @@ from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
 from bot.http import webhooks
-from bot.http.keys import read_key_text, webhook_secret
+from bot.http.keys import derive_webhook_secret, parse_key_text
 from storage.chain import SigningKey
 from storage.webhooks import PAUSES, Webhook
 from tests.client_keys import revoke_key
@@ -60,7 +60,7 @@ def test_told_when_decided_and_when_ended(bot: Harness, receiver: Receiver) -> N
 def test_signed_under_a_new_key_and_the_old_one(bot: Harness, receiver: Receiver) -> None:
     """While the bot's older key is beside the new one, either secret checks what is told."""
     program, secret = told_at(bot, receiver, "told-by-both")
-    old = bot.app.core.store.key
+    old = bot.app.core.store.signing_key
     bot.app.core.store._key = SigningKey(b"the new key of at least 32 characters", old)
     try:
         program.note("signed by both")
@@ -68,9 +68,9 @@ def test_signed_under_a_new_key_and_the_old_one(bot: Harness, receiver: Receiver
         heard = receiver.wait(2)
     finally:
         bot.app.core.store._key = old
-    text = read_key_text(program.key)
+    text = parse_key_text(program.key)
     assert text is not None
-    new = webhook_secret(b"the new key of at least 32 characters", text.id)
+    new = derive_webhook_secret(b"the new key of at least 32 characters", text.id)
     for each in heard:
         at = datetime.fromtimestamp(int(each.headers["webhook-timestamp"]), UTC)
         signed = each.headers["webhook-signature"].split(" ")
