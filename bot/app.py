@@ -112,7 +112,7 @@ class App:
         """Start the threads, take up what the last process left open, and connect to Slack."""
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
-        on_shift += [self.core.signals.work.set, self.core.signals.outbox.set]
+        on_shift += [self.core.signals.work.notify, self.core.signals.outbox.notify]
         self._record_start()
         self.core.build_restoration(self.presence.show_done).settle_open_work()
         self.replicas.start()

@@ -103,7 +103,7 @@ class Core:
             self.build_permissions(),
             self.key,
             previews=self.previews,
-            wake=self.signals.work.set,
+            wake=self.signals.work.notify,
         )
 
     def build_clicks(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> ClickDispatcher:
@@ -132,7 +132,7 @@ class Core:
 
     def forms(self) -> FormFactory:
         """Return the parts for requests made with a form, without the agent."""
-        wake, me = self.signals.work.set, self.identity
+        wake, me = self.signals.work.notify, self.identity
         return FormFactory(
             self.build_policy_sources(), self.authority, self.tools, me, self.previews, wake
         )
@@ -301,7 +301,7 @@ class Core:
                 self.clock,
                 lambda policy: list_template_problems(policy, self.tools),
                 self.signals.tracer,
-                self.signals.policy.set,
+                self.signals.policy.notify,
             ),
         )
         return MainLoop(

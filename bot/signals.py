@@ -35,11 +35,11 @@ class Signal:
         self._others: list[Signal] = []
         self.cleared_at: float | None = None  # when somebody last began to look, time.monotonic()
 
-    def set(self) -> None:
+    def notify(self) -> None:
         """Set the flag, and wake the thread that waits for it now or that waits next."""
         self._event.set()
         for other in self._others:
-            other.set()
+            other.notify()
 
     def forward(self, other: Signal) -> None:
         """Have `other` given as well whenever this signal is given."""

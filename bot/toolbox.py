@@ -44,7 +44,7 @@ Family = Callable[[Kit], Iterable[Tool[Any]]]
 GROUP = "countersign.tools"
 LAST = ("slack", "people")  # their tools come behind all others
 _FIRST = ("shop", "databases", "modules", "servers")
-OWN = tuple((name, f"bot.toolbox:{name}") for name in (*_FIRST, *LAST))
+OWN = tuple((name, f"bot.toolbox:build_tools_for_{name}") for name in (*_FIRST, *LAST))
 
 
 class _RefusingClient:

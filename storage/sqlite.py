@@ -159,7 +159,9 @@ class SqliteFile:
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
-        self._open_file: OpenFileGuard | None = None  # once it stands, where this process writes it
+        self._open_database_file: OpenFileGuard | None = (
+            None  # once it stands, where this process writes it
+        )
         self._url, self._connect = url, connect
         # Connections are kept between transactions; the last one given back is taken first. They
         # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
@@ -276,7 +278,7 @@ class SqliteFile:
         if self.has_exclusive_lock:
             kept = self._connect(self._url)
             kept.execute("SELECT 1 FROM sqlite_master").fetchall()
-            self._open_file = OpenFileGuard(self.path, self._file, kept)
+            self._open_database_file = OpenFileGuard(self.path, self._file, kept)
 
     def build_head_file(self, chain: AuditChain) -> AuditHeadFile:
         """Return the head file beside the database."""
@@ -303,7 +305,7 @@ class SqliteFile:
                 writes=writes,
                 durable=durable,
             )
-            tx.file = self._open_file
+            tx.file = self._open_database_file
             tx.run_transaction_command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
         except BaseException:
             connection.close()
@@ -312,8 +314,8 @@ class SqliteFile:
 
     def _connect_to_open_file(self) -> FileConnection:
         """Return a new connection to the open file; fail if the file is gone, not recreate it."""
-        if self._open_file is not None:
-            self._run_file_check(self._open_file.check_before_connect)
+        if self._open_database_file is not None:
+            self._run_file_check(self._open_database_file.check_before_connect)
         return self._connect(self._url)
 
     def _run_file_check(self, look: Callable[[], None]) -> None:
@@ -340,7 +342,7 @@ class SqliteFile:
     def close_idle_connections(self) -> None:
         """Close the idle connections; closing the last one writes the log back."""
         self._empty_idle_list()
-        kept, self._open_file = self._open_file, None
+        kept, self._open_database_file = self._open_database_file, None
         if kept is not None:
             kept.close()
 
@@ -351,8 +353,8 @@ class SqliteFile:
 
     def sync_commits(self) -> None:
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
-        if self._open_file is not None:
-            self._run_file_check(self._open_file.check_before_commit)
+        if self._open_database_file is not None:
+            self._run_file_check(self._open_database_file.check_before_commit)
         sync_log_to_disk(self._file)
 
     def close(self) -> None:

@@ -148,12 +148,15 @@ def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict
     errands = list_delegated_tasks(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
     if errands:
-        agent = {"agent": errands[-1].agent, "chain": tuple(list_delegated_task_lines(errands))}
+        agent = {
+            "agent": errands[-1].agent,
+            "delegation_lines": tuple(list_delegated_task_lines(errands)),
+        }
     if run and run.source not in MODELLED:
         asker = describe_asker(run.source, run.client) if run.source is RunSource.PROGRAM else ""
         agent = {"by_agent": False, "agent": unescape_mrkdwn(asker[:1].upper() + asker[1:])}
     program = unescape_mrkdwn(asking_program_line(run.client)) if run and call.action else ""
-    return {"program": program, **agent}
+    return {"program_note": program, **agent}
 
 
 def _build_outcome_fields(
@@ -222,9 +225,11 @@ def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
         else {}
     )
     return {
-        "needs_words": gate.reasons in ("approve", "always"),
-        "no_needs_words": gate.reasons in ("reject", "always"),
-        "offers": tuple(sentence_words.grant_offer_label(offer, titles) for offer in gate.remember),
+        "needs_approval_reason": gate.reasons in ("approve", "always"),
+        "needs_rejection_reason": gate.reasons in ("reject", "always"),
+        "grant_offers": tuple(
+            sentence_words.grant_offer_label(offer, titles) for offer in gate.remember
+        ),
     }
 
 
@@ -290,7 +295,7 @@ def _build_approver_fields(
         "approver_channel": run.channel if who.channel else "",
         "self_approval": own,
         "notes": list_card_notes(tx, run, call.plan_id, body.get("away", {}), now),
-        "questions": count_waiting_questions(tx, call.plan_id),
+        "open_question_count": count_waiting_questions(tx, call.plan_id),
     }
 
 
@@ -370,9 +375,9 @@ def build_origin_fields(tools: Registry, tx: Transaction, run: Run, plan: Plan) 
     """Return where the calls of a card come from, as fields of its view."""
     request = sub_agents.get_root_run(tx, run)
     return {
-        "asked": _list_request_texts(tx, request, plan),
-        "reworded": _list_edited_texts(request),
-        "errands": list_delegated_tasks(tools, tx, run),
+        "requester_messages": _list_request_texts(tx, request, plan),
+        "edited_messages": _list_edited_texts(request),
+        "delegated_tasks": list_delegated_tasks(tools, tx, run),
     }
 
 

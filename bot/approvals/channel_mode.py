@@ -133,7 +133,7 @@ class ChannelModes:
             if not every:
                 self._post_mode_notice(tx, channel, wanted, person)
             self._redraw_cards(tx, channel)
-        self.post.set()
+        self.post.notify()
         return sentences.mode_set_reply(wanted, everywhere=every)
 
     def _post_mode_notice(

@@ -62,7 +62,7 @@ class FormCatalog:
     def list_choices(self, person: str, channel: str) -> list[FormChoice]:
         """Return what this person may ask for there, by title; raises LookupFailedError."""
         found = [
-            FormChoice(FormKind.TOOL, tool.name, tool.title, tool.stated_effect)
+            FormChoice(FormKind.TOOL, tool.name, tool.title, tool.declared_effect)
             for tool in self.tools
             if self._may_ask(tool, person, channel)
         ]

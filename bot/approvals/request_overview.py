@@ -22,10 +22,10 @@ from bot.approvals.person_questions import get_asking_server, list_questions_for
 from bot.cards import request_list
 from bot.cards.notices import describe_wordless_request
 from bot.cards.request_list import (
+    CallHistoryEntry,
     CommandAnswer,
     ListedCall,
     ListedRun,
-    PastCall,
     PastRevision,
     PastVote,
     RequestHistory,
@@ -304,8 +304,8 @@ class RequestHistoryReader:
             origin_text=describe_request_origin(run),
         )
 
-    def _build_past_call(self, tx: Transaction, run: Run, call: Call) -> PastCall:
-        return PastCall(
+    def _build_past_call(self, tx: Transaction, run: Run, call: Call) -> CallHistoryEntry:
+        return CallHistoryEntry(
             effect=describe_call_effect(self.lister.tools, tx, call),
             tool=call.tool,
             status=call.status,

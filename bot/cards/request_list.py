@@ -118,7 +118,7 @@ class PastVote:
 
 
 @dataclass(frozen=True, slots=True)
-class PastCall:
+class CallHistoryEntry:
     """One call in a request's history, from its proposal to its end."""
 
     effect: str
@@ -146,7 +146,7 @@ class RequestHistory:
     channel: str
     asked_at: datetime
     status: RunStatus
-    calls: tuple[PastCall, ...]
+    calls: tuple[CallHistoryEntry, ...]
     link: str
     origin_text: str = ""  # how it was asked, where nobody wrote anything; plain text
 
@@ -405,7 +405,7 @@ def render_request_history(of: RequestHistory) -> CommandAnswer:
     return CommandAnswer(said, blocks)
 
 
-def _render_past_call(call: PastCall) -> list[Json]:
+def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
     lines = [
         rich_text_line(text_leaf(f"{icon} {format_on_one_line(call.effect, EFFECT)}", bold=True))
@@ -469,7 +469,7 @@ def _render_vote(vote: PastVote, newest: int) -> Json:
     )
 
 
-def _render_call_ending(call: PastCall) -> list[Json]:
+def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
     """Build the lines of a call's deadline and of how it ended."""
     lines = []
     if call.deadline is not None:

@@ -329,7 +329,7 @@ class SetupInspector:
     def stop(self) -> None:
         """Make no more checks; a check under way is not waited for."""
         self._ended.set()
-        self._signals.policy.set()
+        self._signals.policy.notify()
         self._client.close()
 
     def _run_until_stopped(self) -> None:

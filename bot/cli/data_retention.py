@@ -131,7 +131,7 @@ def _erase_person(settings: Settings, person: str) -> ErasureResult:
         told = post_to_bot(
             socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE
         )
-        return ErasureResult(**{**told, "open": tuple(told["open"])})
+        return ErasureResult(**{**told, "open_requests": tuple(told["open_requests"])})
     with closing(store):
         if store.mismatch_reason:
             raise BotRefusedError(

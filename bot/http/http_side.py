@@ -262,7 +262,7 @@ class HttpSide:
         )
         expected = Signal()  # a request was asked whose program is to be told of it
         parts = (core.store, core.clock, core.directory)
-        self._asking = AskHandler(*parts, programs, expected.set)
+        self._asking = AskHandler(*parts, programs, expected.notify)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
         self._server = WebServer.listen_at(address)
 

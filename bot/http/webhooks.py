@@ -149,13 +149,13 @@ class WebhookNotifier:
 
     def start(self) -> None:
         """Begin to notify, first of what an earlier process left."""
-        getattr(self._clock, "on_shift", []).append(self._asked.set)
+        getattr(self._clock, "on_shift", []).append(self._asked.notify)
         self._thread.start()
 
     def stop(self) -> None:
         """Notify no more; attempts under way are made again by the next process."""
         self._stopping.set()
-        self._asked.set()
+        self._asked.notify()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         self._pool.shutdown(wait=False, cancel_futures=True)

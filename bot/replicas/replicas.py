@@ -189,8 +189,8 @@ class ReplicaProcess:
 
     def _build_notification_handlers(self) -> dict[Notification, Callable[[], None]]:
         give = {
-            Notification.POST: self._signals.outbox.set,
-            Notification.WORK: self._signals.work.set,
+            Notification.POST: self._signals.outbox.notify,
+            Notification.WORK: self._signals.work.notify,
         }
         return {**give, Notification.PAUSE: self._load_slack_pauses}
 
@@ -212,8 +212,8 @@ class ReplicaProcess:
         if last is not None and last[1] != newest:
             self._heard(replicas.list_slack_events_after(tx, last[1]))
         if last is not None and last != self._last:
-            self._signals.work.set()
-            self._signals.outbox.set()  # Home shows it
+            self._signals.work.notify()
+            self._signals.outbox.notify()  # Home shows it
         self.channels.release_idle_channels(tx, used=set())
         self._beats += 1
         if self._beats % TIDY == 0:

@@ -181,7 +181,7 @@ class DirectCallTurnTaker:
         if waits:
             announce_wait(run, self._signals, self._presence)
         else:
-            self._signals.outbox.set()
+            self._signals.outbox.notify()
         return not waits
 
     def _effect_text(self, prepared: list[PreparedCall]) -> str:
@@ -217,5 +217,5 @@ class DirectCallTurnTaker:
             if not moves.change_run_status(tx, held, RunStatus.COMPLETED, at=now, fence=run.fence):
                 raise moves.StaleFenceError(run.id)
         self._presence.show_done(run)
-        self._signals.outbox.set()
+        self._signals.outbox.notify()
         return False

@@ -63,9 +63,9 @@ class CallOutcomeStore:
         )
         if isinstance(outcome, ToolTimeout):
             self._watch_for_late_result(run, call, outcome.future)
-        self._signals.outbox.set()
+        self._signals.outbox.notify()
         if self._is_sub_agent_call(call):
-            self._signals.work.set()  # its run is ready
+            self._signals.work.notify()  # its run is ready
         if held is None:
             raise moves.StaleFenceError(run.id)
         return held

@@ -157,7 +157,7 @@ class ElicitationBroker:
             stored = inbox.find_delivery(tx, delivery.key)
             assert stored is not None
             inbox.hold_message(tx, stored, child.id)
-        self._signals.work.set()
+        self._signals.work.notify()
         return child
 
     def _wait_for_answer(
@@ -179,7 +179,7 @@ class ElicitationBroker:
             asking = runs.find_run(tx, child.id)
             if asking is not None:
                 endings.cancel_elicitation_run(tx, asking, at=self._clock.now(), words=outputs)
-        self._signals.outbox.set()
+        self._signals.outbox.notify()
 
 
 class _CallElicitationPort(ElicitationPort):
@@ -336,7 +336,7 @@ class CallExecutor:
             moves.renew_lease(tx, run.id, run.fence, until)
             if not step.is_long:
                 moves.mark_cards_for_redraw(tx, call.plan_id)
-        self._signals.outbox.set()
+        self._signals.outbox.notify()
         step.report_long_running()
 
     def _ask_people_again(

@@ -360,7 +360,7 @@ class MessageIntake:
         )
 
     def _list_tool_titles_and_effects(self) -> list[tuple[str, str]]:
-        return [(tool.title, tool.stated_effect) for tool in self._tools]
+        return [(tool.title, tool.declared_effect) for tool in self._tools]
 
     def _send_private_message(
         self,

@@ -98,7 +98,7 @@ class MainLoop:
 
     def wake(self) -> None:
         """Make the loop tick soon, because something was stored or time has passed."""
-        self._wake.set()
+        self._wake.notify()
 
     def run(self) -> None:
         """Tick whenever woken, until `stop`; the body of the loop's thread."""
@@ -136,7 +136,7 @@ class MainLoop:
     def stop(self, grace: float) -> None:
         """Stop the loop and the workers; steps under way have `grace` seconds, then are left."""
         self._stopping.set()
-        self._wake.set()
+        self._wake.notify()
         self._alarm.stop()
         self._workers.stop(grace)
 
@@ -157,7 +157,7 @@ class MainLoop:
         self._handle_new_deliveries()
         self._expire_calls()
         if self._acts.reminders.send_due_reminders() | self._acts.handover.notify_new_delegates():
-            self._post.set()
+            self._post.notify()
         self._renew_or_reclaim_leases()
         self._hand_out_ready_runs()
         self._schedule_wake_at_next_deadline()
@@ -195,7 +195,7 @@ class MainLoop:
         finally:
             self._decisions.release_other_work()
         if ours:
-            self._post.set()
+            self._post.notify()
         if theirs:  # one of ours may wait for it, and whoever has it may be no more
             self._alarm.schedule_wake(THEIRS, "theirs")
 
@@ -251,7 +251,7 @@ class MainLoop:
 
     def _expire_calls(self) -> None:
         if self._acts.expiry.expire_due_calls() | self._acts.program_calls.expire_lapsed_claims():
-            self._post.set()
+            self._post.notify()
 
     def _renew_or_reclaim_leases(self) -> None:
         """Renew leases of runs worked on here; make runs with a lapsed lease READY again.

@@ -148,8 +148,8 @@ def build_end_broadcaster(
 
 def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
     """Show that a run waits for people, once that is stored."""
-    signals.outbox.set()
-    signals.work.set()  # a nearer deadline may have come into being
+    signals.outbox.notify()
+    signals.work.notify()  # a nearer deadline may have come into being
     presence.show_waiting(run)
 
 

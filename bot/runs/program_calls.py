@@ -110,7 +110,7 @@ class ProgramCalls:
             return ClaimedCall(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
             raise ClaimRefusedError(_claim_refusal_text(call))
-        self._signals.work.set()  # what has aged is asked again where it would start
+        self._signals.work.notify()  # what has aged is asked again where it would start
         if is_approval_expired(call, now):
             raise ClaimRefusedError("its approval is too old: people are asked again")
         return None
@@ -145,8 +145,8 @@ class ProgramCalls:
                 self._endings.store_reported_outcome(tx, run, shown, done if succeeded else failed)
                 if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
                     post_outcome_unless_posted(tx, self._tools, run, ended)
-        self._signals.work.set()
-        self._signals.outbox.set()
+        self._signals.work.notify()
+        self._signals.outbox.notify()
 
     def expire_lapsed_claims(self) -> bool:
         """Mark claimed calls UNKNOWN whose lease has lapsed; return whether there were any."""

@@ -156,8 +156,8 @@ class ProgramRequest:
                 return False
             text = notices.cancelled_line(run.requester, run.client)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
-        self._at_work.signals.outbox.set()
-        self._at_work.signals.work.set()
+        self._at_work.signals.outbox.notify()
+        self._at_work.signals.work.notify()
         return True
 
 
@@ -236,8 +236,8 @@ class ProgramRequests:
         delivery = self._build_delivery(name, requester, channel, asked)
         place = self._places.find_start_channel(channel, requester)
         run_id, is_new = self._store_request(delivery, effect, place, caller, by_key)
-        self._signals.outbox.set()
-        self._signals.work.set()
+        self._signals.outbox.notify()
+        self._signals.work.notify()
         return ProgramRequest(self._store, run_id, self._at_work, is_new=is_new)
 
     def _require_colleague(self, requester: str) -> None:

@@ -198,10 +198,10 @@ class ModelTurnTaker:
         if last:
             self._presence.show_done(run)
         if last and run.parent_call:
-            self._signals.work.set()  # whoever asked it goes on
+            self._signals.work.notify()  # whoever asked it goes on
         if beside and not more:
             announce_wait(run, self._signals, self._presence)
-        self._signals.outbox.set()
+        self._signals.outbox.notify()
         return more
 
     def _build_text_and_footer(
@@ -255,7 +255,7 @@ class ModelTurnTaker:
         if waits:
             announce_wait(run, self._signals, self._presence)
         else:
-            self._signals.outbox.set()
+            self._signals.outbox.notify()
         return not waits
 
     def _supersede_waiting_plans(self, tx: Transaction, run: Run) -> None:

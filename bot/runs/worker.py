@@ -119,7 +119,7 @@ class RunWorker:
             log.exception("run %s: failed", run_id)
             self._fail_run(run, "Something went wrong inside Countersign.")
         finally:
-            self._signals.outbox.set()
+            self._signals.outbox.notify()
 
     def _show_end_if_cancelled(self, run: Run | None) -> None:
         """Show that a run is over, if it was cancelled while it was shown as being worked on."""
@@ -145,7 +145,7 @@ class RunWorker:
             closed = claimed_before and outbox.withdraw_open_streams(tx, run_id)
             found = calls.list_open_calls(tx, run_id) if claimed_before else []
         if closed:
-            self._signals.outbox.set()
+            self._signals.outbox.notify()
         return (run, found) if run is not None else None
 
     def _take_next_step(self, run: Run, known: list[RunWithCalls]) -> bool:
@@ -171,7 +171,7 @@ class RunWorker:
             moves.change_run_status(
                 tx, held, R.READY, at=self._clock.now(), fence=run.fence, data=why
             )
-        self._signals.work.set()
+        self._signals.work.notify()
         return False
 
     def _load_held_run(self, run: Run) -> RunWithCalls:
@@ -320,7 +320,7 @@ class RunWorker:
             return
         ending = partial(self._store_failure, run, why)
         if self._retry_until_stored(ending, f"run {run.id}: that it failed"):
-            self._signals.work.set()  # whoever asked a sub-agent goes on
+            self._signals.work.notify()  # whoever asked a sub-agent goes on
             self._presence.show_done(run)
 
     def _store_failure(self, run: Run, why: str) -> bool:

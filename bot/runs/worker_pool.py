@@ -127,7 +127,7 @@ class WorkerPool:
             self._due += [run_id] if again else []
             self._ended.notify_all()
         if again:
-            self._wake.set()
+            self._wake.notify()
 
 
 # Which run is worked on next: requesters take turns, and approved calls go first.

@@ -297,7 +297,7 @@ class StreamedAnswer:
                     )
                 else:  # the request was ended meanwhile, perhaps while Slack was beginning this
                     outbox.close_late_stream(tx, self._row)
-            self._signals.outbox.set()
+            self._signals.outbox.notify()
 
     def _find_missing_text(self, text: str) -> str | None:
         """Return what the stream lacks of `text`; None if it has other text or is not open."""

@@ -74,7 +74,7 @@ class Outbox:
 
     def wake(self) -> None:
         """Tell the outbox that there may be something to send."""
-        self._wake.set()
+        self._wake.notify()
 
     def is_idle(self) -> bool:
         """Return whether no wake is outstanding and nothing is being sent.
@@ -87,7 +87,7 @@ class Outbox:
     def stop(self) -> None:
         """Finish the messages being sent, and send no more."""
         self._stopping.set()
-        self._wake.set()
+        self._wake.notify()
 
     def run(self) -> None:
         """Send due messages, and wait for more, until `stop`; the thread's body."""
@@ -175,7 +175,7 @@ class Outbox:
                 self._taken.discard(channel)
                 # more may have become due for it meanwhile; given before, it could be looked for
                 # while the channel was still taken, and then for half a minute no more
-                self._wake.set()
+                self._wake.notify()
 
     def _remove_duplicates(self, key: str) -> None:
         try:
@@ -183,7 +183,7 @@ class Outbox:
         finally:
             with self._lock:
                 self._taken.discard(key)
-                self._wake.set()
+                self._wake.notify()
 
     def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:

@@ -205,7 +205,7 @@ class DialogHandler:
             outbox.queue_private_message(
                 tx, key, channel=channel, thread_ts=thread, person=person, text=told
             )
-        self._post.set()
+        self._post.notify()
 
     def _build_opening(
         self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission

@@ -85,8 +85,8 @@ class HomeTabPublisher:
             self._viewers.move_to_end(person)
             if len(self._viewers) > WATCHED:
                 self._viewers.popitem(last=False)
-        self._opened.set()
-        self._changed.set()
+        self._opened.notify()
+        self._changed.notify()
 
     def run(self) -> None:
         """Publish what has changed until the process stops; the thread's body."""
@@ -101,8 +101,8 @@ class HomeTabPublisher:
 
     def stop(self) -> None:
         """Wake the thread, which ends once `stopping` is set."""
-        self._opened.set()
-        self._changed.set()
+        self._opened.notify()
+        self._changed.notify()
 
     def _list_recent_viewers(self) -> list[tuple[str, _Viewer]]:
         """Return the people who opened the tab within LIVE seconds, the latest first."""
@@ -127,5 +127,5 @@ class HomeTabPublisher:
         except Exception as error:  # noqa: BLE001 - a view is a comfort; the cards decide
             viewer.published, viewer.failures = "", viewer.failures + 1
             if viewer.failures % TRIES:
-                self._changed.set()
+                self._changed.notify()
             log.warning("the Home of %s was not published: %s", person, error)

@@ -302,7 +302,7 @@ class Listeners:
         if self._arrivals.commit_delivery(delivery):
             if delivery.kind in inbox.CLICKS:
                 self._signals.decisions.hold_other_work()
-            self._signals.work.set()
+            self._signals.work.notify()
 
     def _handle_dialog_click(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, if this person may use it."""

@@ -363,7 +363,7 @@ class LookupCache:
             log.warning("look-up of %s %s failed: %s", *key, failure)
         flight.set_outcome(value, failure)
         if flight.is_awaited:
-            self._signals.work.set()
+            self._signals.work.notify()
         with self._lock:
             self._open -= 1
         self._signals.rest.notify_changed()

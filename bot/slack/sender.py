@@ -389,7 +389,7 @@ class MessageSender:
         if begun or (
             row.kind is MessageKind.CARD and outbox.QUESTION in outbox.parse_message_body(row)
         ):
-            self._signals.work.set()  # a reply to it may have come before Slack said where it is
+            self._signals.work.notify()  # a reply to it may have come before Slack said where it is
 
     def _handle_slack_error(self, row: Message, error: SlackApiError) -> bool:
         """Handle an error from Slack: postpone the message, post a lost card again, or give up.
@@ -443,7 +443,7 @@ class MessageSender:
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
             lost = is_card and cancel_unseen_calls(tx, row, code, at=at)
         if lost:
-            self._signals.work.set()
+            self._signals.work.notify()
 
 
 def _is_direct_message(row: Message) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from countersign.client import Countersign, Seconds
 from countersign.context import Circumstances, describe_call_error, find_current_suspension
-from countersign.gated_call import ApprovalTerms, ClaimedCall, GatedCall
+from countersign.gated_call import ApprovalTerms, ClaimedGatedCall, GatedCall
 from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
 from countersign.schema import FunctionJsonCodec, build_function_codec, list_shown_parameters
 
@@ -180,7 +180,7 @@ class _GatedFunction:
         action = OwnAction(name, said.title, said.effect, said.does, shape.schema)
         return GatedCall(action, shape.arguments_to_json(values), self._terms, given)
 
-    def _call_function(self, attempt: GatedCall, taken: ClaimedCall) -> Any:
+    def _call_function(self, attempt: GatedCall, taken: ClaimedGatedCall) -> Any:
         """Call the function with the approved arguments; for an async one, return the coroutine."""
         given = attempt.bound_arguments
         given.arguments.update(self._codec.arguments_from_json(taken.arguments))

@@ -51,7 +51,7 @@ class ApprovalTerms:
         return {name: text for name, text in both if text}
 
 
-class ClaimedCall:
+class ClaimedGatedCall:
     """An approved call that this process has claimed and may run once."""
 
     def __init__(
@@ -131,7 +131,7 @@ class GatedCall:
             self._action, self._arguments, deadline=self._terms.wait, **around
         )
 
-    def claim_when_approved(self) -> ClaimedCall | None:
+    def claim_when_approved(self) -> ClaimedGatedCall | None:
         """Ask, wait and claim; return None if the call was done before in its run (see `earlier`).
 
         Raises CountersignError if the call must not run.
@@ -152,7 +152,7 @@ class GatedCall:
                 raise Expired("Nobody approved it in time.", request)
         return self._claim_approved(request)
 
-    def _claim_or_suspend(self, suspension: Suspension) -> ClaimedCall | None:
+    def _claim_or_suspend(self, suspension: Suspension) -> ClaimedGatedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
         request = (
             self.send_request()
@@ -180,7 +180,7 @@ class GatedCall:
                     if request.status is RequestStatus.APPROVED:  # their claim is being checked
                         self._given_up.wait(BETWEEN)
 
-    def _claim_approved(self, request: Request) -> ClaimedCall | None:
+    def _claim_approved(self, request: Request) -> ClaimedGatedCall | None:
         """Claim an approved call; return None, and set `earlier`, if the call was done before."""
         if request.status is RequestStatus.SUCCEEDED:
             self.earlier_result = request.result
@@ -194,7 +194,7 @@ class GatedCall:
         if self._given_up.is_set():  # at that very moment
             client.report(request.id, claimant, succeeded=False, result="It was not run any more.")
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        return ClaimedCall(client, request, claimant, handout.arguments, handout.lease)
+        return ClaimedGatedCall(client, request, claimant, handout.arguments, handout.lease)
 
     def _cancel_request(self) -> None:
         """Cancel the request, unless it belongs to a run, where a later process may ask for it."""

@@ -141,7 +141,7 @@ def test_reject_is_one_step_where_no_reason_is_needed() -> None:
     free = render_card(view(), NOW).blocks
     assert buttons(free)["reject_now", "call-1:1"]["text"]["text"] == "Reject"
     assert "Reject with a reason…" in read(free)
-    bound = render_card(view(replace(REFUND, no_needs_words=True)), NOW).blocks
+    bound = render_card(view(replace(REFUND, needs_rejection_reason=True)), NOW).blocks
     assert buttons(bound)["reject", "call-1:1"]["text"]["text"] == "Reject…"
     assert "Reject with a reason…" not in read(bound)
 

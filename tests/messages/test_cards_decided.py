@@ -99,7 +99,9 @@ def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
     accept_message(drawn.blocks)
     assert "runs once the rest is decided" in read(drawn.blocks)
     assert action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
-    elsewhere = render_card(view(replace(DECIDED, status=CallStatus.APPROVED), undecided=True), NOW)
+    elsewhere = render_card(
+        view(replace(DECIDED, status=CallStatus.APPROVED), has_undecided_calls=True), NOW
+    )
     assert "runs once the rest is decided" in read(elsewhere.blocks)
 
 

@@ -57,7 +57,9 @@ NASTY = st.sampled_from(
 TEXT = st.one_of(NASTY, st.text(max_size=40), st.lists(NASTY, max_size=3).map(" ".join))
 SHORT = st.one_of(NASTY.map(lambda text: text[:200]), st.text(max_size=30))
 VALUES = st.lists(
-    st.builds(ArgumentValue, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)),
+    st.builds(
+        ArgumentValue, label=SHORT, text=TEXT, previous_text=st.one_of(st.none(), st.none(), TEXT)
+    ),
     max_size=6,
 ).map(tuple)
 PERSON = st.sampled_from(["", "UANA00001", "UCLEO0001"])

@@ -88,7 +88,9 @@ def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
 )
 def test_any_review_is_valid_and_complete(values: list[ArgumentValue], edited: bool) -> None:
     """Whatever the values, Slack takes the dialog, and all of each is in it."""
-    changed = tuple(replace(each, before=each.text[::-1] if edited else None) for each in values)
+    changed = tuple(
+        replace(each, previous_text=each.text[::-1] if edited else None) for each in values
+    )
     modal = render_review_dialog(replace(REFUND, values=changed))
     accept_view(modal)
     printable = [

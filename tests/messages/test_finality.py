@@ -72,7 +72,7 @@ def test_what_is_not_said_counts_as_destructive(
 @pytest.mark.parametrize("stated", EffectSource)
 def test_every_place_says_what_is_known(stated: EffectSource) -> None:
     """The card, the question before Approve counts, and Review: one sentence, and no other."""
-    call = replace(CANCEL, stated=stated)
+    call = replace(CANCEL, effect_source=stated)
     places = [
         json.dumps(render_card(view(call), NOW).blocks),
         json.dumps(render_review_dialog(call)),
@@ -84,7 +84,9 @@ def test_every_place_says_what_is_known(stated: EffectSource) -> None:
 
 def test_a_plan_of_both_kinds_tells_them_apart() -> None:
     """Approving all of them asks about each kind in its own words."""
-    other = replace(CANCEL, id="call-3", effect="Ship order 7", stated=EffectSource.BY_NOBODY)
+    other = replace(
+        CANCEL, id="call-3", effect="Ship order 7", effect_source=EffectSource.BY_NOBODY
+    )
     drawn = json.dumps(render_card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
     sure = build_joint_approval_confirmation([CANCEL.effect], 2, unsure=[other.effect])
     assert json.dumps(sure.text, ensure_ascii=False) in drawn

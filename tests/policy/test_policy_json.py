@@ -151,6 +151,8 @@ def test_what_is_no_grant(was: str, becomes: str) -> None:
 def test_the_example_of_the_page() -> None:
     """The example for other programs works as it stands."""
     [code] = [
-        each for each in blocks(ROOT / "docs" / "extending.md", "python") if "to_json" in each
+        each
+        for each in blocks(ROOT / "docs" / "extending.md", "python")
+        if "convert_toml_to_json" in each
     ]
     exec(code, {})

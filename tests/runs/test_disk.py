@@ -40,7 +40,7 @@ class Full:
         with self.store.read() as tx:
             self.pages = int(tx.exec_driver_sql("PRAGMA page_count").scalar() or 0)
         self._file._connect = self._limited
-        self._file.disconnect()
+        self._file.close_idle_connections()
         number = 0
         for size in (3000, 300, 30, 0):
             for _ in range(100):
@@ -56,7 +56,7 @@ class Full:
     def free(self) -> None:
         """Make room."""
         self._file._connect = self._connect
-        self._file.disconnect()
+        self._file.close_idle_connections()
         with self.store.write() as tx:
             tx.exec_driver_sql("DELETE FROM delivery WHERE kind = 'event'")
 
@@ -146,12 +146,12 @@ def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[No
         return connection
 
     file._connect = refuse
-    file.disconnect()
+    file.close_idle_connections()
     try:
         yield
     finally:
         meanwhile.clear()
-        file.disconnect()
+        file.close_idle_connections()
 
 
 def kept(core: Core) -> list[str]:

@@ -202,7 +202,7 @@ def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[
     assert fakes.did("note", "under the first key") == 1
     assert (
         parse_signing_key(format_signing_key(harness.app.core.key)).older_keys
-        == harness.app.core.key.older
+        == harness.app.core.key.older_keys
     )  # type: ignore[attr-defined]  # it came from a file
     copy, key = harness.folder / "b.db", harness.app.core.key
     now = harness.clock.now()

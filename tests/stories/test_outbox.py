@@ -175,7 +175,7 @@ def test_what_came_while_a_channel_was_served_is_sent(
 ) -> None:
     """Whoever is woken by the end of a lane finds its channel free, however soon they look."""
     post, looks = harness.app.core.signals.outbox, threading.Event()
-    give = post.set
+    give = post.notify
 
     def give_and_let_look() -> None:
         give()
@@ -186,7 +186,7 @@ def test_what_came_while_a_channel_was_served_is_sent(
     assert held.arrived.wait(30)
     second = chat(harness, "the second")
     harness.slack.wait(lambda: len(unsent(harness)) == 2)
-    monkeypatch.setattr(post, "set", give_and_let_look)
+    monkeypatch.setattr(post, "notify", give_and_let_look)
     held.release()
     harness.said(SUPPORT, first, "the first")
     harness.said(SUPPORT, second, "the second")

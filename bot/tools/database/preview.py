@@ -412,7 +412,9 @@ def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     """Return a sentence for people about a change that was made: "Changed 3 rows of orders …"."""
     count = _format_count_of_rows(result["rows"])
     if table := result.get("table"):
-        done = _DONE.get(args.sql.deed.partition(" ")[0], "Changed {} of {}").format(count, table)
+        done = _DONE.get(args.sql.summary.partition(" ")[0], "Changed {} of {}").format(
+            count, table
+        )
     else:
         done = f"Changed {count} in {len(result['statements'])} steps"
     others = [

@@ -241,7 +241,7 @@ def _build_change_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
 
     @tool(
         title="Change a database",
-        effect="{sql.deed} in the database {database}",
+        effect="{sql.summary} in the database {database}",
         does=Effect.DESTRUCTIVE,
         preview=preview,
         outcome=change_sentence,

@@ -37,7 +37,7 @@ from countersign.cli.console import (
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration
-from countersign.gated_call import ClaimedCall
+from countersign.gated_call import ClaimedGatedCall
 from countersign.request import (
     CountersignError,
     DidNotWork,
@@ -385,7 +385,7 @@ def _claim_and_run_command(client: Countersign, request: Request, command: JobCo
         print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
     found = claim_request(client, request)
-    taken = ClaimedCall(client, request, found.claimant, found.request.arguments, found.lease)
+    taken = ClaimedGatedCall(client, request, found.claimant, found.request.arguments, found.lease)
     began = time.monotonic()
     with taken.keep_lease():
         code, how = _run_job_command(command, taken.arguments)

@@ -124,7 +124,7 @@ class Process:
         self.policy = current
         self.store = SimStore(path, scheduler, lambda: committed(self))
         self.signals, self.clock = signals_of(scheduler), SimClock(scheduler)
-        directory = directory.of(self, self.signals.work.set)
+        directory = directory.of(self, self.signals.work.notify)
         authority: Any = Authority(directory, TEAM)
         settings = Settings(
             slack_bot_token="xoxb-1",
@@ -197,4 +197,4 @@ class Process:
         if fresh:
             if delivery.kind in inbox.CLICKS:
                 self.signals.decisions.hold_other_work()
-            self.signals.work.set()
+            self.signals.work.notify()

@@ -175,7 +175,7 @@ def test_no_place_in_a_schema_hides_a_secret_mark(place: str, make: Any) -> None
         tool, as_read, target=CallTarget("call-1", 1), save_and_approve=False
     )
     assert not any(WORD in text for text in texts(modal["blocks"]))
-    assert WORD not in json.dumps(tool.masked(json.loads(stored)))
+    assert WORD not in json.dumps(tool.mask_arguments(json.loads(stored)))
     args = load_arguments(tool, stored)
     assert WORD not in tool.effect_sentence(args)
     assert WORD not in mask_call_secrets(tool, args, f"sent {WORD} on")

@@ -45,7 +45,7 @@ def test_a_key_is_shown_once_listed_and_revoked(
     assert signing.removeprefix("whsec_") not in kept
     assert signing == derive_webhook_secret(bot.app.core.store.signing_key, id_)
     assert signing != derive_webhook_secret(b"the key of another installation", id_)
-    assert (row.person, row.patterns, row.per_hour) == ("UBEN00001", ("deploy_*", "note"), 7)
+    assert (row.person, row.tool_patterns, row.per_hour) == ("UBEN00001", ("deploy_*", "note"), 7)
     assert [row.may_ask_for(each) for each in ("deploy_prod", "note", "notes", "wipe")] == [
         *(True, True),
         *(False, False),
@@ -108,7 +108,7 @@ def test_a_key_is_renewed_by_its_id(bot: Harness, capsys: pytest.CaptureFixture[
     fresh = Program(bot, _key_in(said), "renewed")
     assert old.look(asked)["id"] == fresh.look(asked)["id"] == asked["id"]
     assert {
-        (each.patterns, each.per_hour) for each in bot.all(ClientKey) if each.name == "renewed"
+        (each.tool_patterns, each.per_hour) for each in bot.all(ClientKey) if each.name == "renewed"
     } == {(("note",), 9)}
     id_ = old.key.split("_")[1]
     assert command(capsys, "key", "revoke", f"csk_{id_}")[0] == 0
