@@ -27,7 +27,7 @@ AIM = 1000  # bytes
 class Halt:
     """An executor that takes the run away at the moment a call would start."""
 
-    def execute(self, run: Run, call_id: str) -> None:
+    def execute_call(self, run: Run, call_id: str) -> None:
         """Starts nothing."""
         raise moves.StaleFenceError(run.id)
 

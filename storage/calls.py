@@ -100,7 +100,7 @@ class ApprovedCall(CallWithRevision):
 
 
 @dataclass(frozen=True, slots=True)
-class CallParticipants:
+class CallPeople:
     """Who edited a call, and the votes on its newest revision."""
 
     editors: frozenset[str]  # of any revision
@@ -192,9 +192,9 @@ def list_editors(tx: Transaction, call_id: str) -> frozenset[str]:
     return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
 
 
-def get_call_participants(tx: Transaction, call: Call) -> CallParticipants:
+def get_call_participants(tx: Transaction, call: Call) -> CallPeople:
     """Return who edited this call and who voted on its current revision."""
-    return CallParticipants(
+    return CallPeople(
         list_editors(tx, call.id), tuple(list_votes_on_revision(tx, call.id, call.revision))
     )
 

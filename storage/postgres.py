@@ -29,7 +29,7 @@ from storage.postgres_session import (
     READ,
     SCHEMA,
     WRITE,
-    PostgresSession,
+    PostgresServerSession,
     connect_session,
 )
 from storage.transaction import Row, Trace, Transaction, wrap_driver_error
@@ -44,8 +44,8 @@ class PostgresTransaction(Transaction):
 
     def __init__(
         self,
-        session: PostgresSession,
-        give_back: Callable[[PostgresSession], None],
+        session: PostgresServerSession,
+        give_back: Callable[[PostgresServerSession], None],
         was_committed: Callable[[str], bool],
         dialect: Dialect,
         trace: Trace | None,
@@ -197,7 +197,7 @@ class PostgresDatabase:
         self.path = path
         self.engine: Engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self.engine, "connect", _set_search_path)
-        self._idle: list[PostgresSession] = []
+        self._idle: list[PostgresServerSession] = []
 
     @property
     def display_name(self) -> str:
@@ -280,7 +280,7 @@ class PostgresDatabase:
             session, self._return_session, self._was_committed, dialect, trace, chain, writes=writes
         )
 
-    def _begin_on_free_session(self, begin: str) -> PostgresSession:
+    def _begin_on_free_session(self, begin: str) -> PostgresServerSession:
         """Return a session with a begun transaction; skip those that the server ended."""
         while True:
             kept = bool(self._idle)
@@ -301,7 +301,7 @@ class PostgresDatabase:
             else:
                 return session
 
-    def _connect(self) -> PostgresSession:
+    def _connect(self) -> PostgresServerSession:
         """Return a new session; DBAPIError if the server cannot be reached."""
         _, given = self.engine.dialect.create_connect_args(self._url)
         try:
@@ -310,7 +310,7 @@ class PostgresDatabase:
             raise wrap_driver_error(error, self.engine.dialect, "connect", ()) from error
 
     @contextmanager
-    def _temporary_session(self) -> Iterator[PostgresSession]:
+    def _temporary_session(self) -> Iterator[PostgresServerSession]:
         """Yield a new session outside a transaction, and close it at the end."""
         session = self._connect()
         try:
@@ -320,7 +320,7 @@ class PostgresDatabase:
         finally:
             session.close()
 
-    def _return_session(self, session: PostgresSession) -> None:
+    def _return_session(self, session: PostgresServerSession) -> None:
         """Keep the session for the next transaction, or close it if it stopped during one."""
         if session.is_free:
             self._idle.append(session)

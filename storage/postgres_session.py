@@ -46,7 +46,7 @@ WRITE = (
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-class PostgresSession:
+class PostgresServerSession:
     """One connection to the server, used by one thread at a time.
 
     Statements go directly to libpq through psycopg's wrapper, and values through its adapters: that
@@ -144,9 +144,9 @@ class PostgresSession:
         raise error_from_result(result)
 
 
-def connect_session(**given: Any) -> PostgresSession:
+def connect_session(**given: Any) -> PostgresServerSession:
     """Return a new session with the settings applied; psycopg.Error if that fails."""
     given = {**ON_THE_LINE, **given}
-    session = PostgresSession(psycopg.connect(**given, autocommit=True))
+    session = PostgresServerSession(psycopg.connect(**given, autocommit=True))
     session.run_long_statements("; ".join(SETTINGS))
     return session

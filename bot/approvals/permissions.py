@@ -19,7 +19,7 @@ from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
 from bot.policy.gates import Ask, load_gate
 from storage import calls, delegations, runs
-from storage.calls import CallParticipants
+from storage.calls import CallPeople
 from storage.decisions import (
     DecidableCall,
     DecisionOutcome,
@@ -66,7 +66,7 @@ class PermissionChecker:
         person: str,
         *,
         at: datetime,
-        involved: CallParticipants | None = None,
+        involved: CallPeople | None = None,
         fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
@@ -76,9 +76,7 @@ class PermissionChecker:
         otherwise they are read here where they matter.
         """
         if fresh_editor:
-            involved = CallParticipants(
-                (involved or self._load_involvement(call)).editors | {person}, ()
-            )
+            involved = CallPeople((involved or self._load_involvement(call)).editors | {person}, ())
         found = self._judge_own_right(verb, call, run, person, involved, at)
         barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
         if barred and verb in DELEGATED and not fresh_editor:
@@ -95,7 +93,7 @@ class PermissionChecker:
             return Denial("lookup")
         return Denial("requester_gone") if requester is None or requester.deleted else None
 
-    def _load_involvement(self, call: Call) -> CallParticipants:
+    def _load_involvement(self, call: Call) -> CallPeople:
         with self._store.read() as tx:
             return calls.get_call_participants(tx, call)
 
@@ -105,7 +103,7 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: CallParticipants | None,
+        involved: CallPeople | None,
         at: datetime,
     ) -> Verdict | None:
         """Return a Yes as the delegate of somebody who may; None if there is nobody.
@@ -136,7 +134,7 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: CallParticipants | None,
+        involved: CallPeople | None,
         at: datetime,
     ) -> Verdict:
         """Return whether the person may do it by their own right, not as a delegate."""
@@ -181,7 +179,7 @@ class PermissionChecker:
         return may_approve_alone(self._authority, run, gate, person)
 
     def _judge_any_stage(
-        self, gate: Ask, call: Call, run: Run, person: str, involved: CallParticipants, at: datetime
+        self, gate: Ask, call: Call, run: Run, person: str, involved: CallPeople, at: datetime
     ) -> Verdict:
         verdicts = [
             self._authority.may_approve(

@@ -216,7 +216,7 @@ class VoteHandler:
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
-        involved: calls.CallParticipants | None = None,
+        involved: calls.CallPeople | None = None,
         *,
         fresh_editor: bool = False,
     ) -> VoteAdmission | VoteRefusal:

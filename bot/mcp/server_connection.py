@@ -197,7 +197,7 @@ def _format_content_blocks(blocks: Iterable[ContentBlock]) -> Iterator[str]:
                 yield f"{said}: {each.uri}" + (f" ({each.description})" if each.description else "")
             case "resource":
                 held = each.resource
-                text = getattr(held, "text_column", None)
+                text = getattr(held, "text", None)
                 if text is not None:
                     yield f"{held.uri}:\n{text}"
                 else:

@@ -69,8 +69,8 @@ def test_two_of_one_name_are_refused(
 def test_a_start_loads_no_http_server() -> None:
     """What answers at the socket beside the record is imported when somebody first connects."""
     code = (
-        "import sys, bot.app; from bot.runs.surfaces import PartKind, surface_classes\n"
-        "print([each.name for kind in PartKind for each in surface_classes(kind)])\n"
+        "import sys, bot.app; from bot.runs.surfaces import PartKind, load_surface_classes\n"
+        "print([each.name for kind in PartKind for each in load_surface_classes(kind)])\n"
         "print(sorted({'fastapi', 'starlette', 'uvicorn', 'h11'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

@@ -10,7 +10,7 @@ import pytest
 
 ARENAS = """
 import ctypes, sys, threading
-from countersign.cli.process import share_memory
+from countersign.cli.process import limit_memory_arenas
 {call}
 libc = ctypes.CDLL(None)
 libc.fopen.restype = ctypes.c_void_p
@@ -35,7 +35,7 @@ print(open(sys.argv[1]).read().count("<heap "))
 def test_threads_share_two_places_for_memory(tmp_path: object) -> None:
     """A dozen threads at once take memory from two; they would have one each, up to a limit."""
     found = []
-    for call in ("", "share_memory()"):
+    for call in ("", "limit_memory_arenas()"):
         command = [sys.executable, "-c", ARENAS.format(call=call), f"{tmp_path}/info"]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
         found.append(int(said.stdout))

@@ -178,7 +178,7 @@ def test_where_the_key_has_asked_as_often_as_it_may(
     capsys.readouterr()
     code, _ = ended(job(shop, "8.second"))
     assert code == ExitCode.NOT_ASKED
-    assert "may make 1 requests an hour" in capsys.readouterr().err
+    assert "has made the 1 requests" in capsys.readouterr().err
     assert not shop.calls('"8.second"')
 
 

@@ -21,7 +21,7 @@ HOOK = [sys.executable, "-m", "bot", "hook", "--wait", "30s"]
 # what goes wrong in the process: done before the command line begins
 BREAKS = {
     "nothing of ours can be imported": "sys.modules['countersign.client'] = None",
-    "a module fails": "import countersign.cli.approval_wait as w; del w.time_to_wait",
+    "a module fails": "import countersign.cli.approval_wait as w; del w.parse_wait_option",
     "out of memory": "import json\ndef load(_): raise MemoryError\njson.load = load",
     "an exit from within": "import json\ndef load(_): raise GeneratorExit\njson.load = load",
     "no standard input": "sys.stdin = None",

@@ -157,7 +157,7 @@ def test_a_server_from_npm(served: Served, way: str) -> None:
     heard: list[str] = []
 
     def hear(event: Any) -> None:
-        heard.append(getattr(getattr(event, "draw_step", None), "so_far", ""))
+        heard.append(getattr(getattr(event, "step", None), "so_far", ""))
 
     end = served.harness.app.core.signals.live.listen(hear)
     steps = {"duration": 1, "steps": 2}

@@ -131,7 +131,7 @@ class Watched:
 
     def step(self, run_id: str, *, decided: bool) -> None:
         """It goes on with its next step, or is put back."""
-        now = replace(self.held[run_id], decided=decided)
+        now = replace(self.held[run_id], has_approved_call=decided)
         if self.queue.may_keep_worker(run_id, decided=decided):
             self.held[run_id] = now
             return

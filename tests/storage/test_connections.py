@@ -38,7 +38,9 @@ def test_what_is_taken_while_all_are_closed_is_not_kept(
     with store.write():
         pass
     [taken] = file._idle
-    monkeypatch.setattr(FileConnection, "wait", lambda _, **__: file.close_idle_connections())
+    monkeypatch.setattr(
+        FileConnection, "set_waits_for_disk", lambda _, **__: file.close_idle_connections()
+    )
     with store.write():
         pass
     assert taken not in file._idle

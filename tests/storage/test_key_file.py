@@ -22,11 +22,11 @@ TEN = """
 import sys
 from multiprocessing import get_context
 from pathlib import Path
-from storage.digest import load_key
+from storage.digest import load_or_create_key
 
 with get_context("fork").Pool(10) as pool:
     for path in sys.argv[1:]:
-        print(*{key.hex() for key in pool.map(load_key, [Path(path)] * 10, chunksize=1)})
+        print(*{key.hex() for key in pool.map(load_or_create_key, [Path(path)] * 10, chunksize=1)})
 """
 
 

@@ -14,9 +14,9 @@ LIMITED = ("ratelimited", "rate_limited")
 OWN = {
     **dict.fromkeys(TRIGGER, "in time"),
     **dict.fromkeys(LIMITED, "slow down"),
-    "view_too_large": "more to show",
-    "hash_conflict": "has changed meanwhile",
-    "not_found": "has been closed",
+    "view_too_large": "fits into a Slack dialog",
+    "hash_conflict": "changed in the meantime",
+    "not_found": "was closed",
     "duplicate_external_id": "open already",
     "push_limit_reached": "Too many dialogs",
 }
@@ -29,9 +29,9 @@ NEVER = (
 )
 SENTENCES = {
     **dict.fromkeys(NEVER, "Clicking again may not help"),
-    **dict.fromkeys(TOKEN, "does not let me in"),
-    **dict.fromkeys(PASSING, "takes nothing from me just now"),
-    **dict.fromkeys((*UNKNOWN, "a_code_of_next_year"), "failed while it was at work"),
+    **dict.fromkeys(TOKEN, "refuses all my requests"),
+    **dict.fromkeys(PASSING, "does not accept anything from me"),
+    **dict.fromkeys((*UNKNOWN, "a_code_of_next_year"), "Something went wrong at Slack"),
     **OWN,
 }
 

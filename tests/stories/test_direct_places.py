@@ -99,7 +99,7 @@ def test_a_plan_of_a_form_is_not_sent_back(harness: Harness) -> None:
     menu(harness, "ana", seen, "send_back:")
     harness.slack.wait(harness.person("ana").view)
     harness.person("ana").submit({"words": {"text": {"value": "do it better"}}})
-    told(harness, "ana", SUPPORT, thread, "No agent has planned this")
+    told(harness, "ana", SUPPORT, thread, "No agent planned this")
     assert harness.run_in(thread).status is RunStatus.WAITING
 
 

@@ -125,6 +125,6 @@ def test_an_escalation_is_not_remembered(harness: Harness) -> None:
     harness.clock.advance(1801)
     harness.settle()
     approve(harness, thread, offer=0, who="dan")
-    harness.said(SUPPORT, thread, "it is not remembered", "dan")
+    harness.said(SUPPORT, thread, "it was not saved for later calls", "dan")
     harness.said(SUPPORT, thread, "That is all.")
     assert harness.all(Grant) == []

@@ -29,7 +29,7 @@ def test_a_mention_of_two_days_ago_is_not_begun(harness: Harness) -> None:
     [
         ("expired_trigger_id", "in time"),
         ("ratelimited", "slow down"),
-        ("view_too_large", "than a dialog"),
+        ("view_too_large", "fits into a Slack dialog"),
         ("internal_error", "internal_error"),
         ("missing_scope", "missing_scope"),
         ("", "did not answer"),

@@ -221,13 +221,13 @@ def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:
     """Who shows a key there is whom it names: what is revoked, or made up, asks nothing."""
     url, wanted = build_socket_address(database(harness)), {"text": "by a key"}
     made_up = Countersign(url, f"csk_{'0' * 16}_{'x' * 43}")
-    with pytest.raises(NotAllowed, match="no key that is good"):
+    with pytest.raises(NotAllowed, match="no valid API key"):
         made_up.request("note", wanted, requester=BEN)
     key = make_key(database(harness), "beside", "@ben", ["note"]).key
     asked = Countersign(url, key).request("note", wanted, channel=SUPPORT)
     assert asked.raw["requester"] == BEN
     revoke_key(database(harness), "beside")
-    with pytest.raises(NotAllowed, match="no key that is good"):
+    with pytest.raises(NotAllowed, match="no valid API key"):
         Countersign(url, key).get_request(asked.id)
 
 

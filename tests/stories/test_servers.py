@@ -94,7 +94,7 @@ def test_what_a_server_asks_amid_a_call_is_asked_of_who_asked_for_it(product: Ha
     heard: list[str] = []
     live = product.app.core.signals.live
     end = live.listen(
-        lambda event: heard.append(getattr(getattr(event, "draw_step", None), "so_far", ""))
+        lambda event: heard.append(getattr(getattr(event, "step", None), "so_far", ""))
     )
     thread, asked = put(product, "a lamp", "It is there.")
     assert "the server depot asks" in words(asked)

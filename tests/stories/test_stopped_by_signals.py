@@ -21,8 +21,8 @@ from tests.stories.typist import ROOT
 # ends in the library for longer than a stop may take, as a locked database does, and hangs again
 HELD = """
 import os, signal, sqlite3, sys, threading
-from countersign.cli.process import leave, obey_signals
-obey_signals()
+from countersign.cli.process import exit_if_stopping, install_stop_handlers
+install_stop_handlers()
 base = sqlite3.connect(sys.argv[1], timeout=9, isolation_level=None)
 def strike():
     print("struck", flush=True)
@@ -40,7 +40,7 @@ while True:
         break
     except KeyboardInterrupt:
         pass
-leave(0)
+exit_if_stopping(0)
 """
 
 

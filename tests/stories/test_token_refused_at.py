@@ -164,7 +164,7 @@ def opening_a_dialog(scene: Scene) -> str:
     arrived(scene.harness)
     assert scene.harness.person("ana").view() is None
     scene.good_again()
-    told(scene.harness, "ana", SUPPORT, thread, "does not let me in")
+    told(scene.harness, "ana", SUPPORT, thread, "refuses all my requests")
     scene.approve(ts)
     return thread
 

@@ -13,7 +13,9 @@ from tests.demo.model.test_phrases import called, cancel, refund, said, turn
 SUPERSEDED = (
     "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
 )
-FOUND = 'SUCCEEDED.\n{"order_id": 1042, "status": "cancelled", "left_to_refund": "80.00 EUR"}'
+FOUND = (
+    'SUCCEEDED.\n{"order_id": 1042, "status": "cancelled_output", "left_to_refund": "80.00 EUR"}'
+)
 
 
 def made(name: str, arguments: str, output: str, call_id: str = "call_1") -> list[dict[str, Any]]:
@@ -68,93 +70,125 @@ TOLD: dict[str, tuple[str, str]] = {
     "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
     "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
-    "failed": (
+    "failed_output": (
         outputs.failed_output("the bank said no.", RAN),
         "failed: the bank said no. Approved by",
     ),
-    "broke_off": (
+    "failed_midway_output": (
         outputs.failed_midway_output("the line fell"),
         "failed: the line fell. It had begun",
     ),
-    "not_renewed": (
+    "not_asked_again_output": (
         outputs.not_asked_again_output("It is gone.", RAN),
         "failed: It is gone. Nothing was",
     ),
-    "invalidated": (outputs.invalidated_output("it changed"), "is no longer valid: it was not run"),
-    "forbidden_since": (
+    "invalidated_output": (
+        outputs.invalidated_output("it changed"),
+        "is no longer valid: it was not run",
+    ),
+    "now_forbidden_output": (
         outputs.now_forbidden_output("no"),
         "is no longer valid: policy now forbids",
     ),
-    "forbidden": (outputs.forbidden_output("no Sundays"), "was refused by policy: no Sundays"),
-    "no_such_tool": (
+    "forbidden_output": (
+        outputs.forbidden_output("no Sundays"),
+        "was refused by policy: no Sundays",
+    ),
+    "unknown_tool_output": (
         outputs.unknown_tool_output("x", ["y"]),
         "was refused: there is no tool named 'x'",
     ),
-    "too_many_calls": (outputs.too_many_calls_output(9), "was refused: this request may propose 9"),
-    "not_arguments": (
+    "too_many_calls_output": (
+        outputs.too_many_calls_output(9),
+        "was refused: this request may propose 9",
+    ),
+    "malformed_arguments_output": (
         outputs.malformed_arguments_output("no JSON"),
         "was not proposed, because it is not valid",
     ),
-    "invalid_arguments": (
+    "invalid_arguments_output": (
         outputs.invalid_arguments_output(["amount: too big"]),
         "was not proposed, because it is not valid: nobody was asked: - amount: too big",
     ),
-    "not_shown": (
+    "not_showable_output": (
         outputs.not_showable_output("it has too many parts."),
         "was refused: it has too many",
     ),
-    "no_approvers": (
+    "no_approvers_output": (
         outputs.no_approvers_output("nobody may"),
         "was refused: this needs an approval",
     ),
-    "cards_used_up": (outputs.card_limit_output(9), "was refused: this request has asked people 9"),
-    "too_many_wait": (
+    "card_limit_output": (
+        outputs.card_limit_output(9),
+        "was refused: this request has asked people 9",
+    ),
+    "too_many_waiting_output": (
         outputs.too_many_waiting_output(9),
         "was refused: 9 calls of this requester wait",
     ),
-    "asked_too_often": (outputs.rate_limit_output("9 calls", 5), "was refused: 9 calls of this"),
-    "not_run_again": (
+    "rate_limit_output": (outputs.rate_limit_output("9 calls", 5), "was refused: 9 calls of this"),
+    "repeated_call_output": (
         outputs.repeated_call_output(NO),
         "was not run again; what I proposed before was rejected.",
     ),
-    "unseen": (
+    "card_not_shown_output": (
         outputs.card_not_shown_output("the card was lost"),
         "was cancelled: the card was lost",
     ),
-    "cancelled": (outputs.cancelled_output(), "was cancelled by the requester; it was not run"),
-    "abandoned": (
+    "cancelled_output": (
+        outputs.cancelled_output(),
+        "was cancelled by the requester; it was not run",
+    ),
+    "failed_sub_agent_output": (
         outputs.failed_sub_agent_output(),
         "was cancelled: whoever proposed it could not go on",
     ),
-    "withdrawn": (outputs.withdrawn_output(), "was cancelled: the requester withdrew this call"),
-    "left_behind": (
+    "withdrawn_output": (
+        outputs.withdrawn_output(),
+        "was cancelled: the requester withdrew this call",
+    ),
+    "replaced_request_output": (
         outputs.replaced_request_output(),
         "was set aside: a new request was made in this thread",
     ),
-    "superseded": (outputs.superseded_output(), "was set aside: the requester wrote something new"),
-    "lost": (
+    "superseded_output": (
+        outputs.superseded_output(),
+        "was set aside: the requester wrote something new",
+    ),
+    "lost_worker_output": (
         outputs.lost_worker_output(),
         "is uncertain: it was started, and its end is not known",
     ),
-    "resolved": (
+    "resolved_output": (
         outputs.resolved_output("UANA00001", done=False),
         f"failed: {ANA} looked and says that",
     ),
 }
 # What the thread says in a line of its own: who decided, why, and what came of it.
 ABOVE = {
-    "succeeded": (DONE, "That is done."),
-    "rejected": (NO, "Then I leave it. If something should be different, tell me what, "),
-    "would_fail": (
+    "succeeded_output": (DONE, "That is done."),
+    "rejected_output": (NO, "Then I leave it. If something should be different, tell me what, "),
+    "would_fail_output": (
         outputs.would_fail_output("none is left.", earlier=True),
         "That would not work, so I asked nobody: none is left.",
     ),
-    "expired": (outputs.expired_output(), "Ask me again if it is still needed."),
-    "sent_back": (outputs.sent_back_output("UANA00001", "not so"), "Tell me what to change, and I"),
+    "expired_output": (outputs.expired_output(), "Ask me again if it is still needed."),
+    "sent_back_output": (
+        outputs.sent_back_output("UANA00001", "not so"),
+        "Tell me what to change, and I",
+    ),
 }
-PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
-PARTS |= {"midway", "_MIDWAY"}
-PARTS |= {"stopped"}  # of a sub-agent, which this one has none of
+PARTS = {
+    "MOST_QUOTED",
+    "INVALID",
+    "TOO_SLOW",
+    "REMEMBERED",
+    "approved_by_sentence",
+    "note_sentence",
+    "edited_by_sentence",
+}
+PARTS |= {"is_failed_midway", "_MIDWAY"}
+PARTS |= {"stopped_sub_agent_output"}  # of a sub-agent, which this one has none of
 # of answers to questions, of files and of approvals, which are told elsewhere
 PARTS |= {
     "DATA",
@@ -162,13 +196,13 @@ PARTS |= {
     "NEEDS_APPROVAL",
     "UNANSWERED",
     "UNANSWERED_BEFORE",
-    "_line",
-    "about_approval",
-    "answered",
-    "declined",
-    "nobody_there",
+    "_answer_line",
+    "approval_question_output",
+    "question_answered_output",
+    "question_declined_output",
+    "nobody_to_ask_output",
 }
-PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
+PARTS |= {"REPLACE", "REPLACED", "DECIDED", "extract_result"}  # about no call of their own
 
 
 def test_every_output_is_tried() -> None:
