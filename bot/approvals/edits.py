@@ -140,29 +140,22 @@ class EditHandler:
     ) -> Submission:
         """Return the submitted edit, checked, or why it may not be stored. Looks people up.
 
-        Checked are the call, the person, the fields, the policy and the tool's own preview.
-        `state`: of the dialog's elements. `patience`: seconds to wait for the preview.
+        `state`: of the dialog's elements. `patience`: seconds to wait for the tool's preview.
         """
         with self._sources.store.read() as tx:
             found = decisions.check_decidable(tx, call_id, revision, at)
-            shown = (
-                calls.find_call_with_revision(tx, call_id)
-                if isinstance(found, DecidableCall)
-                else None
-            )
+            is_open = isinstance(found, DecidableCall)
+            shown = calls.find_call_with_revision(tx, call_id) if is_open else None
             run = runs.find_run(tx, shown.call.run_id) if shown else None
         tool = self._tools.find_tool_of_call(shown.call) if shown else None
         if shown is None or run is None or tool is None:
             return ForbiddenEdit(self._permissions.too_late_sentence(found, person))
         verdict = self._permissions.judge_action(CallVerb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, Denial):
-            return ForbiddenEdit(
-                self._permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)
-            )
-        editable, before = (
-            restrict_editable_fields(tool, load_gate(shown.call.gate)),
-            _get_shown_arguments(tool, shown),
-        )
+            told = self._permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)
+            return ForbiddenEdit(told)
+        editable = restrict_editable_fields(tool, load_gate(shown.call.gate))
+        before = _get_shown_arguments(tool, shown)
         names = NameResolver(self._sources.directory, run.requester)
         try:
             parsed = parse_edit_submission(editable, before, state, names)
@@ -173,8 +166,7 @@ class EditHandler:
         if not parsed.changed:
             return UnchangedEdit(run, shown, parsed.approve)
         args = load_arguments(tool, dumps(parsed.arguments))
-        now = self._compute_gate(run, shown, tool, args)
-        if isinstance(now, ForbiddenEdit):
+        if isinstance(now := self._compute_gate(run, shown, tool, args), ForbiddenEdit):
             return now
         if short := self._find_approver_shortage(run, shown.call, now, person):
             return short

@@ -97,11 +97,8 @@ class RequestActionHandler:
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
-        if (
-            resolution is UnknownCallResolution.AGAIN
-            and isinstance(gate, Ask)
-            and gate.required_approvers > 1
-        ):
+        takes_several = isinstance(gate, Ask) and gate.required_approvers > 1
+        if resolution is UnknownCallResolution.AGAIN and takes_several:
             self._replies.refuse_click(delivery, refusals.rerun_needs_all_approvers_reply())
             return
         if isinstance(gate, Ask):
@@ -109,19 +106,13 @@ class RequestActionHandler:
                 CallVerb.RESOLVE, call, run, delivery.user, at=delivery.received_at
             )
         else:  # policy let it run unasked: who asked for it says what became of it
-            verdict = (
-                Permission(why="requester")
-                if delivery.user == run.requester
-                else Denial("not_approver")
-            )
+            is_own = delivery.user == run.requester
+            verdict = Permission(why="requester") if is_own else Denial("not_approver")
         with self._store.write() as tx:
             if isinstance(verdict, Denial):
                 record_refusal(tx, delivery, call, resolution, verdict)
-                reply_privately(
-                    tx,
-                    delivery,
-                    self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE),
-                )
+                why = self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
+                reply_privately(tx, delivery, why)
             else:
                 outcome = decisions.resolve_unknown_call(
                     tx,
@@ -135,18 +126,12 @@ class RequestActionHandler:
                     counts_as=verdict.why,
                     giver=verdict.giver,
                 )
-                match outcome:
-                    case AppliedDecision():
-                        pass
-                    # it was approved long ago; what is over is the question
-                    case EarlierDecision():
-                        reply_privately(tx, delivery, refusals.outdated_card_reply())
-                    case _:
-                        reply_privately(
-                            tx,
-                            delivery,
-                            self._permissions.too_late_sentence(outcome, delivery.user),
-                        )
+                # it was approved long ago; what is over is the question
+                if isinstance(outcome, EarlierDecision):
+                    reply_privately(tx, delivery, refusals.outdated_card_reply())
+                elif not isinstance(outcome, AppliedDecision):
+                    why = self._permissions.too_late_sentence(outcome, delivery.user)
+                    reply_privately(tx, delivery, why)
             inbox.mark_delivery_done(tx, delivery, f"resolve {resolution}")
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:

@@ -156,25 +156,15 @@ def render_waiting_call(
         filled.body, RICH_LIMIT, partial(build_block_id, BlockKind.VALUES, about)
     )
     if filled.missing:
-        blocks.append(
-            context_block(
-                build_block_id(BlockKind.MISSING, about), [plain_text(f"🔎 {filled.missing}")]
-            )
-        )
+        missing = plain_text(f"🔎 {filled.missing}")
+        blocks.append(context_block(build_block_id(BlockKind.MISSING, about), [missing]))
     below = [*small, *([f"Edited by {user_mention(call.edited_by)}"] if call.edited_by else [])]
     if below:
-        blocks.append(
-            context_block(
-                build_block_id(BlockKind.SMALL_PRINT, about), [mrkdwn("  ·  ".join(below))]
-            )
-        )
+        line = mrkdwn("  ·  ".join(below))
+        blocks.append(context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
     if call.progress:
-        blocks.append(
-            context_block(
-                build_block_id(BlockKind.PROGRESS, about),
-                [mrkdwn(_describe_vote_progress(call.progress))],
-            )
-        )
+        line = mrkdwn(_describe_vote_progress(call.progress))
+        blocks.append(context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
     row = [*_render_decision_buttons(call, filled), _render_more_menu(call, filled, whole, alone)]
     return [*blocks, actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
 

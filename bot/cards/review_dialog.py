@@ -313,42 +313,31 @@ def _build_review_view(call: CallView, blocks: list[Json], may_approve: bool) ->
 def _render_review_blocks(call: CallView) -> list[Json]:
     blocks = [header_block("head", get_card_headline(call))]
     if call.covered_pieces:
-        blocks.append(
-            context_block("revealed", [plain_text(revealed_pieces_note(call.covered_pieces))])
-        )
+        note = revealed_pieces_note(call.covered_pieces)
+        blocks.append(context_block("revealed", [plain_text(note)]))
     if final := irreversibility_warning(call.does, call.effect_source):
         blocks.append(section_block("final", mrkdwn(f"⚠️ *{final}*")))
     blocks += [
         context_block(f"errand{n}", [plain_text(said)])
         for n, said in enumerate(call.delegation_lines)
     ]
-    blocks += (
-        [context_block("program", [plain_text(call.program_note)])] if call.program_note else []
-    )
-    if get_effect_sentence(call) != get_card_headline(call):
-        blocks += _pack_into_rich_text(
-            "effect",
-            [
-                rich_text_line(text_leaf(chunk, bold=True))
-                for chunk in split_into_chunks(get_effect_sentence(call))
-            ],
-        )
+    if call.program_note:
+        blocks.append(context_block("program", [plain_text(call.program_note)]))
+    if (effect := get_effect_sentence(call)) != get_card_headline(call):
+        lines = [rich_text_line(text_leaf(each, bold=True)) for each in split_into_chunks(effect)]
+        blocks += _pack_into_rich_text("effect", lines)
     elements: list[Json] = []
     for value in call.values:
         label = get_value_label(value) + secrecy_note(value)
         if value.previous_text is not None:
-            elements += _render_long_value(
-                f"{label}, before",
-                isolate_right_to_left_text(show_hidden_or_default(value.previous_text, "(blank)")),
-            )
+            text = show_hidden_or_default(value.previous_text, "(blank)")
+            elements += _render_long_value(f"{label}, before", isolate_right_to_left_text(text))
             label = f"{label}, now"
-        elements += _render_long_value(
-            label, isolate_right_to_left_text(show_hidden_or_default(value.text, "(blank)"))
-        )
+        text = show_hidden_or_default(value.text, "(blank)")
+        elements += _render_long_value(label, isolate_right_to_left_text(text))
     if call.preview.strip():
-        elements += _render_long_value(
-            "Preview", isolate_right_to_left_runs(show_hidden_characters(call.preview))
-        )
+        preview = isolate_right_to_left_runs(show_hidden_characters(call.preview))
+        elements += _render_long_value("Preview", preview)
     if call.has_more_rows:
         elements.append(rich_text_line(text_leaf(WHERE_ALL_ROWS, italic=True)))
     blocks += _pack_into_rich_text("all", elements)
@@ -359,14 +348,9 @@ def _render_review_blocks(call: CallView) -> list[Json]:
         small.append(mrkdwn(f"⏳ Decide by {format_time_with_countdown(call.deadline)}"))
     blocks.append(context_block("small", small))
     if call.agent_reason.strip():
-        said = [
-            rich_text_quote(chunk)
-            for chunk in split_into_chunks(show_hidden_characters(call.agent_reason))
-        ]
-        blocks += _pack_into_rich_text(
-            "reason",
-            [rich_text_line(text_leaf(reason_label(call), italic=True)), *said],
-        )
+        reason = split_into_chunks(show_hidden_characters(call.agent_reason))
+        label_line = rich_text_line(text_leaf(reason_label(call), italic=True))
+        blocks += _pack_into_rich_text("reason", [label_line, *map(rich_text_quote, reason)])
     return blocks
 
 

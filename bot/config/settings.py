@@ -403,10 +403,8 @@ class Settings(
                 for each in error.errors(include_input=False, include_url=False)
             ]
         if problems:
-            problems = [
-                *_sort_problems_by_setting(problems, known),
-                *describe_misspelt_names(given, known),
-            ]
+            problems = _sort_problems_by_setting(problems, known)
+            problems += describe_misspelt_names(given, known)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description

@@ -204,11 +204,8 @@ class CallOutcomeStore:
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case ReapprovalRequest() as renewal:
                 if not going_on or not self._renew(tx, run, call, renewal):
-                    end(
-                        C.FAILED,
-                        outputs.not_asked_again_output(renewal.reason, ran),
-                        renewal.reason,
-                    )
+                    output = outputs.not_asked_again_output(renewal.reason, ran)
+                    end(C.FAILED, output, renewal.reason)
             case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):
                 spending.insert_attempt(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
@@ -221,9 +218,8 @@ class CallOutcomeStore:
             case LostToolAnswer(message=message):
                 self._set_unknown_with_deadline(tx, call, message)
             case ToolTimeout():
-                self._set_unknown_with_deadline(
-                    tx, call, f"{outputs.TOO_SLOW}, and may still be going on"
-                )
+                why = f"{outputs.TOO_SLOW}, and may still be going on"
+                self._set_unknown_with_deadline(tx, call, why)
             case _:
                 raise TypeError(f"unknown outcome {outcome!r}")
         plan = self._post_outcome(tx, run, shown)

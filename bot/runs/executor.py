@@ -311,14 +311,10 @@ class CallExecutor:
         ended: object = outcome
         try:
             if isinstance(outcome, StaleToolCall):
-                why, asked = outcome.message, (run, tool, args, call)
-                ended = retry_until_stored(
-                    lambda: reapproval.build_renewal_or_refusal(
-                        self._sources, self._previews, *asked, why
-                    ),
-                    self._signals.stopping,
-                    f"run {run.id} call {call.id}: what it is to be asked again",
-                )
+                build = reapproval.build_renewal_or_refusal
+                asked = (self._sources, self._previews, run, tool, args, call, outcome.message)
+                what = f"run {run.id} call {call.id}: what it is to be asked again"
+                ended = retry_until_stored(lambda: build(*asked), self._signals.stopping, what)
             return self._endings.store_outcome(run, shown, ended)
         finally:
             step.report_end(outcome)

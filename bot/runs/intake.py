@@ -118,22 +118,17 @@ class MessageIntake:
             if heeded.ended is not None:
                 self._ended(heeded.ended)
             return None
-        if (
-            event.get("bot_id")
-            or event.get("subtype") not in WRITTEN
-            or delivery.user in ("", self._bot_user)
-        ):
+        by_nobody = event.get("bot_id") or delivery.user in ("", self._bot_user)
+        if by_nobody or event.get("subtype") not in WRITTEN:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
-        if not addressed and not self._is_own_request_continued(
-            delivery, event, is_shared=is_shared
-        ):
+        is_ours = addressed or self._is_own_request_continued(delivery, event, is_shared=is_shared)
+        if not is_ours:
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            self._tell_author_privately(
-                delivery, "I take requests from full members of this workspace only."
-            )
+            only = "I take requests from full members of this workspace only."
+            self._tell_author_privately(delivery, only)
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -146,9 +141,8 @@ class MessageIntake:
             aside = closed and not is_only_cancellation(text)
             run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
-            if (
-                run is None or "<@" in (event.get("text") or "")
-            ) and self._answer_approval_question(delivery, text):
+            is_for_us = run is None or "<@" in (event.get("text") or "")
+            if is_for_us and self._answer_approval_question(delivery, text):
                 inbox.erase_delivery(tx, delivery, "a question about approvals")
                 return None
             still = run is not None and (run.status is R.WAITING or runs.is_run_without_model(run))

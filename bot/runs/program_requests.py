@@ -213,11 +213,9 @@ class ProgramRequests:
 
         Raises KeyError for an unknown tool, ActionError for an action that nobody can be asked
         about, pydantic.ValidationError for invalid arguments, RequesterNotPermittedError if the
-        requester is no
-        full member of the workspace, RequestKeyReusedError if the key was used for something else,
-        RequestRateLimitError if the client has asked too often, and LookupFailedError if Slack
-        cannot be
-        asked.
+        requester is no full member of the workspace, RequestKeyReusedError if the key was used for
+        something else, RequestRateLimitError if the client has asked too often, and
+        LookupFailedError if Slack cannot be asked.
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
         action = "" if isinstance(tool, str) else dump_checked_action(tool, self._tools, caller)

@@ -229,44 +229,32 @@ class ProposalPreparer:
         earlier: Sequence[PreparedCall],
         tools: Registry,
     ) -> None:
-        """Validate one call, apply policy to it, and sign the result. Raises RefusedError.
-
-        `tools`: those that the proposing agent may use.
-        """
+        """Validate one call, apply policy to it, and sign the result. Raises CallRefusedError."""
         call = prepared.call
         tool = _get_proposed_tool(tools, call)
         names = NameResolver(self._sources.directory, run.requester)
         args, call.reason = parse_call_arguments(tool, proposed.arguments, names)
-        call.names = json.dumps(names.names_by_id)
+        call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
-        arguments = dump_arguments(args)
         facts = load_facts(self._sources, run, tool, args)
         beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
         siblings = [(each.tool, given) for each, given in beside]
         with self._sources.store.read() as tx:
             repeat = self._find_repeat(tx, run, tool, arguments, prepared, beside)
-            gate = compute_gate_in_transaction(
-                tx, self._sources, run, tool, facts, siblings=siblings
-            )
-            given, reached = self._list_grants_and_check_limit(
-                tx, run, tool, gate, arguments, earlier
-            )
+            about = (tx, self._sources, run, tool, facts)
+            gate = compute_gate_in_transaction(*about, siblings=siblings)
+            asked = (tx, run, tool, gate, arguments, earlier)
+            given, reached = self._list_grants_and_check_limit(*asked)
         remembered = self._find_covering_grant(run, gate, given, reached)
         prepared.gate = gate
         match gate:
             case Deny(reason=reason):
-                raise CallRefusedError(
-                    outputs.forbidden_output(reason), f"policy: {reason}", tell=True
-                )
+                output = outputs.forbidden_output(reason)
+                raise CallRefusedError(output, f"policy: {reason}", tell=True)
             case Allow() if isinstance(args, AskPerson):
+                question = (run, call, args, _count_pending_calls(earlier))
                 prepared.question = person_questions.prepare_question(
-                    self._sources,
-                    self._authority,
-                    self._limits,
-                    run,
-                    call,
-                    args,
-                    _count_pending_calls(earlier),
+                    self._sources, self._authority, self._limits, *question
                 )
             case Ask() if isinstance(args, AskPerson):
                 raise CallRefusedError(outputs.NEEDS_APPROVAL, "policy wants an approval for it")
@@ -279,9 +267,8 @@ class ProposalPreparer:
                 prepared.audit_data["approved_by"] = by
             case Ask():
                 self._make_pending(run, prepared, tool, args, gate, earlier)
-                notes = [repeat.note] if repeat else []
-                notes += [AFTER_REJECTION] if gate.would_allow else []
-                call.note = "; ".join(notes)
+                notes = (repeat.note if repeat else "", AFTER_REJECTION if gate.would_allow else "")
+                call.note = "; ".join(filter(None, notes))
         self._sign_call(run, tool, arguments, prepared, gate)
 
     def _find_repeat(
