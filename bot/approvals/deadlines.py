@@ -8,40 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from enum import StrEnum
-from functools import partial
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from bot.agent import outputs
 from bot.approvals.call_state import (
-    count_missing_approvals,
     describe_call_effect,
-    find_next_notification_time,
-    list_approving_votes,
-    map_delegators_to_delegates,
-    measure_waiting_time,
-    tally_votes,
-)
-from bot.approvals.card_routing import (
-    AwayPeople,
-    CardPlace,
-    RoutedCall,
-    build_card_message,
-    list_away_people,
-    list_group_ids,
-    list_still_away,
-    resolve_place_for_people,
-    update_away_on_cards,
 )
 from bot.approvals.person_questions import (
-    ReminderRecipients,
     announce_unanswered_questions,
-    find_question,
-    find_reminder_recipients,
     is_question,
-    queue_question_reminder,
     was_replied_in_time,
 )
 from bot.cards import notices
@@ -52,15 +28,12 @@ from bot.cards.button_codec import (
     decode_clicked_element,
     decode_dialog_subject,
 )
-from bot.cards.slack_text import channel_mention, group_mention, user_mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
-from bot.policy.gates import Approvers, Ask, Tally, load_gate
 from bot.tools import Registry
-from storage import calls, endings, inbox, moves, outbox, runs, schedule, trail
+from storage import calls, endings, inbox, moves, outbox, runs, schedule
 from storage.availability import is_temporary_error
-from storage.models import Call, Delivery, Message, Run, Vote
-from storage.states import CallStatus, CallVerb, DeliveryKind, MessageKind, MessageStatus
+from storage.models import Call, Delivery, Message
+from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -280,252 +253,3 @@ def notify_of_unsent_rows(tx: Transaction, row: Message) -> None:
     run, text = runs.find_run(tx, row.run_id), NO_FILE if row.kind is MessageKind.FILE else NO_TABLE
     if run is not None:
         outbox.queue_notice(tx, run, f"unsent:{row.key}", {"text": text})
-
-
-MOST_NAMES = 20  # people named in one line
-SentenceBuilder = Callable[[Sequence[str], str, datetime | None], str]
-
-
-class ReminderKind(StrEnum):
-    """The kind of reminder sent about a waiting call, by its name in the audit."""
-
-    NEXT_STEP = "next_step"
-    REMINDER = "reminder"
-    ESCALATED = "escalated"
-
-
-@dataclass(frozen=True, slots=True)
-class DueReminder:
-    """One reminder to send, and the people it names."""
-
-    kind: ReminderKind
-    sentence: SentenceBuilder
-    people: Approvers
-
-
-class ReminderSender:
-    """Sends reminders about waiting calls. One per process; `tell` is called by the loop only."""
-
-    def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
-        """Store the dependencies; `authority` looks people up, `tools` word what waits."""
-        self._store = store
-        self._clock = clock
-        self._tools = tools
-        self._authority = authority
-
-    def send_due_reminders(self) -> bool:
-        """Send all reminders that are due now; return whether any call was due."""
-        now = self._clock.now()
-        with self._store.read() as tx:
-            due = schedule.list_calls_to_notify_about(tx, now)
-        for call in due:
-            try:
-                self._send_reminders_for_call(call, now)
-            except LookupPendingError:  # it stays due; the loop is woken once it is known
-                log.debug("call %s: people are being looked up", call.id)
-            except LookupFailedError as error:  # it stays due, and is tried again
-                log.warning("run %s call %s: nobody could be told: %s", call.run_id, call.id, error)
-            except Exception:
-                log.exception("run %s call %s: nobody could be told", call.run_id, call.id)
-        return bool(due)
-
-    def _send_reminders_for_call(self, call: Call, now: datetime) -> None:
-        if is_question(call):
-            self._send_question_reminder(call, now)
-            return
-        gate = load_gate(call.gate)
-        with self._store.read() as tx:
-            run = runs.find_run(tx, call.run_id)
-            votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-        if run is None or not isinstance(gate, Ask):
-            return
-        seen, asked_at = tally_votes(gate, votes), call.asked_at or call.created_at
-        stage = seen.stage
-        waiting, moments = measure_waiting_time(gate, call, now), gate.list_notification_delays()
-        passed = [
-            each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
-        ]
-        voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
-        news = _list_due_reminders(gate, seen, stage > call.told_stage, passed, waiting, votes)
-        away = self._list_away_approvers(
-            run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting)
-        )
-        gone = frozenset(user for user, _ in list_still_away(away, now))
-        found = [
-            (each, *self._resolve_recipients(run, gate, each.people, voted, gone)) for each in news
-        ]
-        groups = list_group_ids(self._authority, gate)
-        told = call.told_moments + len(passed)
-        with self._store.write() as tx:
-            if not schedule.mark_people_notified(
-                tx,
-                call,
-                stage=stage,
-                moments=told,
-                next_at=find_next_notification_time(gate, asked_at, told),
-            ):
-                return  # decided or edited meanwhile
-            if not news:  # an edit or a vote has overtaken what was due
-                return
-            for number, (each, who, place) in enumerate(found):
-                key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
-                place = replace(place, groups=groups, away=away)
-                said_here = self._post_reminder(tx, run, call, gate, place, key, each.sentence, who)
-                if each.kind is ReminderKind.NEXT_STEP and not said_here:
-                    self._post_approval_notice(tx, run, call, key, votes)
-            data = {"what": ", ".join(each.kind for each in news)}
-            about = {"run_id": run.id, "call_id": call.id}
-            trail.record_event(tx, "call.told", at=now, actor="clock", data=data, **about)
-            update_away_on_cards(tx, call, away)
-            outbox.mark_cards_for_redraw(tx, call.plan_id)
-
-    def _send_question_reminder(self, call: Call, now: datetime) -> None:
-        """Remind the people asked a question who are not away. Looks them up."""
-        with self._store.read() as tx:
-            found = find_question(tx, call.id)
-        who = (
-            find_reminder_recipients(self._authority, found, now) if found else ReminderRecipients()
-        )
-        with self._store.write() as tx:
-            queue_question_reminder(tx, call, now, who)
-
-    def _list_away_approvers(self, run: Run, gate: Ask, who: Approvers) -> AwayPeople:
-        """Return who of those that may decide now is away. Looks them up."""
-        named = self._authority.list_approver_candidates(
-            gate, who, requester=run.requester, channel=run.channel
-        )
-        return list_away_people(self._authority, named)
-
-    def _resolve_recipients(
-        self, run: Run, gate: Ask, who: Approvers, voted: set[str], away: frozenset[str]
-    ) -> tuple[str, CardPlace]:
-        """Return those of `who` that can still vote, in words, and where they will see the card.
-
-        People who are away are not named, unless all are. Looks them up.
-        """
-        authority = self._authority
-        everybody = authority.list_approver_candidates(
-            gate, who, requester=run.requester, channel=run.channel
-        )
-        by_name = who.model_copy(update={"channel": False})  # of a channel nobody is named
-        able = authority.list_able_approvers(
-            gate, by_name, requester=run.requester, channel=run.channel
-        )
-        people = sorted(able - voted - away) or sorted(able - voted)
-        silent = (voted | away) - set(people)
-        ids = dict(list_group_ids(authority, gate))
-        groups = [
-            (ids[handle], authority.directory.find_group(handle))
-            for handle in who.groups
-            if handle in ids
-        ]
-        named = [user for user in who.users if user in people]
-        named += [run.requester] if who.requester and run.requester in people else []
-        names = [
-            group_mention(group_id)
-            for group_id, group in groups
-            if group and not group.members & silent
-        ]
-        for _, group in groups:  # where some have voted or are away, only the others are called
-            some = group is not None and bool(group.members & silent)
-            named += [user for user in people if group and some and user in group.members]
-        named += sorted(authority.list_delegates(able - voted) - voted - {run.requester})
-        names += [user_mention(user) for user in dict.fromkeys(named)]
-        if who.channel:
-            names.append(f"members of {channel_mention(run.channel)}")
-        return ", ".join(names[:MOST_NAMES]) or "Somebody", resolve_place_for_people(
-            authority, run, gate, everybody - voted
-        )
-
-    def _post_reminder(
-        self,
-        tx: Transaction,
-        run: Run,
-        call: Call,
-        gate: Ask,
-        place: CardPlace,
-        key: str,
-        sentence: SentenceBuilder,
-        who: str,
-    ) -> bool:
-        """Post a line under each card of these people, and a card to those who have none.
-
-        Returns whether a line is in the request's own thread.
-        """
-        said_here = False
-        text = sentence([describe_call_effect(self._tools, tx, call)], who, call.deadline)
-        cards = [
-            row
-            for row in outbox.list_cards_of_plan(tx, call.plan_id)
-            if call.id in outbox.parse_message_body(row)["calls"]
-        ]
-        by_target = {row.key.rpartition(":")[2]: row for row in cards}
-        for target in place.targets:
-            card = by_target.get(target)
-            if card is None:
-                outbox.queue_message(
-                    tx,
-                    build_card_message(run, call.plan_id, [RoutedCall(call, gate, place)], target),
-                )
-            elif thread := card.thread_ts or card.ts:
-                body = outbox.dump_message_body({"text": text, "mrkdwn": True})
-                line = Message(
-                    key=f"nudge:{key}:{target}",
-                    kind=MessageKind.NOTICE,
-                    run_id=run.id,
-                    channel=card.channel,
-                    thread_ts=thread,
-                    body=body,
-                )
-                outbox.queue_message(tx, line)
-                said_here |= (card.channel, thread) == (run.channel, run.thread_ts)
-        return said_here
-
-    def _post_approval_notice(
-        self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
-    ) -> None:
-        """Say in the request's thread who approved, if the next people are notified elsewhere."""
-        last = list_approving_votes(votes)[-1:]
-        for vote in last:
-            effects, needed = (
-                [describe_call_effect(self._tools, tx, call)],
-                count_missing_approvals(tx, call),
-            )
-            giver = vote.for_person or ""
-            text = notices.decision_line(
-                CallVerb.APPROVE, vote.person, effects, vote.reason, needed, giver=giver
-            )
-            outbox.queue_notice(tx, run, f"step:{key}", {"text": text})
-
-
-def _list_due_reminders(
-    gate: Ask,
-    seen: Tally,
-    is_next: bool,
-    passed: Sequence[int],
-    waiting: timedelta,
-    votes: Sequence[Vote],
-) -> list[DueReminder]:
-    """Return the reminders to send; `is_next`: a further stage is open, `passed`: times now due."""
-    news: list[DueReminder] = []
-    if is_next:
-        before = [each for each in list_approving_votes(votes) if each.stage == seen.stage - 1]
-        approved = [(each.counted_person, each.reason) for each in before]
-        called_next = partial(
-            notices.next_stage_notice,
-            approved=approved,
-            stand_ins=map_delegators_to_delegates(votes),
-        )
-        people = gate.get_stage_approvers(seen.stage, waiting)
-        news.append(DueReminder(ReminderKind.NEXT_STEP, called_next, people))
-    elif set(passed) & set(gate.reminders):
-        people = gate.get_approvers_of_stages(seen.open_stages, waiting)
-        news.append(DueReminder(ReminderKind.REMINDER, notices.decision_reminder_notice, people))
-    steps = (step for step in gate.escalation if step.after in passed)
-    return [
-        *news,
-        *(
-            DueReminder(ReminderKind.ESCALATED, notices.escalation_line, step.approvers)
-            for step in steps
-        ),
-    ]

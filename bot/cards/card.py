@@ -33,9 +33,6 @@ from bot.cards.call_blocks import (
     build_send_back_choice,
     choose_approve_button_style,
     has_approve_button,
-    outcome_sentence,
-    render_card_foot,
-    render_decided_call,
     render_request_origin,
     render_waiting_call,
 )
@@ -47,6 +44,7 @@ from bot.cards.call_pieces import (
     fit_pieces_into_limit,
     get_effect_sentence,
 )
+from bot.cards.decided_call import outcome_sentence, render_card_foot, render_decided_call
 from bot.cards.notices import card_posted_elsewhere_notice, through_client_suffix
 from bot.cards.slack_text import (
     channel_mention,

@@ -19,10 +19,10 @@ from typing import Any
 
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
 from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog_metadata
+from bot.cards.field_errors import join_error_sentences
 from bot.cards.field_layout import (
     FieldErrors,
     apply_entries,
-    join_error_sentences,
     lay_out_fields,
     render_approve_too_checkbox,
     shortened_plain_text,

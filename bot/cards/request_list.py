@@ -29,8 +29,8 @@ from bot.cards.block_kit import (
     user_leaf,
 )
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
-from bot.cards.call_blocks import ICONS, WORDS
 from bot.cards.call_pieces import show_hidden_or_default
+from bot.cards.decided_call import ICONS, WORDS
 from bot.cards.sentence_words import format_past_tense
 from bot.cards.slack_text import (
     channel_mention,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy.condition_values import Facts, NeededLookups
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage, tighten_gate
+from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, tighten_gate
 from bot.policy.policy_file import (
     EFFECTS,
     PolicyFile,
@@ -207,20 +207,6 @@ class _PolicyNames:
 def _circular_name_sentence(names: list[str]) -> str:
     return f"stands for itself ({' → '.join(names)}); take it out of one of them"
 
-
-__all__ = [
-    "Allow",
-    "Approvers",
-    "Ask",
-    "Deny",
-    "Gate",
-    "Judgement",
-    "Policy",
-    "PolicyError",
-    "RuleTrial",
-    "Stage",
-    "parse",
-]
 
 # of a policy, beside what its rules mean
 _NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")

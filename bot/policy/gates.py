@@ -402,7 +402,6 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
 
 
 def _tally_in_order(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """Count votes on a gate whose stages open one after the other."""
     counted: list[list[str]] = [[] for _ in gate.stages]
     rejected: list[str] = []
     stage = 0

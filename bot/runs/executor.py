@@ -320,7 +320,6 @@ class CallExecutor:
             step.report_end(outcome)
 
     def _record_restart(self, run: Run, call: Call) -> None:
-        """Record that an idempotent tool is started once more, after a crash."""
         with self._store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             moves.record_call_restart(tx, call, at=self._clock.now())

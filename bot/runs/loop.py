@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.agent import outputs
-from bot.approvals.deadlines import CallExpirer, ReminderSender
+from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
+from bot.approvals.reminders import ReminderSender
 from bot.cards import refusals
 from bot.clock import Clock
 from bot.config.settings import Settings

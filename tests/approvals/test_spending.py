@@ -18,7 +18,8 @@ from sqlmodel import col
 from bot.approvals.facts import add_spending_sums, load_facts
 from bot.core import Core
 from bot.policy.condition_values import Facts, SpendingSum
-from bot.policy.evaluation import Ask, parse
+from bot.policy.evaluation import parse
+from bot.policy.gates import Ask
 from storage import spending
 from storage.columns import get_column_values
 from storage.models import Call, Plan, Run

@@ -18,8 +18,7 @@ from sqlmodel import col
 
 from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.policy.evaluation import Allow
-from bot.policy.gates import load_gate
+from bot.policy.gates import Allow, load_gate
 from bot.runs.worker_pool import WorkerPool
 from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs

@@ -13,8 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bot.policy.evaluation import Allow
-from bot.policy.gates import load_gate
+from bot.policy.gates import Allow, load_gate
 from bot.tools import ChangedError, Effect, Preview, Tool, ToolContext, ToolError, tool
 from bot.tools.agents import agent_tool
 from storage import calls, runs

@@ -1,0 +1,312 @@
+"""The blocks of a decided call: what became of it, by whom, and what to do next. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from bot.cards.action_names import Action, BlockKind
+from bot.cards.block_kit import (
+    Json,
+    actions_block,
+    button,
+    confirmation_dialog,
+    context_block,
+    mrkdwn,
+    overflow_menu,
+    rich_text_block,
+    rich_text_line,
+    rich_text_quote,
+    section_block,
+    text_leaf,
+    time_leaf,
+    user_leaf,
+)
+from bot.cards.button_codec import CardTarget, Click, build_block_id
+from bot.cards.call_pieces import (
+    get_effect_sentence,
+    render_values_on_one_line,
+    show_hidden_or_default,
+)
+from bot.cards.slack_text import (
+    decider_mention,
+    escape_mrkdwn,
+    format_local_time,
+    shorten_text,
+    user_mention,
+)
+from bot.cards.views import ArgumentValue, CallView
+from storage.states import CallStatus
+
+TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
+EFFECT_LIMIT = 300
+REMARK_LIMIT, MOST_REMARKS = 150, 2  # characters of what an approver said; how many are shown
+INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
+
+S = CallStatus
+ICONS = {
+    S.PENDING: "⌛",
+    S.APPROVED: "✅",
+    S.REJECTED: "🚫",
+    S.ANSWERED: "💬",
+    S.EXPIRED: "⌛",
+    S.CANCELLED: "⏹️",
+    S.SUPERSEDED: "↪️",
+    S.INVALIDATED: "⚠️",
+    S.REFUSED: "⛔",
+    S.RUNNING: "⏳",
+    S.ENTRUSTED: "⏳",
+    S.SUCCEEDED: "✅",
+    S.FAILED: "❌",
+    S.UNKNOWN: "❓",
+}
+WORDS = {
+    S.PENDING: "Too late",
+    S.APPROVED: "Approved",
+    S.REJECTED: "Rejected",
+    S.ANSWERED: "Answered",
+    S.EXPIRED: "Expired",
+    S.CANCELLED: "Cancelled",
+    S.SUPERSEDED: "Replaced",
+    S.INVALIDATED: "No longer valid",
+    S.REFUSED: "Refused",
+    S.RUNNING: "Running…",
+    S.ENTRUSTED: "At work…",
+    S.SUCCEEDED: "Done",
+    S.FAILED: "Failed",
+    S.UNKNOWN: "Unknown",
+}
+STARTED = (S.RUNNING, S.ENTRUSTED, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
+BEGAN = {
+    S.RUNNING: "Running",
+    S.ENTRUSTED: "At work",
+    S.SUCCEEDED: "Done",
+    S.FAILED: "It failed",
+}
+# what may be asked for once more
+OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
+HANDED_ICON, HANDED_WORDS = "📤", "Handed over"
+WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
+BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
+
+
+def render_decided_call(call: CallView, *, alone: bool, undecided: bool = False) -> list[Json]:
+    """Build the blocks of a decided call: its result or effect, its status and why, who took part.
+
+    There are buttons only if nobody knows how the call ended. `alone`: the card shows no other
+    call, and its foot says who took part. `undecided`: whether an approved call waits for decisions
+    about others of its plan.
+    """
+    title = _get_outcome_or_effect(call)
+    elements = [rich_text_line(text_leaf(title, bold=True))]
+    text = _format_result_or_note(call)
+    inline = (
+        bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text and not call.needs_quotation
+    )
+    elements.append(
+        rich_text_line(
+            *_render_status(call, undecided),
+            *([text_leaf(_choose_status_separator(call)), text_leaf(text)] if inline else []),
+        )
+    )
+    if text and not inline:
+        elements.append(rich_text_quote(text))
+    elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
+    if values := [each for each in call.values if _should_list_value(each, title)]:
+        elements.append(rich_text_line(*render_values_on_one_line(values)))
+    blocks = [rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
+    if (small := _list_small_print_parts(call)) and not alone:
+        joined = mrkdwn("  ·  ".join(small))
+        blocks.append(context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined]))
+    if is_outcome_still_asked(call):
+        blocks.append(
+            actions_block(
+                build_block_id(BlockKind.RESOLUTIONS, call.target), _render_resolution_buttons(call)
+            )
+        )
+    return blocks
+
+
+def _get_outcome_or_effect(call: CallView) -> str:
+    """Return what a call did, in its tool's words, or else what it would do."""
+    came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
+    return shorten_text(show_hidden_or_default(came_to, get_effect_sentence(call)), EFFECT_LIMIT)
+
+
+def _should_list_value(value: ArgumentValue, title: str) -> bool:
+    """Return whether to list the argument: it was edited, or is set and no word of the title yet.
+
+    The 4 of "Deploy 2.8.4" is no word of its own.
+    """
+    if value.previous_text is not None or not value.is_or_was_set:
+        return value.is_or_was_set
+    return re.search(rf"(?<![\w.,:/-]){re.escape(value.text)}(?![.,:/-]?\w)", title) is None
+
+
+def _render_remark(who: str, said: str) -> Json:
+    return rich_text_quote(
+        f": {shorten_text(show_hidden_or_default(said, '(blank)'), REMARK_LIMIT)}", user_leaf(who)
+    )
+
+
+def is_outcome_still_asked(call: CallView) -> bool:
+    """Return whether people are still asked how the call ended: nobody knows, and time is left."""
+    return call.status is S.UNKNOWN and call.deadline is not None
+
+
+def _render_status(call: CallView, undecided: bool) -> list[Json]:
+    """Return the line "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
+    icon, is_now = ICONS[call.status], WORDS[call.status]
+    if call.was_handed_over:
+        icon, is_now = HANDED_ICON, HANDED_WORDS
+    leaves = [text_leaf(f"{icon} "), text_leaf(is_now, bold=True)]
+    match call.status:
+        case S.APPROVED | S.REJECTED | S.CANCELLED:
+            leaves += _render_deciders(call)
+        case S.EXPIRED:
+            leaves.append(text_leaf(": nobody answered"))
+            leaves += (
+                [text_leaf(" by "), time_leaf(call.deadline)]
+                if call.deadline
+                else [text_leaf(" in time")]
+            )
+        case S.PENDING:
+            leaves.append(text_leaf(": the deadline has passed, and this is being closed"))
+        case S.UNKNOWN if call.was_handed_over:
+            leaves.append(text_leaf(": the program that asked has not said how it went"))
+        case S.UNKNOWN:
+            given_up = "" if is_outcome_still_asked(call) else ", and it is no longer asked"
+            leaves.append(text_leaf(f": started, never confirmed{given_up}"))
+        case S.FAILED if call.failed_midway:
+            leaves.append(text_leaf(" after it had begun, so part of it may have happened"))
+        case S.SUPERSEDED if not call.note.strip():
+            leaves.append(text_leaf(" by a newer request"))
+        case S.INVALIDATED if not call.note.strip():
+            leaves.append(text_leaf(": what was shown is no longer what would run"))
+    if call.status is S.APPROVED:
+        waits = WAITS_FOR_PROGRAM if call.program_note else _describe_wait_after_approval(undecided)
+        leaves.append(text_leaf(f" — {waits}", italic=True))
+        if call.approval_expires_at:
+            leaves += [
+                text_leaf(". Approval expires ", italic=True),
+                time_leaf(call.approval_expires_at),
+            ]
+    return leaves
+
+
+def _describe_wait_after_approval(undecided: bool) -> str:
+    """Return what an approved call waits for, without a number that each vote would change."""
+    return "runs once the rest is decided" if undecided else "not started yet"
+
+
+def _render_deciders(call: CallView) -> list[Json]:
+    leaves: list[Json] = []
+    for index, user in enumerate(call.decided_by):
+        leaves += [
+            text_leaf(
+                (" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "
+            ),
+            *_render_decider(call, user),
+        ]
+    if not call.decided_by and call.status is S.APPROVED:
+        leaves.append(text_leaf(" by policy"))
+    if call.decided_at:
+        leaves += [text_leaf(" · "), time_leaf(call.decided_at)]
+    return leaves
+
+
+def _join_decider_mentions(call: CallView) -> str:
+    return " and ".join(decider_mention(user, call.stand_ins) for user in call.decided_by)
+
+
+def _render_decider(call: CallView, user: str) -> list[Json]:
+    """Return the leaves that name who decided: "@cleo, for @ana"."""
+    stand_in = call.stand_ins.get(user)
+    return (
+        [user_leaf(stand_in), text_leaf(", for "), user_leaf(user)]
+        if stand_in
+        else [user_leaf(user)]
+    )
+
+
+def _choose_status_separator(call: CallView) -> str:
+    return (
+        " — "
+        if call.status in BY_A_PERSON or call.status in (S.EXPIRED, S.UNKNOWN, S.PENDING)
+        else ": "
+    )
+
+
+def _format_result_or_note(call: CallView) -> str:
+    """Return the result, reason or error of a call: hidden characters shown, bounded."""
+    text = call.result if call.status is S.SUCCEEDED else call.note
+    if call.status is S.FAILED and not text.strip():
+        text = call.result
+    return shorten_text(show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
+
+
+def _list_small_print_parts(call: CallView) -> list[str]:
+    """Return in mrkdwn who edited the call and, if it was started, who approved it."""
+    small = [f"Edited by {user_mention(call.edited_by)}"] if call.edited_by else []
+    if call.status in STARTED:
+        at = f", {format_local_time(call.decided_at)}" if call.decided_at else ""
+        small.append(f"Approved by {_join_decider_mentions(call) or 'policy'}{at}")
+    return small
+
+
+def _render_resolution_buttons(call: CallView) -> list[Json]:
+    again = confirmation_dialog(
+        "Run it again?",
+        f"{shorten_text(get_effect_sentence(call), 150)}\n\n"
+        "If the first attempt did finish after all, this happens a second time.",
+        "Run it again",
+    )
+    return [
+        button(Action.RESOLVE_DONE, "It happened", call.target),
+        button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
+        button(Action.RUN_AGAIN, "Run it again", call.target, style="danger", confirm=again),
+    ]
+
+
+def render_card_foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
+    """Build the line of who asked (mrkdwn), with a menu to ask for the same calls again.
+
+    For a single call the line also says who edited and approved it.
+    """
+    if len(calls) == 1:
+        asked = "  ·  ".join([asked, *_list_small_print_parts(calls[0])])
+    over = [call for call in calls if call.status in OVER or call.was_handed_over]
+    choices = [
+        (_ask_again_label(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target))
+        for call in over
+    ]
+    if not choices:
+        return context_block(build_block_id(BlockKind.ASKED, about), [mrkdwn(asked)])
+    return {
+        **section_block(build_block_id(BlockKind.ASKED, about), mrkdwn(asked)),
+        "accessory": overflow_menu(choices),
+    }
+
+
+def _ask_again_label(call: CallView, *, alone: bool) -> str:
+    return "Ask again…" if alone else shorten_text(f"Ask again: {get_effect_sentence(call)}", 75)
+
+
+def outcome_sentence(call: CallView) -> str:
+    """Return what became of the call, for the notification: escaped, with a shortened effect.
+
+    "Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@U1>."
+    """
+    effect = escape_mrkdwn(shorten_text(get_effect_sentence(call), 120)).rstrip(".")
+    by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
+    if call.status in STARTED:
+        approved = f"Approved{by or ' by policy'}."
+        came_to = escape_mrkdwn(shorten_text(_get_outcome_or_effect(call), 120)).rstrip(".")
+        if call.status is S.SUCCEEDED and call.outcome.strip():
+            return f"{came_to}. {approved}"
+        unsaid = HANDED_WORDS if call.was_handed_over else "Nobody knows whether this happened"
+        start = BEGAN.get(call.status, unsaid)
+        return f"{start}: {effect}. {approved}"
+    if call.status is S.EXPIRED:
+        return f"Nobody answered in time: {effect}."
+    return f"{WORDS[call.status]}{by}: {effect}."
