@@ -248,15 +248,12 @@ def _assemble_app(
     """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
     naming, hurried = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
-    store, clock, me = core.store, core.clock, core.identity
+    store, clock = core.store, core.clock
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
-    homes = (
-        core.with_directory(directory.with_timeout(PATIENCE))
-        .build_person_views()
-        .build_home_view_builder()
-    )
-    home = HomeTabPublisher(posting, homes.build_home_view, signals, me.team)
+    views = core.with_directory(directory.with_timeout(PATIENCE)).build_person_views()
+    build_home_view = views.build_home_view_builder().build_home_view
+    home = HomeTabPublisher(posting, build_home_view, signals, core.identity.team)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
     worker = core.build_worker(
         PlannerWithFiles(planner, store, clock),
@@ -266,30 +263,16 @@ def _assemble_app(
         presence,
     )
     commands = build_command_handler(core, posting, hurried)
-    deciding = core.with_directory(directory.with_timeout(0))
     replicas = create_replica_or_single_process(
         core, worker.advance_run, directory.update_from_event, posting.pauses
     )
-    loop = deciding.build_loop(
-        deciding.build_intake(
-            directory,
-            presence.show_suggested_prompts,
-            presence.show_done,
-            home.schedule_publishing,
-            commands.answer_if_question,
-        ),
-        replicas.workers,
-        lambda arrived: start_click_lookups(directory, core.policy.policy, me.user, arrived),
-        presence.show_done,
-        replicas,
-    )
-    bolt = build_bolt_app(me, posting)
+    bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
     listeners = build_listeners(core, bolt, commands, posting, hurried)
     return App(
         core=core,
         bolt=bolt,
-        loop=loop,
+        loop=_build_loop(core, directory, presence, home, commands, replicas),
         outbox=_build_outbox(core, posting, naming, replicas.channels),
         listeners=listeners,
         replicas=replicas,
@@ -311,6 +294,32 @@ def _build_thread_reader(
     me, files, stopping = core.identity.user, core.settings.attached_files, core.signals.stopping
     known = (core.store, core.clock, directory, me, reading)
     return SlackThreadReader(*known, files=files, stopping=stopping)
+
+
+def _build_loop(
+    core: Core,
+    directory: SlackDirectory,
+    presence: SlackPresence,
+    home: HomeTabPublisher,
+    commands: SlashCommandHandler,
+    replicas: ReplicaProcess | SingleProcess,
+) -> MainLoop:
+    """Return the loop, which decides without waiting for look-ups in Slack."""
+    deciding, me = core.with_directory(directory.with_timeout(0)), core.identity.user
+    intake = deciding.build_intake(
+        directory,
+        presence.show_suggested_prompts,
+        presence.show_done,
+        home.schedule_publishing,
+        commands.answer_if_question,
+    )
+    return deciding.build_loop(
+        intake,
+        replicas.workers,
+        lambda arrived: start_click_lookups(directory, core.policy.policy, me, arrived),
+        presence.show_done,
+        replicas,
+    )
 
 
 def _build_outbox(

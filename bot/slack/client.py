@@ -29,7 +29,7 @@ from slack_bolt.middleware import IgnoringSelfEvents
 from slack_bolt.request.internals import extract_user_id
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryState
+from slack_sdk.http_retry import HttpResponse, RetryState
 from slack_sdk.http_retry.builtin_handlers import (
     ConnectionErrorRetryHandler,
     RateLimitErrorRetryHandler,
@@ -194,10 +194,8 @@ class RateLimitPauses:
         """Begin a pause if this error asks for one; return whether it does."""
         if (seconds := get_retry_after_seconds(error)) <= 0:
             return False
-        scope, end = (
-            _build_pause_key(method, channel),
-            self._clock.now() + timedelta(seconds=seconds),
-        )
+        scope = _build_pause_key(method, channel)
+        end = self._clock.now() + timedelta(seconds=seconds)
         self.add_pauses({scope: end})
         self._tell(*scope, end)
         return True
@@ -291,29 +289,16 @@ class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
         super().__init__(max_retry_count=2)
         self.ended = threading.Event()
 
-    def _can_retry(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
-    ) -> bool:
+    def _can_retry(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
         limited = response is not None and response.status_code == 429
         return limited and not self.ended.is_set()
 
     def prepare_for_next_attempt(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
+        self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
     ) -> None:
         """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
-        headers = {
-            name.lower(): value for name, value in (response.headers if response else {}).items()
-        }
+        given = response.headers if response else {}
+        headers = {name.lower(): value for name, value in given.items()}
         seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
         self.ended.wait(min(seconds or 1.0, LONGEST_READ))
         state.next_attempt_requested = True
