@@ -46,6 +46,7 @@ from bot.replicas.membership import (
 )
 from bot.runs.loop import MainLoop
 from bot.runs.program_requests import ProgramRequests
+from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
@@ -72,7 +73,7 @@ from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
 from bot.toolbox import build_tool_registry
 from bot.tools import Tool
-from bot.upkeep import Upkeep
+from bot.upkeep import DailyPurge
 from storage import trail
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class App:
     outbox: Outbox
     listeners: Listeners
     replicas: ReplicaProcess | SingleProcess
-    upkeep: Upkeep
+    surfaces: tuple[NamedSurface, ...]
+    daily_purge: DailyPurge
     presence: SlackPresence
     home: HomeTabPublisher
     directory: SlackDirectory
@@ -124,7 +126,8 @@ class App:
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-        self.upkeep.start()
+        start_surfaces(self.surfaces)
+        self.daily_purge.start()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info(
@@ -159,7 +162,8 @@ class App:
         if self.inspection is not None:
             self.inspection.stop()
         self.endpoints.stop_receiving()
-        self.upkeep.stop()
+        stop_surfaces(self.surfaces)
+        self.daily_purge.stop()
         self.core.signals.stopping.set()
         self.replicas.stop_taking_jobs()
         self.loop.stop(GRACE)
@@ -276,7 +280,10 @@ def _assemble_app(
         outbox=_build_outbox(core, posting, naming, replicas.channels),
         listeners=listeners,
         replicas=replicas,
-        upkeep=core.build_upkeep(listeners.store_delivery, partial(add_names_to_mentions, naming)),
+        surfaces=core.build_surfaces(
+            listeners.store_delivery, partial(add_names_to_mentions, naming)
+        ),
+        daily_purge=core.build_daily_purge(),
         directory=directory,
         presence=presence,
         home=home,
@@ -401,7 +408,7 @@ NOT_INSTALLED = (
 
 
 class Endpoints:
-    """The ways in for deliveries and requests; one per process: `open`, `shut`, then `close`."""
+    """The ways in for deliveries and requests; one per process."""
 
     def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
         """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""

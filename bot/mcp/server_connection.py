@@ -15,14 +15,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp_types import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    Tool,
-)
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, ElicitRequestParams, ElicitResult, Tool
 
 from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
 from bot.mcp.server_questions import RunningServerCall
@@ -74,7 +67,7 @@ class ServerUnreachableError(Exception):
 def look_up_definitions(server: Server) -> dict[str, ToolDefinition]:
     """Return the tools that a server has now, by the server's names; connects only for this.
 
-    Raises UnreachableError.
+    Raises ServerUnreachableError.
     """
     return anyio.run(_look_up_definitions_async, server)
 
@@ -135,11 +128,8 @@ def convert_tool_result(result: CallToolResult) -> Any:
     if result.is_error:
         text = "\n".join(_format_content_blocks(result.content))
         raise BrokeOffError(text or "The server says that it failed, and not why.")
-    text = "\n".join(
-        _format_content_blocks(
-            each for each in result.content if not _is_copy_of_values(each, given)
-        )
-    )
+    blocks = (each for each in result.content if not _is_copy_of_values(each, given))
+    text = "\n".join(_format_content_blocks(blocks))
     if given is None:
         parsed = _parse_json_container(text)
         return text if parsed is None else parsed
@@ -197,14 +187,13 @@ def _format_content_blocks(blocks: Iterable[ContentBlock]) -> Iterator[str]:
                 yield f"{said}: {each.uri}" + (f" ({each.description})" if each.description else "")
             case "resource":
                 held = each.resource
-                text = getattr(held, "text_column", None)
+                text = getattr(held, "text", None)
                 if text is not None:
                     yield f"{held.uri}:\n{text}"
                 else:
                     kind = held.mime_type or "unknown kind"
-                    yield (
-                        f"[file {held.uri}, {kind}, {_format_data_size(getattr(held, 'blob', ''))}]"
-                    )
+                    size = _format_data_size(getattr(held, "blob", ""))
+                    yield f"[file {held.uri}, {kind}, {size}]"
 
 
 def _format_data_size(data: str) -> str:
@@ -314,10 +303,8 @@ class AcceptedTools:
         if amid is None and len(self._under_way) == 1:
             [amid] = self._under_way
         if amid is None or amid not in self._under_way:
-            name = self._server.name
-            log.warning(
-                "a question of the server %s is about none of its calls, or one of several", name
-            )
+            said = "a question of the server %s is about none of its calls, or one of several"
+            log.warning(said, self._server.name)
             return ElicitResult(action="cancel")
         return await amid.answer_elicitation(params)
 
@@ -343,9 +330,8 @@ class AcceptedTools:
 
     async def _compare_tools(self) -> None:
         try:
-            self._disable_changed_tools(
-                build_definitions(await self._connection.list_current_tools())
-            )
+            found = await self._connection.list_current_tools()
+            self._disable_changed_tools(build_definitions(found))
         except ServerNotReachedError as error:
             log.warning("the server %s: %s", self._server.name, error)
 

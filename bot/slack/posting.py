@@ -7,7 +7,7 @@ Nothing here stores how far a message has come; the sender does that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -63,27 +63,21 @@ class MessageRenderer:
         is_card, now = row.kind in DRAWN, self.clock.now()
         with self.store.read() as tx:
             current = outbox.find_message_by_key(tx, row.key) or row
-            asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.parse_message_body(
-                current
-            )
+            body = outbox.parse_message_body(current)
+            asks = row.kind is MessageKind.CARD and outbox.QUESTION in body
             question = build_question_view(self.tools, tx, current, now) if asks else None
             view = build_card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
             drawn = RenderedMessage(*render_question_message(question, now))
             return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
-            place = str(outbox.parse_message_body(current)["asked_in"])
-            return render_card_copy(view, place, now), current.wanted, None
+            return render_card_copy(view, str(body["asked_in"]), now), current.wanted, None
         if view:
             revisions = {call.id: call.revision for call in view.calls}
             return render_card(view, now), current.wanted, revisions
         if is_card:
             return GONE, current.wanted, {}
-        return (
-            self._render_text_message(row, outbox.parse_message_body(current)),
-            current.wanted,
-            None,
-        )
+        return self._render_text_message(row, body), current.wanted, None
 
     def get_reaction(self, row: Message) -> tuple[str, int]:
         """Return the emoji to put on the request's message now, and the version that this shows."""
@@ -117,10 +111,8 @@ class MessageRenderer:
 
 def build_answer_footer(body: Mapping[str, Any]) -> answers.AnswerFooter:
     """Return the footer of an answer from its stored body."""
-    kept = fields(answers.AnswerFooter)
-    return answers.AnswerFooter(
-        **{each.name: body[each.name] for each in kept if each.name in body}
-    )
+    names = {each.name for each in fields(answers.AnswerFooter)}
+    return answers.AnswerFooter(**{name: body[name] for name in names & body.keys()})
 
 
 def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -128,11 +120,8 @@ def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks
-    return (
-        answers.render_prose(body["text"])
-        if body.get("mrkdwn")
-        else answers.render_notice(body["text"])
-    )
+    render = answers.render_prose if body.get("mrkdwn") else answers.render_notice
+    return render(body["text"])
 
 
 # What the outbox keeps in memory only: messages that Slack has, channels that have to pause,
@@ -262,34 +251,31 @@ class PostSearch:
 
     def find_post(self, row: Message) -> SlackMessage | None:
         """Return the Slack message whose metadata holds this row's key; None if there is none."""
-        return self._find_message(row, lambda message: get_message_key(message) == row.key)
+        found = (each for each in self._read_messages(row) if get_message_key(each) == row.key)
+        return next(found, None)
 
     def list_duplicates(self, row: Message) -> list[str]:
         """Return the timestamps of this row's duplicates in Slack."""
-        found: list[str] = []
-
-        def is_stray(message: SlackMessage) -> bool:
-            if get_message_key(message) == row.key and message["ts"] != row.ts:
-                found.append(str(message["ts"]))
-            return False
-
-        self._find_message(row, is_stray)
-        return found
+        return [
+            str(each["ts"])
+            for each in self._read_messages(row)
+            if get_message_key(each) == row.key and each["ts"] != row.ts
+        ]
 
     def find_upload(self, row: Message) -> SlackMessage | None:
         """Return the message that holds this row's file, found by its unique name; or None."""
         name = outbox.parse_message_body(row)["name"]
-        return self._find_message(row, lambda message: name in _list_file_names(message))
+        found = (each for each in self._read_messages(row) if name in _list_file_names(each))
+        return next(found, None)
 
     def find_lost_stream(self, row: Message) -> SlackMessage | None:
         """Return an unfinished stream of the bot that no row knows; None if there is none."""
-        return self._find_message(row, self._is_lost_stream)
+        return next(filter(self._is_lost_stream, self._read_messages(row)), None)
 
-    def _find_message(
-        self, row: Message, fits: Callable[[SlackMessage], bool]
-    ) -> SlackMessage | None:
+    def _read_messages(self, row: Message) -> Iterator[SlackMessage]:
+        """Yield the messages among which this row may have been posted."""
         if row.channel.startswith(("U", "W")):
-            return None  # the DM had not been opened, so nothing was posted
+            return  # the DM had not been opened, so nothing was posted
         arguments: dict[str, Any] = {
             "channel": row.channel,
             "include_all_metadata": True,
@@ -301,10 +287,7 @@ class PostSearch:
         else:
             pages = self._client.conversations_history(**arguments)
         for page in islice(pages, MOST_PAGES):
-            found: list[SlackMessage] = [message for message in page["messages"] if fits(message)]
-            if found:
-                return found[0]
-        return None
+            yield from page["messages"]
 
     def _get_earliest_timestamp(self, row: Message) -> str:
         """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""
