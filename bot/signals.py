@@ -60,7 +60,7 @@ class Signal:
 
 
 class WorkEndCondition:
-    """A condition to wait on until no work is under way; work that ends calls `changed`."""
+    """A condition to wait on until no work is under way; work that ends calls `notify_changed`."""
 
     def __init__(self) -> None:
         """Begin with no waiting thread."""
@@ -157,15 +157,11 @@ class Signals:
     outbox: Signal = field(default_factory=Signal)  # the outbox has something to send
     policy: Signal = field(default_factory=Signal)  # another policy is in force
     rest: WorkEndCondition = field(default_factory=WorkEndCondition)  # something came to its end
-    decisions: DecisionPriority = field(
-        default_factory=DecisionPriority
-    )  # clicks are decided first
-    live: LiveEventBroadcaster = field(
-        default_factory=LiveEventBroadcaster
-    )  # what goes on in each request, for surfaces
-    own_delivery_keys: set[str] = field(
-        default_factory=set
-    )  # keys of deliveries that were stored here
+    # clicks are decided first
+    decisions: DecisionPriority = field(default_factory=DecisionPriority)
+    # what goes on in each request, for surfaces
+    live: LiveEventBroadcaster = field(default_factory=LiveEventBroadcaster)
+    own_delivery_keys: set[str] = field(default_factory=set)  # of deliveries that were stored here
     tracer: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
     arrivals: UnacknowledgedDeliveries = field(init=False)
     # what is under way is left for the next start

@@ -102,7 +102,7 @@ def _add_tools(
 
 
 def _remove_left_out_tools(registry: Registry, names: Iterable[str]) -> None:
-    """Remove the tools that the settings leave out; raise LeftOutError for unknown names."""
+    """Remove the tools that the settings leave out; raise UnknownToolError for unknown names."""
     unknown = sorted(set(names) - set(registry.tools))
     if unknown:
         raise UnknownToolError(", ".join(unknown))

@@ -112,7 +112,7 @@ class ServerFile:
 def read_server_file(path: Path, environ: Mapping[str, str]) -> ServerFile:
     """Return the servers in the file at `path`, with "$NAME" replaced by variables of `environ`.
 
-    Raises ServersError.
+    Raises ServerFileError.
     """
     try:
         text = path.read_text("utf-8")
@@ -126,7 +126,7 @@ def parse_servers(
 ) -> tuple[Server, ...]:
     """Return the servers that the TOML `text` names.
 
-    Raises ServersError with all problems, a line each.
+    Raises ServerFileError with all problems, a line each.
     """
     problems = FileProblems(source, text)
     servers: list[Server] = []
@@ -269,7 +269,7 @@ def list_tool_changes(accepted: Definitions, found: Definitions) -> Iterator[Too
 def read_lock_file(path: Path) -> dict[str, dict[str, ToolDefinition]]:
     """Return the accepted tools, by server and tool; {} if there is no file.
 
-    Raises LockError.
+    Raises LockFileError.
     """
     try:
         written = json.loads(path.read_text("utf-8"))

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from copy import copy
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from slack_sdk import WebClient
 
+from bot.cards.slack_text import strip_mrkdwn
 from bot.clock import Clock
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
@@ -52,6 +52,11 @@ def add_names_to_mentions(directory: Directory, text: str) -> str:
     return _MENTION.sub(name, text)
 
 
+def format_field_error(directory: Directory, text: str) -> str:
+    """Return mrkdwn as plain text for an error at a field: 150 characters, with names."""
+    return strip_mrkdwn(add_names_to_mentions(directory, text))[:150]
+
+
 def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
     """Replace mentions by names in block texts that Slack shows literally.
 
@@ -62,15 +67,15 @@ def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
         return [replace_plain_text_mentions(directory, each) for each in blocks]
     if not isinstance(blocks, dict):
         return blocks
+
+    def name(mention: re.Match[str]) -> str:
+        found = _find_display_name(directory, mention[1])
+        return f"@{found}" if found else mention[0]
+
     named = {key: replace_plain_text_mentions(directory, each) for key, each in blocks.items()}
     if named.get("type") in _LITERAL and isinstance(named.get("text"), str):
-        named["text"] = _MENTION.sub(partial(_format_mention_as_name, directory), named["text"])
+        named["text"] = _MENTION.sub(name, named["text"])
     return named
-
-
-def _format_mention_as_name(directory: Directory, mention: re.Match[str]) -> str:
-    found = _find_display_name(directory, mention[1])
-    return f"@{found}" if found else mention[0]
 
 
 def _find_display_name(directory: Directory, person: str) -> str:
@@ -272,13 +277,9 @@ class SlackDirectory:
         It runs on a look-up thread, which may wait for the list.
         """
         listed = self._answers.find_cached((LookupKind.PEOPLE, ""), JUST_NOW)
-        everybody = (
-            listed[0]
-            if listed
-            else self._read_everybody_once()
-            if self._has_many_person_lookups()
-            else {}
-        )
+        everybody: Mapping[str, Json] = listed[0] if listed else {}
+        if not listed and self._has_many_person_lookups():
+            everybody = self._read_everybody_once()
         found = everybody.get(user)
         if found is not None:
             return build_person(found)
