@@ -30,7 +30,6 @@ class Signal:
     """A flag that there may be work; a thread that waits for it then looks. It is never lost."""
 
     def __init__(self) -> None:
-        """Begin as not given."""
         self._event = threading.Event()
         self._others: list[Signal] = []
         self.cleared_at: float | None = None  # when somebody last began to look, time.monotonic()
@@ -63,7 +62,6 @@ class WorkEndCondition:
     """A condition to wait on until no work is under way; work that ends calls `notify_changed`."""
 
     def __init__(self) -> None:
-        """Begin with no waiting thread."""
         self._condition = threading.Condition()
 
     def notify_changed(self) -> None:
@@ -81,7 +79,6 @@ class DecisionPriority:
     """A latch that puts decisions first: other work waits briefly while clicks are undecided."""
 
     def __init__(self) -> None:
-        """Begin with no undecided click."""
         self._free = threading.Event()
         self._free.set()
 
@@ -106,7 +103,6 @@ class UnacknowledgedDeliveries:
     """A count of the deliveries that have arrived and are not acknowledged yet."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
-        """Begin with no delivery."""
         self._tracer = tracer or Tracer()
         self._condition = threading.Condition()
         self._open = 0
@@ -134,7 +130,6 @@ class PendingLookups:
     """The look-ups (futures) that each waiting item still needs; used by one thread only."""
 
     def __init__(self) -> None:
-        """Begin with nothing waiting."""
         self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
 
     def set_pending(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:

@@ -315,10 +315,8 @@ class AcceptedTools:
             raise ToolError(why)
 
     def _build_unreachable_error(self, why: str) -> ToolError:
-        because = f" ({why})" if why else ""
-        return ToolError(
-            f"The server {self._server.name} cannot be reached now{because}. Nothing was done."
-        )
+        name, because = self._server.name, f" ({why})" if why else ""
+        return ToolError(f"The server {name} cannot be reached now{because}. Nothing was done.")
 
     def _log_unreachable(self, why: str) -> None:
         log.warning("the server %s cannot be reached: %s", self._server.name, why)

@@ -149,11 +149,9 @@ def _parse_server(
 ) -> Server | None:
     """Return the server that an entry describes; None if invalid, after adding to `problems`."""
     missing: set[tuple[str, str]] = set()
-    filled = {
-        key: _substitute_nested_variables(value, environ, key, missing)
-        if key in ("args", "env", "headers")
-        else value
-        for key, value in entry.items()
+    filled = entry | {
+        key: _substitute_nested_variables(entry[key], environ, key, missing)
+        for key in entry.keys() & {"args", "env", "headers"}
     }
     for key, name in sorted(missing):
         problems.add(("server", index, key), f"the variable {name} is not set")
@@ -221,9 +219,8 @@ class ToolDefinition:
             "destroys": self.destructive,
             "may be repeated": self.idempotent,
         }
-        said = [
-            f"{name}: {'yes' if each else 'no'}" for name, each in hints.items() if each is not None
-        ]
+        words = {True: "yes", False: "no"}
+        said = [f"{name}: {words[each]}" for name, each in hints.items() if each is not None]
         return [
             *(f"title: {line}" for line in self.title.splitlines() or [""]),
             *(f"| {line}" for line in self.description.splitlines()),

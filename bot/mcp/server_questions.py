@@ -294,7 +294,6 @@ class RunningServerCall:
     """One running call of a server's tool; used on one loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
-        """`line` is the port for asking people and showing them progress."""
         self._server, self._line = server, line
         self._scope = anyio.CancelScope()
         self._to_answer = server.answer_within

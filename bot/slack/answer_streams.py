@@ -128,7 +128,6 @@ class StreamRefusals:
     """The channels in which Slack has refused streams or tasks; any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without refusals."""
         self._clock = clock
         self._lock = threading.Lock()
         self._until: dict[str, datetime] = {}  # by channel

@@ -119,9 +119,8 @@ def get_valid_error_code(error: SlackApiError) -> str:
 def classify_error(error: SlackApiError) -> ErrorMeaning:
     """Return what this error means for its call: final, passing, token refused, or unknown."""
     method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
-    return classify_error_code(
-        extract_error_code(error), status=get_http_status(error), method=method
-    )
+    code, status = extract_error_code(error), get_http_status(error)
+    return classify_error_code(code, status=status, method=method)
 
 
 def is_rate_limited(error: SlackApiError) -> bool:
@@ -167,7 +166,6 @@ class RateLimitPauses:
     """The pauses that Slack has asked one client for; any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without a pause."""
         self._clock = clock
         self._lock = threading.Lock()
         self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
@@ -254,9 +252,8 @@ def build_slack_clients(
 ) -> tuple[SlackClient, SlackClient]:
     """Return the client that posts, and the client for calls that only read."""
     token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
-    posting = SlackClient(
-        token, clock=clock, tracer=tracer, base_url=url, retry_handlers=[], timeout=15
-    )
+    options: dict[str, Any] = {"base_url": url, "retry_handlers": [], "timeout": 15}
+    posting = SlackClient(token, clock=clock, tracer=tracer, **options)
     return posting, build_reading_client(token, url, tracer)
 
 
@@ -285,7 +282,6 @@ class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
     """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
 
     def __init__(self) -> None:
-        """Allow two retries."""
         super().__init__(max_retry_count=2)
         self.ended = threading.Event()
 

@@ -92,7 +92,6 @@ class StorageFailureNotifier:
     """Notices to authors whose message could not be stored; any thread, waits for Slack."""
 
     def __init__(self, client: WebClient) -> None:
-        """`client` posts."""
         self._client = client
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()

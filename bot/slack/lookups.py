@@ -148,11 +148,7 @@ def build_person(found: Json) -> Person:
         team=found.get("team_id") or "",
         name=found.get("real_name") or profile.get("real_name") or found.get("name") or found["id"],
         is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
-        is_guest=bool(
-            found.get("is_restricted")
-            or found.get("is_ultra_restricted")
-            or found.get("is_stranger")
-        ),
+        is_guest=any(map(found.get, ("is_restricted", "is_ultra_restricted", "is_stranger"))),
         deleted=bool(found.get("deleted")),
         teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
         status=str(profile.get("status_emoji") or "").strip(":"),

@@ -99,9 +99,8 @@ class MessageRenderer:
                 said = strip_markdown(show_link_targets(replace_notifying_mentions(words)))
                 loud = f"⚠️ {under.record} " if under.loud else ""
                 text = escape_mrkdwn(shorten_text(loud + quote_on_one_line(said), 300))
-                return RenderedMessage(
-                    text, answers.render_answer_part(words, row.run_id, last, below=under)
-                )
+                blocks = answers.render_answer_part(words, row.run_id, last, below=under)
+                return RenderedMessage(text, blocks)
             case MessageKind.TABLE:
                 text = escape_mrkdwn(shorten_text(f"{body['title']}: {body['total']} rows", 300))
                 return RenderedMessage(text, answers.render_result_table(body))
@@ -141,7 +140,6 @@ class OutboxMemory:
     """The outbox's state that is not in the database; one per process, any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start empty."""
         self._clock = clock
         self._lock = threading.Lock()
         self._posted: dict[int | None, SlackPost] = {}  # by the message's `seq`
@@ -191,8 +189,7 @@ class OutboxMemory:
         """Remove and return the keys of the messages whose search for duplicates is due."""
         with self._lock:
             due = [key for key, at in self._doubted.items() if at <= now]
-            for key in due:
-                del self._doubted[key]
+            self._doubted = {key: at for key, at in self._doubted.items() if at > now}
         return due
 
     def pause_after_failure(self, channel: str) -> None:
@@ -243,7 +240,6 @@ class PostSearch:
     """
 
     def __init__(self, store: Store, clock: Clock, bot_user: str, client: WebClient) -> None:
-        """`bot_user` is the bot's own user id."""
         self._store = store
         self._clock = clock
         self._bot_user = bot_user
@@ -265,8 +261,10 @@ class PostSearch:
     def find_upload(self, row: Message) -> SlackMessage | None:
         """Return the message that holds this row's file, found by its unique name; or None."""
         name = outbox.parse_message_body(row)["name"]
-        found = (each for each in self._read_messages(row) if name in _list_file_names(each))
-        return next(found, None)
+        for message in self._read_messages(row):
+            if any(str(file.get("name")) == name for file in message.get("files") or []):
+                return message
+        return None
 
     def find_lost_stream(self, row: Message) -> SlackMessage | None:
         """Return an unfinished stream of the bot that no row knows; None if there is none."""
@@ -309,10 +307,6 @@ def get_message_key(message: SlackMessage) -> str:
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
 
 
-def _list_file_names(message: SlackMessage) -> list[str]:
-    return [str(file.get("name")) for file in message.get("files") or []]
-
-
 STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
 
@@ -337,9 +331,8 @@ class OutboxSlackCalls:
                 link = self._get_permalink(run.channel, run.thread_ts)
                 with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.parse_message_body(outbox.find_message_by_key(tx, row.key) or row)
-                    outbox.update_message(
-                        tx, row, body=outbox.dump_message_body({**now, "origin": link})
-                    )
+                    with_link = outbox.dump_message_body({**now, "origin": link})
+                    outbox.update_message(tx, row, body=with_link)
 
     def _get_permalink(self, channel: str, ts: str) -> str:
         try:

@@ -225,7 +225,6 @@ class EnvelopeAcknowledger:
     """The object by which a listener acknowledges an envelope on the line that it came by."""
 
     def __init__(self, client: SocketClient, line: SlackConnection) -> None:
-        """`line`: the line that the envelope came by."""
         self._client, self._line = client, line
         self.logger = client.logger
 
