@@ -133,7 +133,9 @@ def convert_tool_result(result: CallToolResult) -> Any:
     if given is None:
         parsed = _parse_json_container(text)
         return text if parsed is None else parsed
-    if list(given) == ["result"] and result.content and _is_all_text(result):
+    is_all_text = all(each.type == "text" for each in result.content)
+    # then a single value beside it says the same
+    if list(given) == ["result"] and result.content and is_all_text:
         return text or given["result"] if isinstance(given["result"], str) else given["result"]
     if not text:
         return given
@@ -157,11 +159,6 @@ def _is_copy_of_values(block: ContentBlock, given: dict[str, Any] | None) -> boo
     except (ValueError, RecursionError):
         return False
     return said in (given, alone)  # in any order of keys
-
-
-def _is_all_text(result: CallToolResult) -> bool:
-    """Return whether all content is text, so that a single value beside it says the same."""
-    return all(each.type == "text" for each in result.content)
 
 
 def _parse_json_container(text: str) -> Any:

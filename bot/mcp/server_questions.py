@@ -195,9 +195,8 @@ def _build_question(text: str, part: list[_RequestedValue]) -> AskPerson:
         return AskPerson(
             question=text, kind=one.kind, options=one.options, suggestion=one.suggestion
         )
-    return AskPerson(
-        question=text, kind=AnswerKind.FORM, fields=[each.answer_field for each in part]
-    )
+    fields = [each.answer_field for each in part]
+    return AskPerson(question=text, kind=AnswerKind.FORM, fields=fields)
 
 
 def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:

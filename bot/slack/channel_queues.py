@@ -72,10 +72,6 @@ class Outbox:
         self._taken: set[str] = set()  # channels, and keys of messages, that a lane is at work on
         self._looking = False
 
-    def wake(self) -> None:
-        """Tell the outbox that there may be something to send."""
-        self._wake.notify()
-
     def is_idle(self) -> bool:
         """Return whether no wake is outstanding and nothing is being sent.
 

@@ -90,6 +90,7 @@ PATIENCE = 60.0  # seconds that a thread which may wait does so for an answer
 FEW = 25  # people are looked up one by one; for more, the list of everybody is read
 # of a list in which somebody's name or a channel's was not found: then it is read again
 NEW = timedelta(seconds=20)
+EVERYBODY = (LookupKind.PEOPLE, "")  # the look-up of the list
 JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person up
 
 
@@ -142,7 +143,7 @@ class SlackDirectory:
         missing from it are looked up one by one if they are few; many are left out, as they belong
         to other companies.
         """
-        listed = self._answers.find_cached((LookupKind.PEOPLE, ""))
+        listed = self._answers.find_cached(EVERYBODY)
         everybody: Mapping[str, Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
         if missing and (len(missing) > FEW or self._has_many_person_lookups()):
@@ -210,7 +211,7 @@ class SlackDirectory:
 
         `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if anew and self._answers.find_cached((LookupKind.PEOPLE, ""), NEW) is None:
+        if anew and self._answers.find_cached(EVERYBODY, NEW) is None:
             self._answers.drop_answers(LookupKind.PEOPLE)
         found: Mapping[str, Json] = self._look_up(LookupKind.PEOPLE)
         return found
@@ -239,9 +240,7 @@ class SlackDirectory:
             case "user_change":
                 user = event.get("user") or {}
                 forget(LookupKind.PERSON, user.get("id", ""))
-                self._answers.update_cached(
-                    (LookupKind.PEOPLE, ""), lambda all: {**all, user["id"]: user}
-                )
+                self._answers.update_cached(EVERYBODY, lambda all: {**all, user["id"]: user})
             case str(kind) if kind.startswith(("channel_", "group_")):
                 forget(LookupKind.CHANNEL)
                 forget(LookupKind.CHANNELS)
@@ -276,7 +275,7 @@ class SlackDirectory:
 
         It runs on a look-up thread, which may wait for the list.
         """
-        listed = self._answers.find_cached((LookupKind.PEOPLE, ""), JUST_NOW)
+        listed = self._answers.find_cached(EVERYBODY, JUST_NOW)
         everybody: Mapping[str, Json] = listed[0] if listed else {}
         if not listed and self._has_many_person_lookups():
             everybody = self._read_everybody_once()
@@ -291,7 +290,7 @@ class SlackDirectory:
         with self._reading_all:
             if time.monotonic() - self._unread < NEW.total_seconds():
                 return {}
-            self._answers.drop_answer_if_older((LookupKind.PEOPLE, ""), JUST_NOW)
+            self._answers.drop_answer_if_older(EVERYBODY, JUST_NOW)
             try:
                 return self.with_timeout(PATIENCE).list_people()
             except LookupFailedError:

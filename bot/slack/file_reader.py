@@ -192,9 +192,11 @@ class FileReader:
         if why := _find_skip_reason(told):
             return build_unread_result(told, why)
         got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
-        if got.is_web_page and not (_is_web_page(told) and len(got.data) == _get_file_size(told)):
+        is_page = told.get("mimetype") == "text/html" or told.get("filetype") == "html"
+        if got.is_web_page and not (is_page and len(got.data) == _get_file_size(told)):
             raise NotFetchedError("a page came instead of it", file_items.NOT_ALLOWED)
-        content = recognise_content(got.data, said_to_be_text=_is_text_file(told))
+        is_text = str(told.get("mimetype") or "").startswith("text/")
+        content = recognise_content(got.data, said_to_be_text=is_text)
         if content is None:
             why = file_items.UNREADABLE if got.data else file_items.EMPTY
             return build_unread_result(told, why)
@@ -229,11 +231,3 @@ def _find_skip_reason(told: SlackFile) -> str:
 def _get_file_size(told: SlackFile) -> int:
     size = told.get("size")
     return size if isinstance(size, int) else 0
-
-
-def _is_web_page(told: SlackFile) -> bool:
-    return told.get("mimetype") == "text/html" or told.get("filetype") == "html"
-
-
-def _is_text_file(told: SlackFile) -> bool:
-    return str(told.get("mimetype") or "").startswith("text/")

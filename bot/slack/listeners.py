@@ -380,16 +380,14 @@ def _build_click_delivery(body: dict[str, Any], team: str) -> Delivery:
     action = body["actions"][0]
     clicked = [action.get("action_ts"), action["action_id"], get_clicked_value(action)]
     same = [team, body["user"]["id"], container, *clicked]
+    threads = (message.get("thread_ts"), container.get("thread_ts"), container.get("message_ts"))
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.ACTION,
         team=get_sender_workspace_id(body),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
-        thread_ts=message.get("thread_ts")
-        or container.get("thread_ts")
-        or container.get("message_ts")
-        or "",
+        thread_ts=next(filter(None, threads), ""),
         body=_serialize_interaction(body),
     )
 
