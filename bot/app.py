@@ -46,6 +46,7 @@ from bot.replicas.membership import (
 )
 from bot.runs.loop import MainLoop
 from bot.runs.program_requests import ProgramRequests
+from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
@@ -72,7 +73,7 @@ from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThreadReader
 from bot.toolbox import build_tool_registry
 from bot.tools import Tool
-from bot.upkeep import Upkeep
+from bot.upkeep import DailyPurge
 from storage import trail
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class App:
     outbox: Outbox
     listeners: Listeners
     replicas: ReplicaProcess | SingleProcess
-    upkeep: Upkeep
+    surfaces: tuple[NamedSurface, ...]
+    daily_purge: DailyPurge
     presence: SlackPresence
     home: HomeTabPublisher
     directory: SlackDirectory
@@ -124,7 +126,8 @@ class App:
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-        self.upkeep.start()
+        start_surfaces(self.surfaces)
+        self.daily_purge.start()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info(
@@ -159,7 +162,8 @@ class App:
         if self.inspection is not None:
             self.inspection.stop()
         self.endpoints.stop_receiving()
-        self.upkeep.stop()
+        stop_surfaces(self.surfaces)
+        self.daily_purge.stop()
         self.core.signals.stopping.set()
         self.replicas.stop_taking_jobs()
         self.loop.stop(GRACE)
@@ -248,15 +252,12 @@ def _assemble_app(
     """Build the parts that talk to Slack and the model around the core, and return the app."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
     naming, hurried = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
-    store, clock, me = core.store, core.clock, core.identity
+    store, clock = core.store, core.clock
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
-    homes = (
-        core.with_directory(directory.with_timeout(PATIENCE))
-        .build_person_views()
-        .build_home_view_builder()
-    )
-    home = HomeTabPublisher(posting, homes.build_home_view, signals, me.team)
+    views = core.with_directory(directory.with_timeout(PATIENCE)).build_person_views()
+    build_home_view = views.build_home_view_builder().build_home_view
+    home = HomeTabPublisher(posting, build_home_view, signals, core.identity.team)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
     worker = core.build_worker(
         PlannerWithFiles(planner, store, clock),
@@ -266,34 +267,23 @@ def _assemble_app(
         presence,
     )
     commands = build_command_handler(core, posting, hurried)
-    deciding = core.with_directory(directory.with_timeout(0))
     replicas = create_replica_or_single_process(
         core, worker.advance_run, directory.update_from_event, posting.pauses
     )
-    loop = deciding.build_loop(
-        deciding.build_intake(
-            directory,
-            presence.show_suggested_prompts,
-            presence.show_done,
-            home.schedule_publishing,
-            commands.answer_if_question,
-        ),
-        replicas.workers,
-        lambda arrived: start_click_lookups(directory, core.policy.policy, me.user, arrived),
-        presence.show_done,
-        replicas,
-    )
-    bolt = build_bolt_app(me, posting)
+    bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
     listeners = build_listeners(core, bolt, commands, posting, hurried)
     return App(
         core=core,
         bolt=bolt,
-        loop=loop,
+        loop=_build_loop(core, directory, presence, home, commands, replicas),
         outbox=_build_outbox(core, posting, naming, replicas.channels),
         listeners=listeners,
         replicas=replicas,
-        upkeep=core.build_upkeep(listeners.store_delivery, partial(add_names_to_mentions, naming)),
+        surfaces=core.build_surfaces(
+            listeners.store_delivery, partial(add_names_to_mentions, naming)
+        ),
+        daily_purge=core.build_daily_purge(),
         directory=directory,
         presence=presence,
         home=home,
@@ -311,6 +301,32 @@ def _build_thread_reader(
     me, files, stopping = core.identity.user, core.settings.attached_files, core.signals.stopping
     known = (core.store, core.clock, directory, me, reading)
     return SlackThreadReader(*known, files=files, stopping=stopping)
+
+
+def _build_loop(
+    core: Core,
+    directory: SlackDirectory,
+    presence: SlackPresence,
+    home: HomeTabPublisher,
+    commands: SlashCommandHandler,
+    replicas: ReplicaProcess | SingleProcess,
+) -> MainLoop:
+    """Return the loop, which decides without waiting for look-ups in Slack."""
+    deciding, me = core.with_directory(directory.with_timeout(0)), core.identity.user
+    intake = deciding.build_intake(
+        directory,
+        presence.show_suggested_prompts,
+        presence.show_done,
+        home.schedule_publishing,
+        commands.answer_if_question,
+    )
+    return deciding.build_loop(
+        intake,
+        replicas.workers,
+        lambda arrived: start_click_lookups(directory, core.policy.policy, me, arrived),
+        presence.show_done,
+        replicas,
+    )
 
 
 def _build_outbox(
@@ -392,7 +408,7 @@ NOT_INSTALLED = (
 
 
 class Endpoints:
-    """The ways in for deliveries and requests; one per process: `open`, `shut`, then `close`."""
+    """The ways in for deliveries and requests; one per process."""
 
     def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
         """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""

@@ -47,7 +47,6 @@ class ForwardOnlyClock:
     """
 
     def __init__(self, own: Clock) -> None:
-        """`own`: the machine's clock."""
         self._own = own
         self._stepping = threading.Lock()
         # what was said last, and when that was as time passes

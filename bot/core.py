@@ -47,14 +47,14 @@ from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.restoration import Restoration
-from bot.runs.surfaces import Host, create_surfaces
+from bot.runs.surfaces import Host, NamedSurface, create_surfaces
 from bot.runs.turns import ModelTurnTaker
 from bot.runs.worker import RunWorker
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.tools import Registry
 from bot.tools.preview import PreviewRunner
-from bot.upkeep import DailyPurge, Upkeep
+from bot.upkeep import DailyPurge
 from storage.models import Delivery, Run
 from storage.states import MODELLED, RunSource
 from storage.store import Store
@@ -237,8 +237,10 @@ class Core:
             presence=presence,
         )
 
-    def build_upkeep(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Upkeep:
-        """Return the background work: surfaces beside Slack and the purge; raises SurfacesError.
+    def build_surfaces(
+        self, keep: Callable[[Delivery], None], named: Callable[[str], str]
+    ) -> tuple[NamedSurface, ...]:
+        """Return the surfaces beside Slack; raises SurfaceError.
 
         `keep` stores a delivery and wakes the loop; `named` adds people's names to the mentions in
         a text.
@@ -257,9 +259,11 @@ class Core:
             named,
             ProgramRequests(self.forms(), self.signals),
         )
-        return Upkeep(
-            create_surfaces(host), DailyPurge(self.store, self.clock, self.settings.keep_days)
-        )
+        return create_surfaces(host)
+
+    def build_daily_purge(self) -> DailyPurge:
+        """Return the daily purge of old requests."""
+        return DailyPurge(self.store, self.clock, self.settings.keep_days)
 
     def build_restoration(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> Restoration:
         """Return the object that settles open work if the record was put back from a backup.

@@ -30,7 +30,6 @@ class Signal:
     """A flag that there may be work; a thread that waits for it then looks. It is never lost."""
 
     def __init__(self) -> None:
-        """Begin as not given."""
         self._event = threading.Event()
         self._others: list[Signal] = []
         self.cleared_at: float | None = None  # when somebody last began to look, time.monotonic()
@@ -60,10 +59,9 @@ class Signal:
 
 
 class WorkEndCondition:
-    """A condition to wait on until no work is under way; work that ends calls `changed`."""
+    """A condition to wait on until no work is under way; work that ends calls `notify_changed`."""
 
     def __init__(self) -> None:
-        """Begin with no waiting thread."""
         self._condition = threading.Condition()
 
     def notify_changed(self) -> None:
@@ -81,7 +79,6 @@ class DecisionPriority:
     """A latch that puts decisions first: other work waits briefly while clicks are undecided."""
 
     def __init__(self) -> None:
-        """Begin with no undecided click."""
         self._free = threading.Event()
         self._free.set()
 
@@ -106,7 +103,6 @@ class UnacknowledgedDeliveries:
     """A count of the deliveries that have arrived and are not acknowledged yet."""
 
     def __init__(self, tracer: Tracer | None = None) -> None:
-        """Begin with no delivery."""
         self._tracer = tracer or Tracer()
         self._condition = threading.Condition()
         self._open = 0
@@ -134,7 +130,6 @@ class PendingLookups:
     """The look-ups (futures) that each waiting item still needs; used by one thread only."""
 
     def __init__(self) -> None:
-        """Begin with nothing waiting."""
         self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
 
     def set_pending(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
@@ -157,15 +152,11 @@ class Signals:
     outbox: Signal = field(default_factory=Signal)  # the outbox has something to send
     policy: Signal = field(default_factory=Signal)  # another policy is in force
     rest: WorkEndCondition = field(default_factory=WorkEndCondition)  # something came to its end
-    decisions: DecisionPriority = field(
-        default_factory=DecisionPriority
-    )  # clicks are decided first
-    live: LiveEventBroadcaster = field(
-        default_factory=LiveEventBroadcaster
-    )  # what goes on in each request, for surfaces
-    own_delivery_keys: set[str] = field(
-        default_factory=set
-    )  # keys of deliveries that were stored here
+    # clicks are decided first
+    decisions: DecisionPriority = field(default_factory=DecisionPriority)
+    # what goes on in each request, for surfaces
+    live: LiveEventBroadcaster = field(default_factory=LiveEventBroadcaster)
+    own_delivery_keys: set[str] = field(default_factory=set)  # of deliveries that were stored here
     tracer: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
     arrivals: UnacknowledgedDeliveries = field(init=False)
     # what is under way is left for the next start

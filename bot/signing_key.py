@@ -86,18 +86,16 @@ def unknown_signing_key_sentences(
     is none.
     """
     known = list_key_ids(key) if key else set()
+    mine = compute_key_id(key) if key else "(none)"
     return [
-        _unknown_signing_key_sentence(
-            each, open_under[each], compute_key_id(key) if key else "(none)", path
-        )
+        _unknown_signing_key_sentence(each, open_under[each], mine, path)
         for each in sorted(open_under.keys() - {*known, lost})
     ]
 
 
 def _unknown_signing_key_sentence(other: str, many: int, mine: str, path: Path) -> str:
-    calls_wait = (
-        "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
-    )
+    one, more = "1 call still waits that was", f"{many} calls still wait that were"
+    calls_wait = one if many == 1 else more
     return (
         f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use"
         f" is {mine}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second line"

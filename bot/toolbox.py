@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -39,8 +39,7 @@ class Kit:
     directory: CachedDirectory  # who and what there is in Slack
 
 
-# the function that an entry point of the group names; called once, when the bot is built
-Family = Callable[[Kit], Iterable[Tool[Any]]]
+# its entry points name functions from a Kit to tools; each is called once, when the bot is built
 GROUP = "countersign.tools"
 LAST = ("slack", "people")  # their tools come behind all others
 _FIRST = ("shop", "databases", "modules", "servers")
@@ -51,7 +50,6 @@ class _RefusingClient:
     """A stand-in for Slack's client that refuses every call."""
 
     def __getattr__(self, method: str) -> NoReturn:
-        """Raise ToolError for any method of Slack's client."""
         raise ToolError(f"Slack is not configured, so there is no {method}.")
 
 
@@ -102,7 +100,7 @@ def _add_tools(
 
 
 def _remove_left_out_tools(registry: Registry, names: Iterable[str]) -> None:
-    """Remove the tools that the settings leave out; raise LeftOutError for unknown names."""
+    """Remove the tools that the settings leave out; raise UnknownToolError for unknown names."""
     unknown = sorted(set(names) - set(registry.tools))
     if unknown:
         raise UnknownToolError(", ".join(unknown))

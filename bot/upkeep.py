@@ -1,21 +1,18 @@
-"""Background work: the daily purge of old requests, and the surfaces beside Slack."""
+"""The daily purge of the texts in old requests, which also frees disk space."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.clock import Clock
-from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.signals import Alarm
 from countersign.durations import DAY
 from storage import purge
 from storage.store import BREATH, Store
-
-# The daily purge of the texts in old requests, which also frees disk space.
 
 log = logging.getLogger("countersign.purge")
 SOON = timedelta(minutes=1)  # after the start, which has other things to do
@@ -43,7 +40,7 @@ class DailyPurge:
         self._keep_days = keep_days
         self._soon = soon
         self._done = done
-        self._stopping = False
+        self._stopping = threading.Event()
         self._alarm = Alarm(self._purge_and_log_failure)
 
     def start(self) -> None:
@@ -54,7 +51,7 @@ class DailyPurge:
 
     def stop(self) -> None:
         """Begin no further purge; one that is under way ends after its current transaction."""
-        self._stopping = True
+        self._stopping.set()
         self._alarm.stop()
 
     def purge(self) -> int:
@@ -62,15 +59,12 @@ class DailyPurge:
         if self._keep_days is None:
             return 0
         older_than = timedelta(days=self._keep_days)
-        done = purge_old_requests(self._store, self._clock, older_than, self._is_stopping)
+        done = purge_old_requests(self._store, self._clock, older_than, self._stopping.is_set)
         if done:
             log.info("purged what was said in %s requests", done)
-        self._store.release_all_free_pages(SPARE, self._is_stopping)
+        self._store.release_all_free_pages(SPARE, self._stopping.is_set)
         self._done()
         return done
-
-    def _is_stopping(self) -> bool:
-        return self._stopping
 
     def _purge_and_log_failure(self) -> None:
         try:
@@ -118,24 +112,3 @@ def _purge_delegations_and_clicks(
         with store.write() as tx:
             purge.purge_old_deliveries(tx, before, after)
         time.sleep(BREATH)
-
-
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """The surfaces beside Slack and the daily purge. Call `start` once, then `stop` once."""
-
-    surfaces: tuple[NamedSurface, ...]
-    daily_purge: DailyPurge
-
-    def start(self) -> None:
-        """Start every surface beside Slack and the daily purge.
-
-        Raises SurfacesError for a surface that does not start.
-        """
-        start_surfaces(self.surfaces)
-        self.daily_purge.start()
-
-    def stop(self) -> None:
-        """Stop the surfaces and the daily purge."""
-        stop_surfaces(self.surfaces)
-        self.daily_purge.stop()

@@ -53,11 +53,8 @@ def find_checked_out_commit(folder: Path) -> str:
 
 def _find_packed_commit(git: Path, name: str) -> str:
     """Return the commit of a reference that git keeps in the file `packed-refs`; "" for none."""
-    found = (
-        line.split(" ", 1)
-        for line in _read_small_file(git / "packed-refs").splitlines()
-        if " " in line
-    )
+    lines = _read_small_file(git / "packed-refs").splitlines()
+    found = (line.split(" ", 1) for line in lines if " " in line)
     return next((_validate_commit_id(commit_id) for commit_id, each in found if each == name), "")
 
 

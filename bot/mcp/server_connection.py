@@ -15,14 +15,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp_types import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    Tool,
-)
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, ElicitRequestParams, ElicitResult, Tool
 
 from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
 from bot.mcp.server_questions import RunningServerCall
@@ -74,7 +67,7 @@ class ServerUnreachableError(Exception):
 def look_up_definitions(server: Server) -> dict[str, ToolDefinition]:
     """Return the tools that a server has now, by the server's names; connects only for this.
 
-    Raises UnreachableError.
+    Raises ServerUnreachableError.
     """
     return anyio.run(_look_up_definitions_async, server)
 
@@ -135,15 +128,14 @@ def convert_tool_result(result: CallToolResult) -> Any:
     if result.is_error:
         text = "\n".join(_format_content_blocks(result.content))
         raise BrokeOffError(text or "The server says that it failed, and not why.")
-    text = "\n".join(
-        _format_content_blocks(
-            each for each in result.content if not _is_copy_of_values(each, given)
-        )
-    )
+    blocks = (each for each in result.content if not _is_copy_of_values(each, given))
+    text = "\n".join(_format_content_blocks(blocks))
     if given is None:
         parsed = _parse_json_container(text)
         return text if parsed is None else parsed
-    if list(given) == ["result"] and result.content and _is_all_text(result):
+    is_all_text = all(each.type == "text" for each in result.content)
+    # then a single value beside it says the same
+    if list(given) == ["result"] and result.content and is_all_text:
         return text or given["result"] if isinstance(given["result"], str) else given["result"]
     if not text:
         return given
@@ -167,11 +159,6 @@ def _is_copy_of_values(block: ContentBlock, given: dict[str, Any] | None) -> boo
     except (ValueError, RecursionError):
         return False
     return said in (given, alone)  # in any order of keys
-
-
-def _is_all_text(result: CallToolResult) -> bool:
-    """Return whether all content is text, so that a single value beside it says the same."""
-    return all(each.type == "text" for each in result.content)
 
 
 def _parse_json_container(text: str) -> Any:
@@ -202,9 +189,8 @@ def _format_content_blocks(blocks: Iterable[ContentBlock]) -> Iterator[str]:
                     yield f"{held.uri}:\n{text}"
                 else:
                     kind = held.mime_type or "unknown kind"
-                    yield (
-                        f"[file {held.uri}, {kind}, {_format_data_size(getattr(held, 'blob', ''))}]"
-                    )
+                    size = _format_data_size(getattr(held, "blob", ""))
+                    yield f"[file {held.uri}, {kind}, {size}]"
 
 
 def _format_data_size(data: str) -> str:
@@ -314,10 +300,8 @@ class AcceptedTools:
         if amid is None and len(self._under_way) == 1:
             [amid] = self._under_way
         if amid is None or amid not in self._under_way:
-            name = self._server.name
-            log.warning(
-                "a question of the server %s is about none of its calls, or one of several", name
-            )
+            said = "a question of the server %s is about none of its calls, or one of several"
+            log.warning(said, self._server.name)
             return ElicitResult(action="cancel")
         return await amid.answer_elicitation(params)
 
@@ -328,10 +312,8 @@ class AcceptedTools:
             raise ToolError(why)
 
     def _build_unreachable_error(self, why: str) -> ToolError:
-        because = f" ({why})" if why else ""
-        return ToolError(
-            f"The server {self._server.name} cannot be reached now{because}. Nothing was done."
-        )
+        name, because = self._server.name, f" ({why})" if why else ""
+        return ToolError(f"The server {name} cannot be reached now{because}. Nothing was done.")
 
     def _log_unreachable(self, why: str) -> None:
         log.warning("the server %s cannot be reached: %s", self._server.name, why)
@@ -343,9 +325,8 @@ class AcceptedTools:
 
     async def _compare_tools(self) -> None:
         try:
-            self._disable_changed_tools(
-                build_definitions(await self._connection.list_current_tools())
-            )
+            found = await self._connection.list_current_tools()
+            self._disable_changed_tools(build_definitions(found))
         except ServerNotReachedError as error:
             log.warning("the server %s: %s", self._server.name, error)
 

@@ -112,7 +112,7 @@ class ServerFile:
 def read_server_file(path: Path, environ: Mapping[str, str]) -> ServerFile:
     """Return the servers in the file at `path`, with "$NAME" replaced by variables of `environ`.
 
-    Raises ServersError.
+    Raises ServerFileError.
     """
     try:
         text = path.read_text("utf-8")
@@ -126,7 +126,7 @@ def parse_servers(
 ) -> tuple[Server, ...]:
     """Return the servers that the TOML `text` names.
 
-    Raises ServersError with all problems, a line each.
+    Raises ServerFileError with all problems, a line each.
     """
     problems = FileProblems(source, text)
     servers: list[Server] = []
@@ -149,11 +149,9 @@ def _parse_server(
 ) -> Server | None:
     """Return the server that an entry describes; None if invalid, after adding to `problems`."""
     missing: set[tuple[str, str]] = set()
-    filled = {
-        key: _substitute_nested_variables(value, environ, key, missing)
-        if key in ("args", "env", "headers")
-        else value
-        for key, value in entry.items()
+    filled = entry | {
+        key: _substitute_nested_variables(entry[key], environ, key, missing)
+        for key in entry.keys() & {"args", "env", "headers"}
     }
     for key, name in sorted(missing):
         problems.add(("server", index, key), f"the variable {name} is not set")
@@ -221,9 +219,8 @@ class ToolDefinition:
             "destroys": self.destructive,
             "may be repeated": self.idempotent,
         }
-        said = [
-            f"{name}: {'yes' if each else 'no'}" for name, each in hints.items() if each is not None
-        ]
+        words = {True: "yes", False: "no"}
+        said = [f"{name}: {words[each]}" for name, each in hints.items() if each is not None]
         return [
             *(f"title: {line}" for line in self.title.splitlines() or [""]),
             *(f"| {line}" for line in self.description.splitlines()),
@@ -269,7 +266,7 @@ def list_tool_changes(accepted: Definitions, found: Definitions) -> Iterator[Too
 def read_lock_file(path: Path) -> dict[str, dict[str, ToolDefinition]]:
     """Return the accepted tools, by server and tool; {} if there is no file.
 
-    Raises LockError.
+    Raises LockFileError.
     """
     try:
         written = json.loads(path.read_text("utf-8"))

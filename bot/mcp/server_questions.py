@@ -86,7 +86,7 @@ class _RequestedValue:
     option_values: Mapping[str, str]  # what stands for each option
 
     def convert_answer(self, given: Any) -> Any:
-        """Return an answer in the form that the server accepts; raises NotTakenError."""
+        """Return an answer in the form that the server accepts; raises InvalidAnswerError."""
         match self.answer_field.kind:
             case AnswerKind.NUMBER:
                 return self._convert_number(Decimal(str(given)))
@@ -123,14 +123,11 @@ class _RequestedValue:
         known = {label.casefold(): value for label, value in self.option_values.items()}
         chosen = [each.strip().casefold() for each in given.split(",") if each.strip()]
         least, most = self.schema.get("minItems", 0), self.schema.get("maxItems", len(known))
+        options = ", ".join(self.option_values)
         if not set(chosen) <= set(known):
-            raise self._build_invalid_answer_error(
-                f"some of {', '.join(self.option_values)}, with commas between"
-            )
+            raise self._build_invalid_answer_error(f"some of {options}, with commas between")
         if not least <= len(set(chosen)) <= most:
-            raise self._build_invalid_answer_error(
-                f"{least} to {most} of {', '.join(self.option_values)}"
-            )
+            raise self._build_invalid_answer_error(f"{least} to {most} of {options}")
         return [known[each] for each in dict.fromkeys(chosen)]
 
     def _build_invalid_answer_error(self, takes: str) -> InvalidAnswerError:
@@ -141,14 +138,13 @@ class Elicitation:
     """One elicitation of a server: a message and the values it asks for."""
 
     def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
-        """`schema` is an object schema of plain values, as in MCP. Raises UnaskableError."""
+        """`schema`: an object schema of plain values, as in MCP. Raises UnaskableQuestionError."""
         properties, required = schema.get("properties"), schema.get("required") or ()
         if not isinstance(properties, Mapping) or not properties:
             raise UnaskableQuestionError("it wants no value")
         if len(properties) > MOST_QUESTIONS * MOST_FIELDS:
-            raise UnaskableQuestionError(
-                f"it wants more than {MOST_QUESTIONS * MOST_FIELDS} values"
-            )
+            most = MOST_QUESTIONS * MOST_FIELDS
+            raise UnaskableQuestionError(f"it wants more than {most} values")
         try:
             self._fields = [
                 _build_requested_value(name, _normalize_schema(each), optional=name not in required)
@@ -157,20 +153,17 @@ class Elicitation:
         except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
             raise UnaskableQuestionError("it wants a value that nobody can be asked for") from error
         self._message = message.strip()
-        list(
-            self.build_questions()
-        )  # what cannot be put, or is too long, is said before anything else
+        list(self.build_questions())  # what cannot be put, or is too long, is said first
         labels = [each.answer_field.label for each in self._fields]
         told = [_CAUTION.sub("", _describe_requested_value(each)) for each in self._fields]
-        if secret := _SECRET.search(
-            _normalize_text(" ".join([message, *properties, *labels, *told]))
-        ):
+        words = _normalize_text(" ".join([message, *properties, *labels, *told]))
+        if secret := _SECRET.search(words):
             raise UnaskableQuestionError(f"it wants what may be a secret ({secret[0]})")
 
     def build_questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_RequestedValue]]]:
         """Yield the questions in order, with the fields of each.
 
-        `wrong`: what was wrong with the last answer. Raises UnaskableError.
+        `wrong`: what was wrong with the last answer. Raises UnaskableQuestionError.
         """
         parts = [
             self._fields[first : first + MOST_FIELDS]
@@ -178,19 +171,17 @@ class Elicitation:
         ]
         for number, part in enumerate(parts, start=1):
             which = f"({number} of {len(parts)})" if len(parts) > 1 else ""
-            text = " ".join(
-                filter(None, [wrong, self._message, which, *map(_describe_requested_value, part)])
-            )
+            said = map(_describe_requested_value, part)
+            text = " ".join(filter(None, [wrong, self._message, which, *said]))
             try:
                 yield _build_question(text, part), part
             except ValidationError as error:
-                raise UnaskableQuestionError(
-                    "it says too much, or too little, for a question"
-                ) from error
+                why = "it says too much, or too little, for a question"
+                raise UnaskableQuestionError(why) from error
 
 
 def convert_answers(part: list[_RequestedValue], given: Mapping[str, Any]) -> Content:
-    """Return the answers to one question, by the server's names; raises NotTakenError."""
+    """Return the answers to one question, by the server's names; raises InvalidAnswerError."""
     found: Content = {}
     for number, each in enumerate(part):
         if (value := given.get(f"a{number}")) is not None:
@@ -204,9 +195,8 @@ def _build_question(text: str, part: list[_RequestedValue]) -> AskPerson:
         return AskPerson(
             question=text, kind=one.kind, options=one.options, suggestion=one.suggestion
         )
-    return AskPerson(
-        question=text, kind=AnswerKind.FORM, fields=[each.answer_field for each in part]
-    )
+    fields = [each.answer_field for each in part]
+    return AskPerson(question=text, kind=AnswerKind.FORM, fields=fields)
 
 
 def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,9 +270,8 @@ def _describe_requested_value(field: _RequestedValue) -> str:
 
 def _normalize_text(text: str) -> str:
     """Return text in lower case as separate words, without hidden characters."""
-    seen = "".join(
-        each for each in unicodedata.normalize("NFKC", text) if not is_hidden_character(each)
-    )
+    plain = unicodedata.normalize("NFKC", text)
+    seen = "".join(each for each in plain if not is_hidden_character(each))
     return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", seen)).lower()
 
 
@@ -304,7 +293,6 @@ class RunningServerCall:
     """One running call of a server's tool; used on one loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
-        """`line` is the port for asking people and showing them progress."""
         self._server, self._line = server, line
         self._scope = anyio.CancelScope()
         self._to_answer = server.answer_within
@@ -333,9 +321,8 @@ class RunningServerCall:
         with self._pause_time_limit():
             async with self._turn:  # of several at once, each is put by itself
                 try:
-                    return ElicitResult(
-                        action="accept", content=await self._collect_answers(wanted)
-                    )
+                    content = await self._collect_answers(wanted)
+                    return ElicitResult(action="accept", content=content)
                 except UnaskableQuestionError as error:
                     name = self._server.name
                     log.warning("a question of the server %s is declined: %s", name, error)
@@ -362,7 +349,7 @@ class RunningServerCall:
         return found
 
     async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
-        """Ask one question; raises _EndedError if there is no answer."""
+        """Ask one question; raises _NoAnswerError if there is no answer."""
         began = anyio.current_time()
         if self._to_answer < SHORTEST:
             raise _NoAnswerError(ElicitResult(action="cancel"))

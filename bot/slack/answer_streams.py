@@ -67,7 +67,6 @@ class StepTaskList:
     """The steps of one request as Slack tasks, and which of them a stream shows; any thread."""
 
     def __init__(self) -> None:
-        """Start without steps."""
         self._chunks: dict[str, dict[str, Any]] = {}  # by call id, as they stand
         self._sent: dict[str, dict[str, Any]] = {}  # as some stream shows them
         self._here: set[str] = set()  # in the stream that is open
@@ -77,12 +76,8 @@ class StepTaskList:
         """Add a step with this status, or update it; ignore new steps beyond MOST."""
         if step.call_id in self._chunks or len(self._chunks) < MOST:
             title = step_label(step.doing, step.title)
-            self._chunks[step.call_id] = {
-                "type": "task_update",
-                "id": step.call_id,
-                "title": title,
-                "status": status,
-            }
+            task = {"type": "task_update", "id": step.call_id, "title": title, "status": status}
+            self._chunks[step.call_id] = task
 
     def remove_task(self, step: ToolStep) -> None:
         """Remove a step that only delegated work, as the sub-agent's own steps are shown."""
@@ -133,7 +128,6 @@ class StreamRefusals:
     """The channels in which Slack has refused streams or tasks; any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without refusals."""
         self._clock = clock
         self._lock = threading.Lock()
         self._until: dict[str, datetime] = {}  # by channel
@@ -195,7 +189,7 @@ class StreamedAnswer:
         self._signals = signals
         self._client = client
         self._streaming = streaming
-        self._run = self.run = run
+        self.run = run
         self._tasks = tasks
         self._keep = keep
         self._began = 0
@@ -210,7 +204,7 @@ class StreamedAnswer:
         self._shown = ""  # what the stream holds, in its frame
         self._open, self._ts = False, ""
         # streaming does not work here; the outbox posts
-        self._dead = not self._streaming.can_stream(self._run.channel)
+        self._dead = not self._streaming.can_stream(self.run.channel)
         self._last = time.monotonic()
 
     def write(self, text: str) -> None:
@@ -221,17 +215,17 @@ class StreamedAnswer:
         self._text += text
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
-            raise moves.StaleFenceError(self._run.id)
+            raise moves.StaleFenceError(self.run.id)
         begins = not self._open and not self._dead and len(self._text) >= BEGIN
         if time.monotonic() - self._last < PACE and not begins:
             return
         self._last = time.monotonic()
         with self._store.read() as tx:
-            held = runs.get_run_with_fence(tx, self._run.id, self._run.fence)
+            held = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
             # a stream is no row of the outbox: it would overtake what is told before it
             begins = begins and not outbox.has_unposted_messages(tx, held)
         if held.status is not RunStatus.RUNNING:
-            raise moves.StaleFenceError(self._run.id)
+            raise moves.StaleFenceError(self.run.id)
         if begins or self._open:
             self._send_new_content()
 
@@ -269,14 +263,8 @@ class StreamedAnswer:
         if self._row is not None:
             first = parts.pop(0) if parts else ""
             rest = None if parts or record.ours else self._find_missing_text(first)
-            body = {
-                "text": first,
-                **self._build_closing_fields(rest),
-                **(middle if parts else ending),
-            }
-            moves.change_message_status(
-                tx, self._row, MessageStatus.CLOSING, body=outbox.dump_message_body(body)
-            )
+            closing = self._build_closing_fields(rest) | (middle if parts else ending)
+            _close_row(tx, self._row, {"text": first} | closing)
         for number, part in enumerate(parts):
             body = {"text": part, **(ending if number == len(parts) - 1 else middle)}
             outbox.queue_message(tx, self._build_message(f":{number}", MessageStatus.PENDING, body))
@@ -285,16 +273,10 @@ class StreamedAnswer:
         """Have the outbox close the open stream and withdraw its words."""
         self._over = True
         if self._row is not None:
-            body = {
-                "text": "",
-                "last": False,
-                **self._build_closing_fields(self._find_missing_text("")),
-            }
             with self._store.write() as tx:
                 if outbox.is_stream_open(tx, self._row):
-                    moves.change_message_status(
-                        tx, self._row, MessageStatus.CLOSING, body=outbox.dump_message_body(body)
-                    )
+                    closing = self._build_closing_fields(self._find_missing_text(""))
+                    _close_row(tx, self._row, {"text": "", "last": False} | closing)
                 else:  # the request was ended meanwhile, perhaps while Slack was beginning this
                     outbox.close_late_stream(tx, self._row)
             self._signals.outbox.notify()
@@ -306,21 +288,19 @@ class StreamedAnswer:
             return "" if self._open else None
         return whole[len(self._shown) :] if whole.startswith(self._shown) else None
 
-    def _build_closing_fields(self, rest: str | None) -> dict[str, object]:
+    def _build_closing_fields(self, rest: str | None) -> dict[str, Any]:
         """Return the message fields by which the outbox closes the stream.
 
         `rest` is the text to add; None makes the outbox overwrite the message.
         """
         tasks = self._list_unsent_tasks() if self._chunked else []
-        return {
-            "streamed": rest is not None,
-            "rest": build_stream_arguments(rest or "", tasks, chunked=self._chunked),
-        }
+        add = build_stream_arguments(rest or "", tasks, chunked=self._chunked)
+        return {"streamed": rest is not None, "rest": add}
 
     def _build_message(
         self, suffix: str, status: MessageStatus, body: dict[str, object]
     ) -> Message:
-        run = self._run
+        run = self.run
         return Message(
             key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}",
             kind=MessageKind.ANSWER,
@@ -334,10 +314,8 @@ class StreamedAnswer:
     def _send_new_content(self) -> None:
         if self._dead:
             return
-        whole, tasks = (
-            self._render_text(cut_before_unfinished_link(self._text[:PART])),
-            self._list_unsent_tasks(),
-        )
+        whole = self._render_text(cut_before_unfinished_link(self._text[:PART]))
+        tasks = self._list_unsent_tasks()
         # what would not go on from what is shown, or finds no room, the outbox writes at the end
         fits = whole.startswith(self._shown) and count_slack_characters(whole) <= PART
         more = whole[len(self._shown) :] if fits else ""
@@ -348,24 +326,24 @@ class StreamedAnswer:
             self._append_or_start_stream(more, tasks)
         except SlackApiError as error:
             if tasks and self._is_task_refusal(error):
-                self._streaming.note_task_refusal(self._run.channel, error)
+                self._streaming.note_task_refusal(self.run.channel, error)
                 self._send_new_content()  # without them
                 return
             if not self._open:
-                self._streaming.note_stream_refusal(self._run.channel, error)
+                self._streaming.note_stream_refusal(self.run.channel, error)
             if not self._open or not is_rate_limited(error):
-                log.info("run %s: no streaming here: %s", self._run.id, extract_error_code(error))
+                log.info("run %s: no streaming here: %s", self.run.id, extract_error_code(error))
                 self._dead, self._open = True, False
         except moves.StaleFenceError:
             raise
         except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway
-            log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
+            log.info("run %s: streaming broke: %s", self.run.id, type(error).__name__)
             self._dead, self._open = True, False
 
     def _list_unsent_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks to send now; none where Slack does not take tasks."""
         can = self._chunked or not self._open
-        draws = self._streaming.can_show_tasks(self._run.channel)
+        draws = self._streaming.can_show_tasks(self.run.channel)
         return self._tasks.list_unsent() if can and draws else []
 
     def _is_task_refusal(self, error: SlackApiError) -> bool:
@@ -377,7 +355,7 @@ class StreamedAnswer:
         """Append words and tasks to the stream, or start the stream with them."""
         if self._open:
             self._client.chat_appendStream(
-                channel=self._run.channel,
+                channel=self.run.channel,
                 ts=self._ts,
                 **build_stream_arguments(more, tasks, chunked=self._chunked),
             )
@@ -394,10 +372,10 @@ class StreamedAnswer:
         if self._row is None:
             self._row = self._insert_stream_row()
         response = self._client.chat_startStream(
-            channel=self._run.channel,
-            thread_ts=self._run.thread_ts,
-            recipient_user_id=self._run.requester,
-            recipient_team_id=self._run.team,
+            channel=self.run.channel,
+            thread_ts=self.run.thread_ts,
+            recipient_user_id=self.run.requester,
+            recipient_team_id=self.run.team,
             **build_stream_arguments(text, tasks),
         )
         self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
@@ -412,13 +390,18 @@ class StreamedAnswer:
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
         )
         with self._store.write() as tx:
-            held = runs.get_run_with_fence(tx, self._run.id, self._run.fence)
+            held = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
             if held.status is not RunStatus.RUNNING:
-                raise moves.StaleFenceError(self._run.id)
+                raise moves.StaleFenceError(self.run.id)
             outbox.queue_message(tx, row)
             found = outbox.find_message_by_key(tx, row.key)
         assert found is not None
         return found
+
+
+def _close_row(tx: Transaction, row: Message, body: dict[str, Any]) -> None:
+    body_json = outbox.dump_message_body(body)
+    moves.change_message_status(tx, row, MessageStatus.CLOSING, body=body_json)
 
 
 REMEMBERED = 500  # requests whose steps are kept
@@ -470,34 +453,28 @@ class StreamedAnswers:
             return
         if event.run.source not in MODELLED:
             return
-        tasks = self._get_tasks(event.run)
+        root = _get_root_run_id(event.run)
+        with self._lock:
+            begun = self._begun.get(event.run.id)
+            tasks = self._tasks.setdefault(root, StepTaskList())
+            self._tasks.move_to_end(root)
+            if len(self._tasks) > REMEMBERED:
+                self._tasks.popitem(last=False)
         if event.end is StepEnd.ENTRUSTED:
             tasks.remove_task(event.step)
         else:
-            tasks.add_or_update_task(
-                event.step, ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS
-            )
-        with self._lock:
-            begun = self._begun.get(event.run.id)
+            status = ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS
+            tasks.add_or_update_task(event.step, status)
         if begun is not None and not begun.is_open_for_run(event.run):
             begun = None
-        is_long = (
-            event.kind is EventKind.STEP_GOES_ON and tasks.count_progress_event(event.step) >= BEATS
-        )
+        goes_on = event.kind is EventKind.STEP_GOES_ON
+        is_long = goes_on and tasks.count_progress_event(event.step) >= BEATS
         is_answered = event.run.source is RunSource.MESSAGE and not self._stopping.is_set()
         if begun is None and is_long and is_answered:
             begun = self.get_or_create_answer(event.run)
             self._keep_open_answer(begun)
         if begun is not None:
             begun.show_steps()
-
-    def _get_tasks(self, run: Run) -> StepTaskList:
-        with self._lock:
-            found = self._tasks.setdefault(_get_root_run_id(run), StepTaskList())
-            self._tasks.move_to_end(_get_root_run_id(run))
-            if len(self._tasks) > REMEMBERED:
-                self._tasks.popitem(last=False)
-            return found
 
     def _keep_open_answer(self, answer: StreamedAnswer) -> None:
         """Keep an answer that has no words yet and whose stream stays open."""

@@ -72,10 +72,6 @@ class Outbox:
         self._taken: set[str] = set()  # channels, and keys of messages, that a lane is at work on
         self._looking = False
 
-    def wake(self) -> None:
-        """Tell the outbox that there may be something to send."""
-        self._wake.notify()
-
     def is_idle(self) -> bool:
         """Return whether no wake is outstanding and nothing is being sent.
 
@@ -152,24 +148,18 @@ class Outbox:
         try:
             # only now: what was due before this lane was ours may be sent already
             with self._store.read() as tx:
-                due = outbox.list_due_messages(
-                    tx, self._clock.now(), channel, self._memory.overtakable_messages
-                )
+                overtakable = self._memory.overtakable_messages
+                due = outbox.list_due_messages(tx, self._clock.now(), channel, overtakable)
                 if self._pace.is_paced(channel) and sum(map(is_rate_limited_post, due)) > BURST:
-                    due = order_due_messages(
-                        due, outbox.list_runs_with_card(tx, {row.run_id for row in due})
-                    )
+                    carded = outbox.list_runs_with_card(tx, {row.run_id for row in due})
+                    due = order_due_messages(due, carded)
             self._send_in_order(due)
             self._memory.end_failure_pause(channel)
         except Exception as error:
-            self._memory.pause_after_failure(
-                channel
-            )  # and not in the database, which is what failed
-            log.error(
-                "a queue of the outbox failed: %s",
-                error_text(error),
-                exc_info=not is_temporary_error(error),
-            )
+            # and not in the database, which is what failed
+            self._memory.pause_after_failure(channel)
+            shown = not is_temporary_error(error)
+            log.error("a queue of the outbox failed: %s", error_text(error), exc_info=shown)
         finally:
             with self._lock:
                 self._taken.discard(channel)

@@ -29,7 +29,7 @@ from slack_bolt.middleware import IgnoringSelfEvents
 from slack_bolt.request.internals import extract_user_id
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryState
+from slack_sdk.http_retry import HttpResponse, RetryState
 from slack_sdk.http_retry.builtin_handlers import (
     ConnectionErrorRetryHandler,
     RateLimitErrorRetryHandler,
@@ -119,9 +119,8 @@ def get_valid_error_code(error: SlackApiError) -> str:
 def classify_error(error: SlackApiError) -> ErrorMeaning:
     """Return what this error means for its call: final, passing, token refused, or unknown."""
     method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
-    return classify_error_code(
-        extract_error_code(error), status=get_http_status(error), method=method
-    )
+    code, status = extract_error_code(error), get_http_status(error)
+    return classify_error_code(code, status=status, method=method)
 
 
 def is_rate_limited(error: SlackApiError) -> bool:
@@ -167,7 +166,6 @@ class RateLimitPauses:
     """The pauses that Slack has asked one client for; any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without a pause."""
         self._clock = clock
         self._lock = threading.Lock()
         self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
@@ -194,10 +192,8 @@ class RateLimitPauses:
         """Begin a pause if this error asks for one; return whether it does."""
         if (seconds := get_retry_after_seconds(error)) <= 0:
             return False
-        scope, end = (
-            _build_pause_key(method, channel),
-            self._clock.now() + timedelta(seconds=seconds),
-        )
+        scope = _build_pause_key(method, channel)
+        end = self._clock.now() + timedelta(seconds=seconds)
         self.add_pauses({scope: end})
         self._tell(*scope, end)
         return True
@@ -256,9 +252,8 @@ def build_slack_clients(
 ) -> tuple[SlackClient, SlackClient]:
     """Return the client that posts, and the client for calls that only read."""
     token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
-    posting = SlackClient(
-        token, clock=clock, tracer=tracer, base_url=url, retry_handlers=[], timeout=15
-    )
+    options: dict[str, Any] = {"base_url": url, "retry_handlers": [], "timeout": 15}
+    posting = SlackClient(token, clock=clock, tracer=tracer, **options)
     return posting, build_reading_client(token, url, tracer)
 
 
@@ -287,33 +282,19 @@ class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
     """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
 
     def __init__(self) -> None:
-        """Allow two retries."""
         super().__init__(max_retry_count=2)
         self.ended = threading.Event()
 
-    def _can_retry(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
-    ) -> bool:
+    def _can_retry(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
         limited = response is not None and response.status_code == 429
         return limited and not self.ended.is_set()
 
     def prepare_for_next_attempt(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
+        self, *, state: RetryState, response: HttpResponse | None = None, **_: Any
     ) -> None:
         """Wait for the seconds in Retry-After (1 if none), at most LONGEST_READ."""
-        headers = {
-            name.lower(): value for name, value in (response.headers if response else {}).items()
-        }
+        given = response.headers if response else {}
+        headers = {name.lower(): value for name, value in given.items()}
         seconds = parse_retry_after((headers.get("retry-after") or ["1"])[0])
         self.ended.wait(min(seconds or 1.0, LONGEST_READ))
         state.next_attempt_requested = True

@@ -54,7 +54,6 @@ class SlackMentionStyle:
     """
 
     def __init__(self, directory: Directory) -> None:
-        """`directory` looks up groups and channels by name."""
         self._directory = directory
 
     def format_person(self, user: str) -> str:
@@ -71,10 +70,9 @@ class SlackMentionStyle:
 
     def format_channel(self, channel: str) -> str:
         """Return a mention of the channel, or its name if it cannot be looked up."""
+        is_id = CHANNEL.fullmatch(channel)
         try:
-            found = (
-                channel if CHANNEL.fullmatch(channel) else self._directory.find_channel_id(channel)
-            )
+            found = channel if is_id else self._directory.find_channel_id(channel)
         except LookupFailedError:
             found = None
         return channel_mention(found) if found else escape_mrkdwn(channel)
@@ -106,7 +104,7 @@ class CommandQuestion:
     usage: str  # behind the command
     description: str
     # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
-    # MistypedError or LookupFailedError
+    # TypedCallError or LookupFailedError
     answer: Callable[[AnswerServices, SlashCommand], str | CommandAnswer]
     # whether the words behind its name, written to the bot, ask this and are not for the agent
     is_asked_by_words: Callable[[AnswerServices, Sequence[str]], bool] = lambda _can, words: (
@@ -127,9 +125,8 @@ class AnswerServices:
 
 
 def _open_request_dialog(can: AnswerServices, asked: SlashCommand) -> str:
-    return can.request_opener.open_for_command(
-        asked.person, asked.channel, asked.trigger, " ".join(asked.words)
-    )
+    words = " ".join(asked.words)
+    return can.request_opener.open_for_command(asked.person, asked.channel, asked.trigger, words)
 
 
 def _list_waiting_requests(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
@@ -143,9 +140,8 @@ def _list_own_requests(can: AnswerServices, asked: SlashCommand) -> CommandAnswe
 def _show_request(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
     if len(asked.words) != 1:
         raise TypedCallError("Name one request: the link to its card, or its id.")
-    found = can.person_views.build_overview().render_request_history(
-        asked.person, asked.words[0].strip("`")
-    )
+    overview, name = can.person_views.build_overview(), asked.words[0].strip("`")
+    found = overview.render_request_history(asked.person, name)
     if found is None:
         raise TypedCallError("There is no request with that id that you may read.")
     return found
@@ -169,10 +165,9 @@ def _parse_day_count(given: Sequence[str], usual: int = DAYS) -> int | None:
 
 
 def _explain_typed_call(can: AnswerServices, asked: SlashCommand) -> str:
-    tool, args = parse_typed_call(
-        can.tools, asked.words, can.explanation_sources.sources.directory, asked.person
-    )
-    now = can.explanation_sources.sources.clock.now()
+    sources = can.explanation_sources.sources
+    tool, args = parse_typed_call(can.tools, asked.words, sources.directory, asked.person)
+    now = sources.clock.now()
     run = Run(
         team=can.grants.team,
         channel=asked.channel,
@@ -181,15 +176,8 @@ def _explain_typed_call(can: AnswerServices, asked: SlashCommand) -> str:
         created_at=now,
         updated_at=now,
     )
-    return "\n".join(
-        explain_call(
-            can.explanation_sources,
-            SlackMentionStyle(can.explanation_sources.sources.directory),
-            run,
-            tool,
-            args,
-        )
-    )
+    style = SlackMentionStyle(sources.directory)
+    return "\n".join(explain_call(can.explanation_sources, style, run, tool, args))
 
 
 def _list_commands(_can: AnswerServices, _asked: SlashCommand) -> str:
@@ -202,9 +190,8 @@ def _list_grants(can: AnswerServices, asked: SlashCommand) -> str:
 
 
 def _list_delegations(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
-    return delegation_dialog.render_delegations(
-        can.person_views.build_delegation_manager().list_delegations(asked.person)
-    )
+    delegations = can.person_views.build_delegation_manager().list_delegations(asked.person)
+    return delegation_dialog.render_delegations(delegations)
 
 
 def _build_report_answer(can: AnswerServices, asked: SlashCommand) -> str | CommandAnswer:
@@ -217,9 +204,8 @@ def _build_report_answer(can: AnswerServices, asked: SlashCommand) -> str | Comm
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
-        found = compute_report(
-            call_history.list_calls_asked_of_people(tx, lists.team, since, until), since, until
-        )
+        asked_calls = call_history.list_calls_asked_of_people(tx, lists.team, since, until)
+        found = compute_report(asked_calls, since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _prepare_report_picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
@@ -237,14 +223,12 @@ def _prepare_report_picture(
         if error.name != "matplotlib":
             raise
         return None
+    if not has_decisions_to_draw(found):
+        return None
     title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
     alt = f"{title} (UTC). {describe_decision_speed(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
-    return (
-        (lambda: CommandAnswerFile(name, title, alt, draw_report_png(found, titles)))
-        if has_decisions_to_draw(found)
-        else None
-    )
+    return lambda: CommandAnswerFile(name, title, alt, draw_report_png(found, titles))
 
 
 def _revoke_grant(can: AnswerServices, asked: SlashCommand) -> str:
@@ -258,9 +242,8 @@ def _show_or_switch_mode(can: AnswerServices, asked: SlashCommand) -> str:
     if not words:
         return can.modes.describe_mode(asked.channel)
     if words not in _MODES:
-        raise TypedCallError(
-            "The modes are observe, ask and strict; add “everywhere” for all conversations."
-        )
+        modes = "The modes are observe, ask and strict; add “everywhere” for all conversations."
+        raise TypedCallError(modes)
     channel = asked.channel if len(words) == 1 else EVERYWHERE
     return can.modes.switch_mode(channel, ChannelMode(words[0]), asked.person)
 
@@ -275,11 +258,9 @@ def _is_request_reference(can: AnswerServices, words: Sequence[str]) -> bool:
         return False
     if parse_permalink(words[0]):
         return True
+    name, team = words[0].strip("`"), can.grants.team
     with can.grants.store.read() as tx:
-        return (
-            request_lists.find_request_by_id_or_digest(tx, can.grants.team, words[0].strip("`"))
-            is not None
-        )
+        return request_lists.find_request_by_id_or_digest(tx, team, name) is not None
 
 
 def _is_grant_id(can: AnswerServices, words: Sequence[str]) -> bool:

@@ -38,14 +38,13 @@ from bot.cards.review_dialog import (
     render_review_dialog,
     render_send_back_dialog,
 )
-from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupPendingError, Permission
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
 from bot.slack.client import classify_error, get_valid_error_code
-from bot.slack.directory import add_names_to_mentions
+from bot.slack.directory import format_field_error
 from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from storage import calls, outbox, runs
@@ -238,30 +237,27 @@ class DialogHandler:
         match action:
             case Action.REVIEW:
                 whole = build_full_call_view(self._tools, tx, shown)
-                view = render_review_dialog(whole, bar=self._format_plain_text(by.view_only_reason))
+                bar = format_field_error(self._directory, by.view_only_reason)
+                view = render_review_dialog(whole, bar=bar)
                 return DialogOpening(view, call, bool(whole.covered_pieces))
             case Action.REJECT:
-                title, needs = (
-                    describe_call_effect(self._tools, tx, call),
-                    needs_reason(call, CallVerb.REJECT),
+                view = render_reject_dialog(
+                    target,
+                    count=1,
+                    title=describe_call_effect(self._tools, tx, call),
+                    needs_words=needs_reason(call, CallVerb.REJECT),
+                    by_agent=not runs.is_run_without_model(by.run),
                 )
-                agent = not runs.is_run_without_model(by.run)
-                return DialogOpening(
-                    render_reject_dialog(
-                        target, count=1, title=title, needs_words=needs, by_agent=agent
-                    )
-                )
+                return DialogOpening(view)
             case Action.SEND_BACK:
-                return DialogOpening(
-                    render_send_back_dialog(target, title=self._describe_pending_calls(tx, call))
-                )
+                title = self._describe_pending_calls(tx, call)
+                return DialogOpening(render_send_back_dialog(target, title=title))
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
                 found = build_full_call_view(self._tools, tx, shown).covered_pieces
                 covered = [name for name in found if name not in frozenset(PieceKind)]
-                return DialogOpening(
-                    self._render_edit_form(tx, shown, covered), call, bool(covered)
-                )
+                view = self._render_edit_form(tx, shown, covered)
+                return DialogOpening(view, call, bool(covered))
 
     def _describe_pending_calls(self, tx: Transaction, call: Call) -> str:
         """Return one line for each pending call of this call's plan: what it would do."""
@@ -273,10 +269,8 @@ class DialogHandler:
         self, tx: Transaction, shown: CallWithRevision, covered: Sequence[str]
     ) -> Json:
         call, gate = shown.call, load_gate(shown.call.gate)
-        tool, counts = (
-            self._tools.get_tool_of_call(call),
-            isinstance(gate, Ask) and gate.editor_counts,
-        )
+        tool = self._tools.get_tool_of_call(call)
+        counts = isinstance(gate, Ask) and gate.editor_counts
         here = counts and is_approvable_on_card(self._tools, tx, call, self._clock.now())
         return render_edit_dialog(
             restrict_editable_fields(tool, gate),
@@ -321,9 +315,7 @@ class DialogHandler:
 
     def _validate_edit(self, target: CallTarget, body: dict[str, Any]) -> dict[str, str]:
         view, person = body["view"], body["user"]["id"]
-        first = next(
-            (block["block_id"] for block in view["blocks"] if block["type"] == "input"), ""
-        )
+        first = next((each["block_id"] for each in view["blocks"] if each["type"] == "input"), "")
         if not first:
             return {}
         if refused := self._validate_permission(CallVerb.EDIT, target, body, first):
@@ -337,7 +329,7 @@ class DialogHandler:
             return {}
         match read:
             case ForbiddenEdit(sentence=sentence):
-                return {first: self._format_plain_text(sentence)}
+                return {first: format_field_error(self._directory, sentence)}
             case FieldErrors(errors=errors):
                 return errors
             case Edit(approve=True) | UnchangedEdit(approve=True) as submitted:
@@ -354,11 +346,7 @@ class DialogHandler:
             return {}
         text = self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
         self._record_refusal(DialogRefusal(text, call, verdict.why), person, DialogId.EDIT)
-        return {InputBlockId.APPROVE_TOO: self._format_plain_text(text)}
-
-    def _format_plain_text(self, text: str) -> str:
-        """Return mrkdwn as plain text for an error at a field: 150 characters, with names."""
-        return strip_mrkdwn(add_names_to_mentions(self._directory, text))[:150]
+        return {InputBlockId.APPROVE_TOO: format_field_error(self._directory, text)}
 
     def _validate_permission(
         self, verb: CallVerb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
@@ -368,9 +356,9 @@ class DialogHandler:
         match self._access.decide_access(verb, target, person, get_sender_workspace_id(body)):
             case DialogRefusal() as turned:
                 self._record_refusal(turned, person, body["view"]["callback_id"])
-                return {block: self._format_plain_text(turned.sentence)}
+                return {block: format_field_error(self._directory, turned.sentence)}
             case DialogAdmission(view_only_reason=bar) if bar:
-                return {block: self._format_plain_text(bar)}
+                return {block: format_field_error(self._directory, bar)}
             case _:
                 return {}
 

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from copy import copy
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from slack_sdk import WebClient
 
+from bot.cards.slack_text import strip_mrkdwn
 from bot.clock import Clock
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
@@ -52,6 +52,11 @@ def add_names_to_mentions(directory: Directory, text: str) -> str:
     return _MENTION.sub(name, text)
 
 
+def format_field_error(directory: Directory, text: str) -> str:
+    """Return mrkdwn as plain text for an error at a field: 150 characters, with names."""
+    return strip_mrkdwn(add_names_to_mentions(directory, text))[:150]
+
+
 def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
     """Replace mentions by names in block texts that Slack shows literally.
 
@@ -62,15 +67,15 @@ def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
         return [replace_plain_text_mentions(directory, each) for each in blocks]
     if not isinstance(blocks, dict):
         return blocks
+
+    def name(mention: re.Match[str]) -> str:
+        found = _find_display_name(directory, mention[1])
+        return f"@{found}" if found else mention[0]
+
     named = {key: replace_plain_text_mentions(directory, each) for key, each in blocks.items()}
     if named.get("type") in _LITERAL and isinstance(named.get("text"), str):
-        named["text"] = _MENTION.sub(partial(_format_mention_as_name, directory), named["text"])
+        named["text"] = _MENTION.sub(name, named["text"])
     return named
-
-
-def _format_mention_as_name(directory: Directory, mention: re.Match[str]) -> str:
-    found = _find_display_name(directory, mention[1])
-    return f"@{found}" if found else mention[0]
 
 
 def _find_display_name(directory: Directory, person: str) -> str:
@@ -85,6 +90,7 @@ PATIENCE = 60.0  # seconds that a thread which may wait does so for an answer
 FEW = 25  # people are looked up one by one; for more, the list of everybody is read
 # of a list in which somebody's name or a channel's was not found: then it is read again
 NEW = timedelta(seconds=20)
+EVERYBODY = (LookupKind.PEOPLE, "")  # the look-up of the list
 JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person up
 
 
@@ -137,7 +143,7 @@ class SlackDirectory:
         missing from it are looked up one by one if they are few; many are left out, as they belong
         to other companies.
         """
-        listed = self._answers.find_cached((LookupKind.PEOPLE, ""))
+        listed = self._answers.find_cached(EVERYBODY)
         everybody: Mapping[str, Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
         if missing and (len(missing) > FEW or self._has_many_person_lookups()):
@@ -205,7 +211,7 @@ class SlackDirectory:
 
         `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
-        if anew and self._answers.find_cached((LookupKind.PEOPLE, ""), NEW) is None:
+        if anew and self._answers.find_cached(EVERYBODY, NEW) is None:
             self._answers.drop_answers(LookupKind.PEOPLE)
         found: Mapping[str, Json] = self._look_up(LookupKind.PEOPLE)
         return found
@@ -234,9 +240,7 @@ class SlackDirectory:
             case "user_change":
                 user = event.get("user") or {}
                 forget(LookupKind.PERSON, user.get("id", ""))
-                self._answers.update_cached(
-                    (LookupKind.PEOPLE, ""), lambda all: {**all, user["id"]: user}
-                )
+                self._answers.update_cached(EVERYBODY, lambda all: {**all, user["id"]: user})
             case str(kind) if kind.startswith(("channel_", "group_")):
                 forget(LookupKind.CHANNEL)
                 forget(LookupKind.CHANNELS)
@@ -271,14 +275,10 @@ class SlackDirectory:
 
         It runs on a look-up thread, which may wait for the list.
         """
-        listed = self._answers.find_cached((LookupKind.PEOPLE, ""), JUST_NOW)
-        everybody = (
-            listed[0]
-            if listed
-            else self._read_everybody_once()
-            if self._has_many_person_lookups()
-            else {}
-        )
+        listed = self._answers.find_cached(EVERYBODY, JUST_NOW)
+        everybody: Mapping[str, Json] = listed[0] if listed else {}
+        if not listed and self._has_many_person_lookups():
+            everybody = self._read_everybody_once()
         found = everybody.get(user)
         if found is not None:
             return build_person(found)
@@ -290,7 +290,7 @@ class SlackDirectory:
         with self._reading_all:
             if time.monotonic() - self._unread < NEW.total_seconds():
                 return {}
-            self._answers.drop_answer_if_older((LookupKind.PEOPLE, ""), JUST_NOW)
+            self._answers.drop_answer_if_older(EVERYBODY, JUST_NOW)
             try:
                 return self.with_timeout(PATIENCE).list_people()
             except LookupFailedError:

@@ -36,23 +36,12 @@ _SERVERS = 500  # the least status that is the server's own fault
 
 
 class NotFetchedError(Exception):
-    """Raised when a file could not be downloaded."""
+    """Raised when a file could not be downloaded; the message is for the log."""
 
-
-class NotAllowedError(NotFetchedError):
-    """Raised when Slack does not let this app read the file."""
-
-
-class TooLargeError(NotFetchedError):
-    """Raised when a file has more bytes than the limit."""
-
-
-class NotAtSlackError(NotFetchedError):
-    """Raised when a file's address is not at Slack."""
-
-
-class FileGoneError(NotFetchedError):
-    """Raised when a file no longer exists."""
+    def __init__(self, problem: str, reason: str = file_items.NOT_FETCHED) -> None:
+        """`reason` is what the model is told."""
+        super().__init__(problem)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +77,20 @@ class FileFetcher:
     def fetch(self, url: str, most: int, until: float) -> FetchedFile:
         """Download a file of `most` bytes at most, by the time `until` (`time.monotonic`).
 
-        Raises NotFetchedError or one of its subclasses.
+        Raises NotFetchedError.
         """
         if not self._is_slack_url(url):
-            raise NotAtSlackError("its address is not Slack's")
+            raise NotFetchedError("its address is not Slack's", file_items.ELSEWHERE)
         for left in reversed(range(TRIES)):
             try:
                 return self._download_once(url, most, until)
             except HTTPError as error:
                 error.close()
+                status = f"status {error.code}"
                 if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-                    raise FileGoneError(f"status {error.code}") from error
+                    raise NotFetchedError(status, file_items.HIDDEN) from error
                 if error.code < _SERVERS:  # Slack sends whom it does not know to its sign-in page
-                    raise NotAllowedError(f"status {error.code}") from error
+                    raise NotFetchedError(status, file_items.NOT_ALLOWED) from error
                 failed: Exception = error
             except (OSError, HTTPException, ValueError) as error:
                 failed = error
@@ -131,12 +121,13 @@ class FileFetcher:
             return FetchedFile(data, answer.headers.get_content_type() == "text/html")
 
     def _read_body(self, answer: Any, most: int, until: float) -> bytes:
-        """Return the whole body of an answer; raise TooLargeError if it exceeds `most` bytes."""
+        """Return the whole body of an answer; raise NotFetchedError if it exceeds `most` bytes."""
         found = bytearray()
         while chunk := answer.read1(_SOME):
             found += chunk
             if len(found) > most:
-                raise TooLargeError(f"more than {most} bytes")
+                reason = file_items.too_large_note(most + 1)
+                raise NotFetchedError(f"more than {most} bytes", reason)
             if time.monotonic() >= until or self._stopping.is_set():
                 raise TimeoutError("it took too long")
         if answer.length:  # the line broke
@@ -190,16 +181,9 @@ class FileReader:
         except SlackApiError as error:
             problem: object = extract_error_code(error)
             why = _WHY.get(str(problem), file_items.NOT_FETCHED)
-        except TooLargeError as error:
-            size = max(_get_file_size(told), file_items.MOST_BYTES + 1)
-            why, problem = file_items.too_large_note(size), error
-        except NotAtSlackError as error:
-            why, problem = file_items.ELSEWHERE, error
-        except NotAllowedError as error:
-            why, problem = file_items.NOT_ALLOWED, error
-        except FileGoneError as error:
-            why, problem = file_items.HIDDEN, error
-        except (NotFetchedError, OSError, HTTPException, LookupError, ValueError) as error:
+        except NotFetchedError as error:
+            why, problem = error.reason, error
+        except (OSError, HTTPException, LookupError, ValueError) as error:
             why, problem = file_items.NOT_FETCHED, error
         log.warning("the file %s was not read: %s", told.get("id"), problem)
         return build_unread_result(told, why)
@@ -208,13 +192,14 @@ class FileReader:
         if why := _find_skip_reason(told):
             return build_unread_result(told, why)
         got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
-        if got.is_web_page and not (_is_web_page(told) and len(got.data) == _get_file_size(told)):
-            raise NotAllowedError("a page came instead of it")
-        content = recognise_content(got.data, said_to_be_text=_is_text_file(told))
+        is_page = told.get("mimetype") == "text/html" or told.get("filetype") == "html"
+        if got.is_web_page and not (is_page and len(got.data) == _get_file_size(told)):
+            raise NotFetchedError("a page came instead of it", file_items.NOT_ALLOWED)
+        is_text = str(told.get("mimetype") or "").startswith("text/")
+        content = recognise_content(got.data, said_to_be_text=is_text)
         if content is None:
-            return build_unread_result(
-                told, file_items.UNREADABLE if got.data else file_items.EMPTY
-            )
+            why = file_items.UNREADABLE if got.data else file_items.EMPTY
+            return build_unread_result(told, why)
         return FileReadResult(str(told.get("id") or ""), format_file_name(told), got.data, content)
 
 
@@ -246,11 +231,3 @@ def _find_skip_reason(told: SlackFile) -> str:
 def _get_file_size(told: SlackFile) -> int:
     size = told.get("size")
     return size if isinstance(size, int) else 0
-
-
-def _is_web_page(told: SlackFile) -> bool:
-    return told.get("mimetype") == "text/html" or told.get("filetype") == "html"
-
-
-def _is_text_file(told: SlackFile) -> bool:
-    return str(told.get("mimetype") or "").startswith("text/")

@@ -42,7 +42,7 @@ class _Viewer:
 
 
 class HomeTabPublisher:
-    """The publisher of Home tabs; one per process, any thread may call `opened`."""
+    """The publisher of Home tabs; one per process, any thread may call `schedule_publishing`."""
 
     def __init__(
         self,

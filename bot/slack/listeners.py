@@ -21,7 +21,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_bolt import App, BoltRequest, BoltResponse
-from slack_bolt import App as BoltApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
@@ -65,9 +64,9 @@ if TYPE_CHECKING:
 # The Bolt app that receives Slack's deliveries.
 
 
-def build_bolt_app(me: Identity, posting: SlackClient) -> BoltApp:
+def build_bolt_app(me: Identity, posting: SlackClient) -> App:
     """Return a Bolt app that only receives deliveries."""
-    return BoltApp(
+    return App(
         name="countersign",  # else Bolt searches the whole stack for one, which takes long
         # the token comes from authorize; Bolt only takes its settings from it, and never calls
         client=WebClient(base_url=posting.base_url, ssl=posting.ssl, retry_handlers=[]),
@@ -86,8 +85,6 @@ def build_bolt_app(me: Identity, posting: SlackClient) -> BoltApp:
 # Tells the author of a message to the bot that it could not be stored, once for each message.
 
 log = logging.getLogger("countersign.listeners")
-
-
 REMEMBERED = 1_000  # messages
 
 
@@ -95,7 +92,6 @@ class StorageFailureNotifier:
     """Notices to authors whose message could not be stored; any thread, waits for Slack."""
 
     def __init__(self, client: WebClient) -> None:
-        """`client` posts."""
         self._client = client
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()
@@ -106,11 +102,9 @@ class StorageFailureNotifier:
         Nothing is said for other errors, other payloads, and messages whose author has been told.
         """
         event = body.get("event") or {}
-        if (
-            not isinstance(error, DBAPIError)
-            or not _is_message_to_bot(event)
-            or not self._is_first_failure(event)
-        ):
+        if not isinstance(error, DBAPIError) or not _is_message_to_bot(event):
+            return
+        if not self._is_first_failure(event):
             return
         said = refusals.message_not_stored_reply()
         channel, thread_ts = event["channel"], event.get("thread_ts")
@@ -281,9 +275,8 @@ class Listeners:
         person = body.get("user_id") or (body.get("user") or {}).get("id")
         if not person or not team or team == self._team:
             return
-        if not _wait_for_result(
-            self._checks.submit(self._is_accepted_person, str(person), str(team)), False, SISTER
-        ):
+        check = self._checks.submit(self._is_accepted_person, str(person), str(team))
+        if not _wait_for_result(check, False, SISTER):
             return
         if "command" in body:
             body["team_id"] = self._team
@@ -308,9 +301,8 @@ class Listeners:
         """Open the dialog of a button, if this person may use it."""
         ack()
         slow = DialogRefusal(refusals.lookup_failed_reply())
-        found = _wait_for_result(
-            self._checks.submit(self._dialogs.prepare_dialog, body), slow, OPENING
-        )
+        check = self._checks.submit(self._dialogs.prepare_dialog, body)
+        found = _wait_for_result(check, slow, OPENING)
         self._dialogs.open_or_refuse_dialog(self._client, body, found)
 
     def _handle_submission(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
@@ -318,9 +310,8 @@ class Listeners:
         inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
         slow = {first: refusals.lookup_failed_reply() for first in islice(inputs, 1)}
-        errors = _wait_for_result(
-            self._checks.submit(self._dialogs.validate_submission, body), slow, LOOK_UP
-        )
+        check = self._checks.submit(self._dialogs.validate_submission, body)
+        errors = _wait_for_result(check, slow, LOOK_UP)
         if errors:
             ack(response_action="errors", errors=errors)
             return
@@ -387,24 +378,16 @@ def _build_event_delivery(body: dict[str, Any]) -> Delivery:
 def _build_click_delivery(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
-    same = [
-        team,
-        body["user"]["id"],
-        container,
-        action.get("action_ts"),
-        action["action_id"],
-        get_clicked_value(action),
-    ]
+    clicked = [action.get("action_ts"), action["action_id"], get_clicked_value(action)]
+    same = [team, body["user"]["id"], container, *clicked]
+    threads = (message.get("thread_ts"), container.get("thread_ts"), container.get("message_ts"))
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.ACTION,
         team=get_sender_workspace_id(body),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
-        thread_ts=message.get("thread_ts")
-        or container.get("thread_ts")
-        or container.get("message_ts")
-        or "",
+        thread_ts=next(filter(None, threads), ""),
         body=_serialize_interaction(body),
     )
 

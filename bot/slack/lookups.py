@@ -36,12 +36,7 @@ from bot.slack_codes import TOKEN, extract_error_code
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
 PAGE = 999  # Slack wants less than a thousand
-MISSING = (
-    "user_not_found",
-    "users_not_found",
-    "channel_not_found",
-    "user_not_visible",
-)
+MISSING = ("user_not_found", "users_not_found", "channel_not_found", "user_not_visible")
 Json = dict[str, Any]
 
 
@@ -50,7 +45,7 @@ def _translate_slack_errors(
 ) -> Callable[[LookupReader, str], T | None]:
     """Make a reading method return None if Slack knows no such thing.
 
-    Every other error of Slack's becomes LookupFailedError, or its subclass NotLetInError if Slack
+    Every other error of Slack's becomes LookupFailedError; its subclass TokenRefusedError if Slack
     refuses the token.
     """
 
@@ -153,11 +148,7 @@ def build_person(found: Json) -> Person:
         team=found.get("team_id") or "",
         name=found.get("real_name") or profile.get("real_name") or found.get("name") or found["id"],
         is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
-        is_guest=bool(
-            found.get("is_restricted")
-            or found.get("is_ultra_restricted")
-            or found.get("is_stranger")
-        ),
+        is_guest=any(map(found.get, ("is_restricted", "is_ultra_restricted", "is_stranger"))),
         deleted=bool(found.get("deleted")),
         teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
         status=str(profile.get("status_emoji") or "").strip(":"),
@@ -166,10 +157,8 @@ def build_person(found: Json) -> Person:
 
 
 log = logging.getLogger("countersign.lookups")
-SHORT, LONG = (
-    timedelta(seconds=60),
-    timedelta(minutes=10),
-)  # how old what is remembered may be, and a list
+SHORT = timedelta(seconds=60)  # how old what is remembered may be
+LONG = timedelta(minutes=10)  # and a list
 STOPPING = "the bot is stopping"
 SIDE_BY_SIDE = 8  # look-ups of one kind at a time
 T = TypeVar("T")
@@ -214,7 +203,7 @@ class LookupCache:
         """Start empty; `signals` wake the loop after an answer for which it could not wait."""
         self._clock = clock
         self._signals = signals
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._known: dict[LookupKey, tuple[datetime, Any]] = {}
         self._failed: dict[LookupKey, LookupFailedError] = {}
         self._flights: dict[LookupKey, _PendingLookup] = {}
@@ -248,15 +237,9 @@ class LookupCache:
 
         Without `age` the usual limit applies: 10 minutes for lists, 60 seconds for anything else.
         """
-        with self._lock:
-            return self._find_cached_locked(key, age)
-
-    def _find_cached_locked(
-        self, key: LookupKey, age: timedelta | None = None
-    ) -> tuple[Any] | None:
-        """Return the same as `known`; the lock must be held."""
         at_most = age or (LONG if key[0] in LISTS else SHORT)
-        found = self._known.get(key)
+        with self._lock:
+            found = self._known.get(key)
         return (found[1],) if found and self._clock.now() - found[0] < at_most else None
 
     def drop_answers(self, kind: LookupKind | None = None, name: str = "") -> None:
@@ -273,7 +256,7 @@ class LookupCache:
     def drop_answer_if_older(self, key: LookupKey, age: timedelta) -> None:
         """Drop the cached answer if it is as old as `age` or older; keep look-ups in progress."""
         with self._lock:
-            if self._find_cached_locked(key, age) is None:
+            if self.find_cached(key, age) is None:
                 self._known.pop(key, None)
 
     def update_cached(self, key: LookupKey, change: Callable[[Any], Any]) -> None:
@@ -290,14 +273,17 @@ class LookupCache:
     def get_answer(self, key: LookupKey, ask: Callable[[str], T], seconds: float) -> T:
         """Return the cached answer, else Slack's answer within so many seconds.
 
-        Raises LookupFailedError. With 0 seconds it raises NotYetKnownError when the look-up has
+        Raises LookupFailedError. With 0 seconds it raises LookupPendingError when the look-up has
         only been started or is still in progress.
         """
         if found := self.find_cached(key):
             value: T = found[0]
             return value
         if seconds > 0:
-            answer: T = self._wait_for_answer(self._get_or_start_lookup(key, ask), seconds)
+            try:
+                answer: T = self._get_or_start_lookup(key, ask).answer.result(seconds)
+            except NotInTime:
+                raise LookupFailedError("Slack did not answer in time") from None
             return answer
         with self._lock:
             failure = self._failed.pop(key, None)
@@ -308,12 +294,6 @@ class LookupCache:
             at_last: T = flight.answer.result()
             return at_last
         raise LookupPendingError(flight.answer)
-
-    def _wait_for_answer(self, flight: _PendingLookup, seconds: float) -> Any:
-        try:
-            return flight.answer.result(seconds)
-        except NotInTime:
-            raise LookupFailedError("Slack did not answer in time") from None
 
     def _get_or_start_lookup(
         self, key: LookupKey, ask: Callable[[str], Any], *, is_awaited: bool = False
@@ -326,7 +306,7 @@ class LookupCache:
             if flight is not None:
                 flight.is_awaited |= is_awaited
                 return flight
-            if found := self._find_cached_locked(key):  # it has landed since the caller looked
+            if found := self.find_cached(key):  # it has landed since the caller looked
                 flight = _PendingLookup()
                 flight.set_outcome(found[0], None)
                 return flight

@@ -77,9 +77,8 @@ class BotTokenStatus:
         """Record that Slack has refused the token with this error code."""
         with self._lock:
             if self._next is None:
-                log.error(
-                    "Slack refuses the bot token (%s); nothing is sent until it is good", code
-                )
+                said = "Slack refuses the bot token (%s); nothing is sent until it is good"
+                log.error(said, code)
                 self._schedule_next_check()
 
     def reset_check_delay(self) -> None:
@@ -172,10 +171,8 @@ class ChannelPacer:
         now = self._clock.now()
         found = self._channels.setdefault(channel, _ChannelPace(float(BURST), now))
         passed = max(timedelta(), now - found.updated_at)
-        found.posts_left, found.updated_at = (
-            min(float(BURST), found.posts_left + passed / SECOND),
-            now,
-        )
+        found.posts_left = min(float(BURST), found.posts_left + passed / SECOND)
+        found.updated_at = now
         return found
 
 

@@ -7,7 +7,7 @@ Nothing here stores how far a message has come; the sender does that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -63,27 +63,21 @@ class MessageRenderer:
         is_card, now = row.kind in DRAWN, self.clock.now()
         with self.store.read() as tx:
             current = outbox.find_message_by_key(tx, row.key) or row
-            asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.parse_message_body(
-                current
-            )
+            body = outbox.parse_message_body(current)
+            asks = row.kind is MessageKind.CARD and outbox.QUESTION in body
             question = build_question_view(self.tools, tx, current, now) if asks else None
             view = build_card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
             drawn = RenderedMessage(*render_question_message(question, now))
             return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
-            place = str(outbox.parse_message_body(current)["asked_in"])
-            return render_card_copy(view, place, now), current.wanted, None
+            return render_card_copy(view, str(body["asked_in"]), now), current.wanted, None
         if view:
             revisions = {call.id: call.revision for call in view.calls}
             return render_card(view, now), current.wanted, revisions
         if is_card:
             return GONE, current.wanted, {}
-        return (
-            self._render_text_message(row, outbox.parse_message_body(current)),
-            current.wanted,
-            None,
-        )
+        return self._render_text_message(row, body), current.wanted, None
 
     def get_reaction(self, row: Message) -> tuple[str, int]:
         """Return the emoji to put on the request's message now, and the version that this shows."""
@@ -105,9 +99,8 @@ class MessageRenderer:
                 said = strip_markdown(show_link_targets(replace_notifying_mentions(words)))
                 loud = f"⚠️ {under.record} " if under.loud else ""
                 text = escape_mrkdwn(shorten_text(loud + quote_on_one_line(said), 300))
-                return RenderedMessage(
-                    text, answers.render_answer_part(words, row.run_id, last, below=under)
-                )
+                blocks = answers.render_answer_part(words, row.run_id, last, below=under)
+                return RenderedMessage(text, blocks)
             case MessageKind.TABLE:
                 text = escape_mrkdwn(shorten_text(f"{body['title']}: {body['total']} rows", 300))
                 return RenderedMessage(text, answers.render_result_table(body))
@@ -117,10 +110,8 @@ class MessageRenderer:
 
 def build_answer_footer(body: Mapping[str, Any]) -> answers.AnswerFooter:
     """Return the footer of an answer from its stored body."""
-    kept = fields(answers.AnswerFooter)
-    return answers.AnswerFooter(
-        **{each.name: body[each.name] for each in kept if each.name in body}
-    )
+    names = {each.name for each in fields(answers.AnswerFooter)}
+    return answers.AnswerFooter(**{name: body[name] for name in names & body.keys()})
 
 
 def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -128,11 +119,8 @@ def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks
-    return (
-        answers.render_prose(body["text"])
-        if body.get("mrkdwn")
-        else answers.render_notice(body["text"])
-    )
+    render = answers.render_prose if body.get("mrkdwn") else answers.render_notice
+    return render(body["text"])
 
 
 # What the outbox keeps in memory only: messages that Slack has, channels that have to pause,
@@ -152,7 +140,6 @@ class OutboxMemory:
     """The outbox's state that is not in the database; one per process, any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start empty."""
         self._clock = clock
         self._lock = threading.Lock()
         self._posted: dict[int | None, SlackPost] = {}  # by the message's `seq`
@@ -202,8 +189,7 @@ class OutboxMemory:
         """Remove and return the keys of the messages whose search for duplicates is due."""
         with self._lock:
             due = [key for key, at in self._doubted.items() if at <= now]
-            for key in due:
-                del self._doubted[key]
+            self._doubted = {key: at for key, at in self._doubted.items() if at > now}
         return due
 
     def pause_after_failure(self, channel: str) -> None:
@@ -254,7 +240,6 @@ class PostSearch:
     """
 
     def __init__(self, store: Store, clock: Clock, bot_user: str, client: WebClient) -> None:
-        """`bot_user` is the bot's own user id."""
         self._store = store
         self._clock = clock
         self._bot_user = bot_user
@@ -262,34 +247,33 @@ class PostSearch:
 
     def find_post(self, row: Message) -> SlackMessage | None:
         """Return the Slack message whose metadata holds this row's key; None if there is none."""
-        return self._find_message(row, lambda message: get_message_key(message) == row.key)
+        found = (each for each in self._read_messages(row) if get_message_key(each) == row.key)
+        return next(found, None)
 
     def list_duplicates(self, row: Message) -> list[str]:
         """Return the timestamps of this row's duplicates in Slack."""
-        found: list[str] = []
-
-        def is_stray(message: SlackMessage) -> bool:
-            if get_message_key(message) == row.key and message["ts"] != row.ts:
-                found.append(str(message["ts"]))
-            return False
-
-        self._find_message(row, is_stray)
-        return found
+        return [
+            str(each["ts"])
+            for each in self._read_messages(row)
+            if get_message_key(each) == row.key and each["ts"] != row.ts
+        ]
 
     def find_upload(self, row: Message) -> SlackMessage | None:
         """Return the message that holds this row's file, found by its unique name; or None."""
         name = outbox.parse_message_body(row)["name"]
-        return self._find_message(row, lambda message: name in _list_file_names(message))
+        for message in self._read_messages(row):
+            if any(str(file.get("name")) == name for file in message.get("files") or []):
+                return message
+        return None
 
     def find_lost_stream(self, row: Message) -> SlackMessage | None:
         """Return an unfinished stream of the bot that no row knows; None if there is none."""
-        return self._find_message(row, self._is_lost_stream)
+        return next(filter(self._is_lost_stream, self._read_messages(row)), None)
 
-    def _find_message(
-        self, row: Message, fits: Callable[[SlackMessage], bool]
-    ) -> SlackMessage | None:
+    def _read_messages(self, row: Message) -> Iterator[SlackMessage]:
+        """Yield the messages among which this row may have been posted."""
         if row.channel.startswith(("U", "W")):
-            return None  # the DM had not been opened, so nothing was posted
+            return  # the DM had not been opened, so nothing was posted
         arguments: dict[str, Any] = {
             "channel": row.channel,
             "include_all_metadata": True,
@@ -301,10 +285,7 @@ class PostSearch:
         else:
             pages = self._client.conversations_history(**arguments)
         for page in islice(pages, MOST_PAGES):
-            found: list[SlackMessage] = [message for message in page["messages"] if fits(message)]
-            if found:
-                return found[0]
-        return None
+            yield from page["messages"]
 
     def _get_earliest_timestamp(self, row: Message) -> str:
         """Return the earliest Slack time at which this row may have been posted; "0" if unknown."""
@@ -324,10 +305,6 @@ class PostSearch:
 def get_message_key(message: SlackMessage) -> str:
     """Return the outbox's key from a Slack message's metadata; "" if it has none."""
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
-
-
-def _list_file_names(message: SlackMessage) -> list[str]:
-    return [str(file.get("name")) for file in message.get("files") or []]
 
 
 STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
@@ -354,9 +331,8 @@ class OutboxSlackCalls:
                 link = self._get_permalink(run.channel, run.thread_ts)
                 with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.parse_message_body(outbox.find_message_by_key(tx, row.key) or row)
-                    outbox.update_message(
-                        tx, row, body=outbox.dump_message_body({**now, "origin": link})
-                    )
+                    with_link = outbox.dump_message_body({**now, "origin": link})
+                    outbox.update_message(tx, row, body=with_link)
 
     def _get_permalink(self, channel: str, ts: str) -> str:
         try:

@@ -184,18 +184,16 @@ class SlackPresence:
         # the last words may go into a stream that is open already
         is_cleared = look.post_follows and not self._client.is_last_post_stream(*place)
         if shown != look.status and not (is_cleared and shown):
-            done = self._call_slack(
-                "status", self._client.assistant_threads_setStatus, **at, status=look.status
-            )
+            set_status = self._client.assistant_threads_setStatus
+            done = self._call_slack("status", set_status, **at, status=look.status)
             # a post meanwhile came before it or after it
             is_known = done and self._client.get_last_post_number(*place) == post
             thread.status, thread.status_at = look.status if is_known else None, now
             thread.last_post_number = post
         if not thread.has_session_state(look.session):
-            arguments = {**at, "status": look.session, "initiator_user_id": look.initiator}
-            done = self._call_slack(
-                "session", self._client.api_call, "agents.sessions.setStatus", json=arguments
-            )
+            body = {**at, "status": look.session, "initiator_user_id": look.initiator}
+            call, method = self._client.api_call, "agents.sessions.setStatus"
+            done = self._call_slack("session", call, method, json=body)
             thread.session, thread.session_at = look.session if done else None, now
         if self._wait:
             self._postpone_state(place, thread, look, self._wait)

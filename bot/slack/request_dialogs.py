@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from slack_bolt import App
 from slack_sdk import WebClient
@@ -46,7 +46,7 @@ from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.dialogs import DialogOpening, dialog_error_sentence, get_view_or_refusal_sentence
-from bot.slack.directory import add_names_to_mentions
+from bot.slack.directory import format_field_error
 from storage import calls, runs
 from storage.store import Store
 
@@ -71,15 +71,8 @@ class AnswerDialogFamily:
     clock: Clock
     directory: Directory
 
-    @property
-    def actions(self) -> Collection[Action]:
-        """The button that opens the dialog."""
-        return (Action.ANSWER,)
-
-    @property
-    def dialogs(self) -> Collection[DialogId]:
-        """The answer dialog."""
-        return (DialogId.ANSWER,)
+    actions: ClassVar[Collection[Action]] = (Action.ANSWER,)
+    dialogs: ClassVar[Collection[DialogId]] = (DialogId.ANSWER,)
 
     def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
@@ -91,11 +84,8 @@ class AnswerDialogFamily:
         message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
         thread = message.get("thread_ts") or message.get("ts") or ""
         asker = describe_asker(found.run.source, get_asking_server(found.run) or found.run.client)
-        return DialogOpening(
-            add_thread_to_metadata(
-                render_answer_dialog(found.asked, click.target, asker), channel, thread
-            )
-        )
+        view = render_answer_dialog(found.asked, click.target, asker)
+        return DialogOpening(add_thread_to_metadata(view, channel, thread))
 
     def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors by block id; {} if the answer may be stored.
@@ -107,15 +97,13 @@ class AnswerDialogFamily:
         found = self.answers.admit_answerer(subject.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
             inputs = [each for each in body["view"]["blocks"] if each["type"] == "input"]
-            text = strip_mrkdwn(add_names_to_mentions(self.directory, found.sentence))[:150]
+            text = format_field_error(self.directory, found.sentence)
             return {inputs[0]["block_id"]: text} if inputs else {}
         read = parse_answer_submission(found.asked, body["view"]["state"]["values"])
         return read.errors if isinstance(read, FieldErrors) else {}
 
 
 # The dialog in which a person lets somebody else decide for them.
-
-ACTIONS, DIALOGS = frozenset({Action.DELEGATE}), frozenset({DialogId.DELEGATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,23 +112,15 @@ class DelegationDialogFamily:
 
     delegations: DelegationManager
 
-    @property
-    def actions(self) -> Collection[Action]:
-        """The button that opens the dialog."""
-        return ACTIONS
-
-    @property
-    def dialogs(self) -> Collection[DialogId]:
-        """The delegation dialog."""
-        return DIALOGS
+    actions: ClassVar[Collection[Action]] = (Action.DELEGATE,)
+    dialogs: ClassVar[Collection[DialogId]] = (DialogId.DELEGATE,)
 
     def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         """Return the dialog, filled with the person's present delegation; or why there is none."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
-            is_ours = get_sender_workspace_id(
-                body
-            ) == authority.team and authority.is_active_colleague(person)
+            is_here = get_sender_workspace_id(body) == authority.team
+            is_ours = is_here and authority.is_active_colleague(person)
         except LookupFailedError:
             return DialogRefusal(refusals.lookup_failed_reply())
         if not is_ours:
@@ -156,9 +136,8 @@ class DelegationDialogFamily:
     def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of the entered values by block id; {} if they may be stored."""
         try:
-            found = self.delegations.parse_delegation_wish(
-                body["view"]["state"]["values"], body["user"]["id"]
-            )
+            state = body["view"]["state"]["values"]
+            found = self.delegations.parse_delegation_wish(state, body["user"]["id"])
         except LookupFailedError:
             return {InputBlockId.DELEGATE: refusals.lookup_failed_reply()}
         return found if isinstance(found, dict) else {}
@@ -228,18 +207,16 @@ class RequestDialogFamily:
     ) -> DialogOpening | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
         try:
-            return self._find_person_refusal(person, team) or self._build_form_opening(
-                person, target
-            )
+            refusal = self._find_person_refusal(person, team)
+            return refusal or self._build_form_opening(person, target)
         except LookupFailedError:
             return DialogRefusal(refusals.lookup_failed_reply())
 
     def _build_form_opening(self, person: str, target: FormTarget) -> DialogOpening | DialogRefusal:
         form = self._offers.find_form(target, person)
         if form is None:
-            return DialogRefusal(
-                request_sentences.unknown_form_reply(self._offers.get_title(target))
-            )
+            title = self._offers.get_title(target)
+            return DialogRefusal(request_sentences.unknown_form_reply(title))
         return DialogOpening(render_request_form_dialog(form, target))
 
     def _prepare_repeat_form(
@@ -252,13 +229,11 @@ class RequestDialogFamily:
         if call is None or run is None:
             return DialogRefusal(refusals.outdated_card_reply())
         if run.requester != person:
-            return DialogRefusal(
-                request_sentences.ask_again_not_allowed_reply(run.requester), call, "not_requester"
-            )
+            sentence = request_sentences.ask_again_not_allowed_reply(run.requester)
+            return DialogRefusal(sentence, call, "not_requester")
         setting = self._resolve_setting(person, FormContext(run.origin_channel))
-        return self.prepare_form(
-            person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id)
-        )
+        target = FormTarget(FormKind.TOOL, call.tool, setting, call.id)
+        return self.prepare_form(person, team, target)
 
     def _find_person_refusal(self, person: str, team: str) -> DialogRefusal | None:
         if team != self._authority.team:
@@ -289,18 +264,14 @@ class RequestDialogFamily:
         first = next(each["block_id"] for each in view["blocks"] if each["type"] == "input")
         if get_sender_workspace_id(body) != self._authority.team:
             return {first: OUTSIDER}
-        match self._entries.find_submission_problem(
-            target, person, view["state"]["values"], PATIENCE
-        ):
+        state = view["state"]["values"]
+        match self._entries.find_submission_problem(target, person, state, PATIENCE):
             case FieldErrors(errors=errors):
                 return errors
             case DeclinedForm(sentence=sentence):
-                return {first: self._format_plain_text(sentence)}
+                return {first: format_field_error(self._authority.directory, sentence)}
             case _:
                 return {}
-
-    def _format_plain_text(self, text: str) -> str:
-        return strip_mrkdwn(add_names_to_mentions(self._authority.directory, text))[:150]
 
 
 class RequestDialogOpener:
@@ -338,9 +309,8 @@ class RequestDialogOpener:
     def _open_dialog(
         self, person: str, team: str, trigger: str, setting: FormContext, words: str = ""
     ) -> str:
-        view = get_view_or_refusal_sentence(
-            self._dialogs.prepare_picker(person, team, setting, words)
-        )
+        found = self._dialogs.prepare_picker(person, team, setting, words)
+        view = get_view_or_refusal_sentence(found)
         if isinstance(view, str):
             return view
         try:

@@ -145,9 +145,8 @@ class MessageSender:
         except Exception:
             log.exception("message %s (%s) is set aside", row.seq, row.kind)
             with self._store.write() as tx:
-                moves.change_message_status(
-                    tx, row, M.FAILED, error=error_text(error)[:300], due_at=None
-                )
+                why = error_text(error)[:300]
+                moves.change_message_status(tx, row, M.FAILED, error=why, due_at=None)
 
     def _send_by_kind(self, row: Message) -> None:
         if stands := self._memory.find_post(row.seq):
@@ -205,10 +204,9 @@ class MessageSender:
             if not body.get("doubted"):
                 text = self._posting.describe_uncertain_message(row)
                 blocks = answers.render_prose(text)
+                doubted = outbox.dump_message_body({**body, "doubted": True})
                 with self._store.write(durable=True) as tx:
-                    outbox.update_message(
-                        tx, row, body=outbox.dump_message_body({**body, "doubted": True})
-                    )
+                    outbox.update_message(tx, row, body=doubted)
             else:
                 log.warning("message %s: it is not known whether it was said", row.seq)
                 self._store_sent(row, SlackPost("", row.wanted))
@@ -253,7 +251,7 @@ class MessageSender:
         """Store SENDING, then call `post` and return what it returns.
 
         Only if Slack's answer shows that it took nothing, PENDING is stored again; any other
-        failure leaves SENDING, as the message may be in Slack. Raises ElsewhereError if another
+        failure leaves SENDING, as the message may be in Slack. Raises ChannelTakenError if another
         process sends it.
         """
         if row.status is not M.SENDING:
@@ -262,9 +260,7 @@ class MessageSender:
                     raise ChannelTakenError
             row.status = M.SENDING
         self._begun.add(row.seq)
-        if not self._channels.is_channel_owned(
-            row.channel
-        ):  # it may have taken long to come so far
+        if not self._channels.is_channel_owned(row.channel):  # it may have taken long so far
             raise ChannelTakenError
         if is_rate_limited_post(row):
             self._pace.note_post(row.channel)
@@ -298,7 +294,7 @@ class MessageSender:
         return None
 
     def _require_not_in_flight(self, row: Message) -> None:
-        """Raise _TooSoonError while Slack may still be handling another process's post."""
+        """Raise _MayStillArriveError while Slack may still be handling another process's post."""
         if row.seq not in self._begun:
             since = self._clock.now() - self._memory.get_first_seen_time(row.seq)
             if since < AT_WORK:
@@ -316,18 +312,16 @@ class MessageSender:
     def _open_direct_message(self, row: Message) -> None:
         """Open the direct message to a person, and store its channel for the next try."""
         opened = self._client.conversations_open(users=row.channel)
+        channel = str(opened["channel"]["id"])
+        body = outbox.dump_message_body({**outbox.parse_message_body(row), DIRECT: True})
         with self._store.write() as tx:
-            body = {**outbox.parse_message_body(row), DIRECT: True}
-            outbox.update_message(
-                tx, row, channel=str(opened["channel"]["id"]), body=outbox.dump_message_body(body)
-            )
+            outbox.update_message(tx, row, channel=channel, body=body)
 
     def _update_message(self, row: Message) -> None:
         drawn, version, revisions = self._renderer.render_message(row)
         self._store.sync_commits()
-        self._client.chat_update(
-            channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks
-        )
+        text, blocks = drawn.text, drawn.blocks
+        self._client.chat_update(channel=row.channel, ts=row.ts, text=text, blocks=blocks)
         self._store_sent(row, SlackPost(row.ts, version, revisions))
 
     def _update_reaction(self, row: Message) -> None:
@@ -342,10 +336,9 @@ class MessageSender:
         if worn != wanted or body.get("unsure"):
             names = [*worn, *(each for each in wanted if each not in worn)]
             unsure = {"unsure": True} if names == wanted else {}  # else they differ till it is done
+            unsure_body = outbox.dump_message_body({"names": names, **unsure})
             with self._store.write(durable=False) as tx:
-                outbox.update_message(
-                    tx, row, body=outbox.dump_message_body({"names": names, **unsure})
-                )
+                outbox.update_message(tx, row, body=unsure_body)
             self._store.sync_commits()
             self._posting.replace_reactions(row, [each for each in worn if each != name], name)
         with self._store.write(durable=False, told=False) as tx:
@@ -379,16 +372,13 @@ class MessageSender:
                 tx, row.run_id, row.channel, stands.ts
             )
             if stands.revisions is not None:
-                at = self._clock.now()
-                outbox.record_shown_revisions(
-                    tx, row, ts=stands.ts, revisions=stands.revisions, at=at
-                )
+                shown, at = stands.revisions, self._clock.now()
+                outbox.record_shown_revisions(tx, row, ts=stands.ts, revisions=shown, at=at)
         self._memory.forget_post(row.seq)
         self._begun.discard(row.seq)
         row.status, row.ts = M.SENT, stands.ts
-        if begun or (
-            row.kind is MessageKind.CARD and outbox.QUESTION in outbox.parse_message_body(row)
-        ):
+        is_card = row.kind is MessageKind.CARD
+        if begun or (is_card and outbox.QUESTION in outbox.parse_message_body(row)):
             self._signals.work.notify()  # a reply to it may have come before Slack said where it is
 
     def _handle_slack_error(self, row: Message, error: SlackApiError) -> bool:

@@ -65,9 +65,9 @@ class SlashCommandHandler:
         """`team` is the only workspace whose people are answered when they click.
 
         `client` posts the answers to questions asked in a message. Nothing is answered before
-        `listen`.
+        `register_listeners`.
         """
-        self._answerer = answerer
+        self._services = answerer
         self._client = client
         self._team = team
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="command")
@@ -93,11 +93,9 @@ class SlashCommandHandler:
         except TypedCallError:
             return False
         question = QUESTIONS.get(name.lower())
-        if (
-            question is None
-            or name.lower() == HELP
-            or not question.is_asked_by_words(self._answerer, words)
-        ):
+        if question is None or name.lower() == HELP:
+            return False
+        if not question.is_asked_by_words(self._services, words):
             return False
         asked = SlashCommand(person, channel, words)
         self._pool.submit(self._answer_message, question, asked, thread_ts)
@@ -112,9 +110,8 @@ class SlashCommandHandler:
     def _answer_command(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         trigger = str(body.get("trigger_id") or "")
         asked = SlashCommand(str(body["user_id"]), str(body["channel_id"]), (), trigger)
-        said = self._build_answer(
-            asked, lambda: self._answer_typed_words(asked, str(body.get("text") or ""))
-        )
+        text = str(body.get("text") or "")
+        said = self._build_answer(asked, lambda: self._answer_typed_words(asked, text))
         self._send_response(respond, said, response_type="ephemeral")
         self._send_file(asked.person, said)
 
@@ -150,14 +147,13 @@ class SlashCommandHandler:
                     channel=channel, text=said.text, blocks=said.blocks, thread_ts=thread_ts
                 )
             else:  # Slack shows it in a thread only where the thread has replies
+                has_replies = client.get_last_post_number(channel, thread_ts)
                 client.chat_postEphemeral(
                     channel=channel,
                     user=asked.person,
                     text=said.text,
                     blocks=said.blocks,
-                    thread_ts=thread_ts
-                    if client.get_last_post_number(channel, thread_ts)
-                    else None,
+                    thread_ts=thread_ts if has_replies else None,
                 )
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer could not be given: %s", type(error).__name__)
@@ -195,10 +191,6 @@ class SlashCommandHandler:
         except Exception as error:  # noqa: BLE001 - the rest of the answer was given
             log.warning("nor could it be said: %s", type(error).__name__)
 
-    @property
-    def _services(self) -> AnswerServices:
-        return self._answerer
-
     def _answer_typed_words(self, asked: SlashCommand, text: str) -> str | CommandAnswer:
         """Return the answer to the words after the command; the menu if there are none."""
         if not (typed := _split_words(text)):
@@ -225,13 +217,10 @@ class SlashCommandHandler:
                 said = replace(said, blocks=replace_plain_text_mentions(people, said.blocks))
             return _render_answer(said)
         except TypedCallError as error:
-            return _render_answer(
-                f"{sentence_words.sanitise_for_mrkdwn(str(error), 1200)} See {COMMAND} help."
-            )
+            why = sentence_words.sanitise_for_mrkdwn(str(error), 1200)
+            return _render_answer(f"{why} See {COMMAND} help.")
         except LookupFailedError:
-            return _render_answer(
-                "I could not ask Slack about this just now. Please try again in a minute."
-            )
+            return _render_answer(NOT_NOW)
         except Exception:
             log.exception("a command could not be answered")
             return _render_answer(refusals.handling_failed_reply(False))
@@ -251,16 +240,14 @@ def _truncate_lines(text: str) -> str:
     lines, kept = text.split("\n"), 0
     while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
         kept += 1
-    more = len(lines) - kept
-    return (
-        "\n".join([*lines[:kept], f"… and {more} more lines: ask on the command line"])
-        if more
-        else text
-    )
+    if kept == len(lines):
+        return text
+    more = f"… and {len(lines) - kept} more lines: ask on the command line"
+    return "\n".join([*lines[:kept], more])
 
 
 def _split_words(text: str) -> list[str]:
-    """Return a text's words, split like a shell does; raise MistypedError for an open quote."""
+    """Return a text's words, split like a shell does; raise TypedCallError for an open quote."""
     try:
         return shlex.split(text.translate(_QUOTES))
     except ValueError:

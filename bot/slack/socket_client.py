@@ -225,7 +225,6 @@ class EnvelopeAcknowledger:
     """The object by which a listener acknowledges an envelope on the line that it came by."""
 
     def __init__(self, client: SocketClient, line: SlackConnection) -> None:
-        """`line`: the line that the envelope came by."""
         self._client, self._line = client, line
         self.logger = client.logger
 
@@ -257,9 +256,8 @@ class SocketClient(BaseSocketModeClient):
         self.message_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-delivery")
         self._state = threading.Condition()
         self.current_session: SlackConnection | None = None
-        self._left: list[
-            SlackConnection
-        ] = []  # those before it, also what is counted as alive only
+        # those before it, also what is counted as alive only
+        self._left: list[SlackConnection] = []
         self._has_greeted = False  # the current one
         self._look = threading.Event()  # the keeper is to look at once
         self._over = threading.Event()
@@ -444,11 +442,8 @@ class SocketClient(BaseSocketModeClient):
         for line in left:
             waited = now - (line.replaced_at or now)
             is_greeted = has_greeted or waited > GREETING
-            if (
-                line.is_active()
-                and is_greeted
-                and (line.has_handled_all() or waited > ACKNOWLEDGED)
-            ):
+            is_done = line.has_handled_all() or waited > ACKNOWLEDGED
+            if line.is_active() and is_greeted and is_done:
                 line.send_close_frame()
             if line.is_active() and waited > 2 * ACKNOWLEDGED:
                 line.disconnect()

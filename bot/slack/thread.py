@@ -41,7 +41,7 @@ Item = dict[str, Any]
 class MessageFiles:
     """A message and its files."""
 
-    key: str  # of the message: `storage.transcripts.message_key`
+    key: str  # of the message: `storage.transcripts.build_message_key`
     person: str  # Slack user id
     name: str
     files: Sequence[Mapping[str, Any]]  # as Slack tells of them
@@ -134,11 +134,9 @@ class AttachedFileReader:
             return build_unread_result(told, file_items.TOO_MANY)
         room.files -= 1
         slack_id = str(told.get("id") or "")
-        found = known.get(slack_id)
-        if found is None:
-            found = self._reader.read_file(told, until)
-            known[slack_id] = found
-        return found
+        if slack_id not in known:
+            known[slack_id] = self._reader.read_file(told, until)
+        return known[slack_id]
 
     def _build_item_parts(
         self,
@@ -149,21 +147,12 @@ class AttachedFileReader:
         kept: list[AttachedFile],
     ) -> list[Item]:
         """Return the item parts for one file; add a row to `kept` if its content is given."""
-        content = read.content
-        if content is None:
-            return [
-                file_items.build_text_part(
-                    file_items.omission_note(read.name, read.omission_reason)
-                )
-            ]
-        if self._which is AttachedFilesMode.TEXT and not content.is_text:
-            return [
-                file_items.build_text_part(
-                    file_items.omission_note(read.name, file_items.TEXTS_ONLY)
-                )
-            ]
-        if not (room.text if content.is_text else room.bytes >= len(read.data)):
+        content, why = read.content, read.omission_reason
+        if content and self._which is AttachedFilesMode.TEXT and not content.is_text:
+            why = file_items.TEXTS_ONLY
+        elif content and not (room.text if content.is_text else room.bytes >= len(read.data)):
             why = file_items.TOO_MUCH_TEXT if content.is_text else file_items.NO_ROOM
+        if content is None or why:
             return [file_items.build_text_part(file_items.omission_note(read.name, why))]
         if content.is_text:
             room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
@@ -181,10 +170,9 @@ class AttachedFileReader:
             created_at=self._clock.now(),
         )
         kept.append(row)
-        label = file_items.build_text_part(
-            file_items.file_label(read.name, len(read.data), content)
-        )
-        return [label, file_items.build_file_reference(row.id, read.name, content)]
+        label = file_items.file_label(read.name, len(read.data), content)
+        reference = file_items.build_file_reference(row.id, read.name, content)
+        return [file_items.build_text_part(label), reference]
 
 
 def _encode_file_content(content: FileContent, data: bytes) -> str:
@@ -238,13 +226,10 @@ class SlackThreadReader:
         """
         known: dict[str, FileReadResult] = {}
         while waiting := self._list_held_messages(run):
-            said, before = (
-                self._build_message_items(waiting),
-                self._read_earlier_messages(run, waiting),
-            )
-            heard = self._files.read_files(
-                run, [*(each.files for each in said), *before.files], known
-            )
+            said = self._build_message_items(waiting)
+            before = self._read_earlier_messages(run, waiting)
+            posted = [*(each.files for each in said), *before.files]
+            heard = self._files.read_files(run, posted, known)
             try:
                 self._insert_items(run, waiting, _order_items(said, before, heard), heard)
                 return
@@ -266,9 +251,8 @@ class SlackThreadReader:
             name = self._get_display_name(each.user)
             item = prompt.build_request_item(each.user, name, text, each.received_at)
             key = build_message_key(each.team, each.channel, event["ts"])
-            found.append(
-                _MessageItem(item, MessageFiles(key, each.user, name, event.get("files") or []))
-            )
+            files = MessageFiles(key, each.user, name, event.get("files") or [])
+            found.append(_MessageItem(item, files))
         return found
 
     def _insert_items(
@@ -278,7 +262,7 @@ class SlackThreadReader:
         items: list[dict[str, Any]],
         heard: FileTranscriptItems,
     ) -> None:
-        """Store items and files; raise _ChangedError if a message was edited in the meantime."""
+        """Store items and files; raise _MessageEditedError if a message was edited meanwhile."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             for item in items:
@@ -304,9 +288,8 @@ class SlackThreadReader:
         first, ours = waiting[0], [json.loads(each.body)["event"]["ts"] for each in waiting]
         thread, until = first.thread_ts, ours[0]
         if not thread or thread >= until:
-            return (
-                _EarlierMessages()
-            )  # the request is the thread's first message, or was typed before
+            # the request is the thread's first message, or was typed before
+            return _EarlierMessages()
         with self._store.read() as tx:
             since = inbox.get_newest_transcript_message_ts(tx, run, first)
         try:
@@ -412,13 +395,10 @@ def _build_bounded_item(
     that are not in `lines` at all.
     """
     (author, name, text), *later = lines
-    beginning = (
-        author,
-        name,
-        _truncate_text(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS),
-    )
+    first = _truncate_text(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS)
+    beginning = author, name, first
     kept: list[tuple[str, str, str]] = []
-    room = MOST_CHARACTERS - len(beginning[2])
+    room = MOST_CHARACTERS - len(first)
     for author, name, text in reversed(later):
         if room <= 0:
             break

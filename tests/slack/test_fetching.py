@@ -9,15 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from bot.agent import file_items
 from bot.slack import file_reader
-from bot.slack.file_reader import (
-    FileFetcher,
-    FileGoneError,
-    NotAllowedError,
-    NotAtSlackError,
-    NotFetchedError,
-    TooLargeError,
-)
+from bot.slack.file_reader import FileFetcher, NotFetchedError
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -117,8 +111,9 @@ def test_a_file_comes_whole_and_a_page_is_known(host: Host) -> None:
 def test_the_token_goes_nowhere_else(host: Host, url: str) -> None:
     """Only Slack's hosts for files, over TLS, and the host of the Web API are asked."""
     fetcher = FileFetcher("xoxb-secret", f"{host.url}/api/")
-    with pytest.raises(NotAtSlackError):
+    with pytest.raises(NotFetchedError) as failed:
         fetcher.fetch(url, 10, time.monotonic() + 5)
+    assert failed.value.reason == file_items.ELSEWHERE
     assert host.tokens == []
 
 
@@ -127,8 +122,9 @@ def test_no_redirect_is_followed(host: Host) -> None:
     other = Host()
     try:
         for url in (f"{other.url}/signin", f"{host.url}/signin"):
-            with pytest.raises(NotAllowedError, match="302"):
+            with pytest.raises(NotFetchedError, match="302") as failed:
                 host.fetch(leads_to(url))
+            assert failed.value.reason == file_items.NOT_ALLOWED
         assert (len(host.tokens), other.tokens) == (2, [])
     finally:
         other.close()
@@ -140,7 +136,7 @@ def test_what_is_too_much_is_not_read(host: Host) -> None:
         if length == 5:  # then no more than that is taken for it
             assert host.fetch(says(body=b"x" * 2000, length=5)).data == b"xxxxx"
             continue
-        with pytest.raises(TooLargeError):
+        with pytest.raises(NotFetchedError, match="more than"):
             host.fetch(says(body=b"x" * 2000, length=length))
 
 
@@ -151,10 +147,10 @@ def test_what_may_pass_is_tried_once_more(host: Host) -> None:
     assert host.fetch(short, says(body=b"whole")).data == b"whole"
     with pytest.raises(NotFetchedError, match="4 bytes are missing"):
         host.fetch(short, short)
-    with pytest.raises(NotAllowedError):
-        host.fetch(says(403))
-    with pytest.raises(FileGoneError):
-        host.fetch(says(404))
+    for status, reason in ((403, file_items.NOT_ALLOWED), (404, file_items.HIDDEN)):
+        with pytest.raises(NotFetchedError) as failed:
+            host.fetch(says(status))
+        assert failed.value.reason == reason
     assert host.answers == []
 
 

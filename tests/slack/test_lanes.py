@@ -61,7 +61,7 @@ def test_channels_do_not_wait_for_one_another(office: PostOffice, begin: Begin) 
     assert hold.arrived.wait(30)
     office.slack.wait(sent(office, beside))
     general = office.put(channel="C0GENERAL")
-    outbox.wake()
+    office.signals.outbox.notify()
     office.slack.wait(sent(office, general))
     assert office.now(behind).status is M.PENDING
     assert not outbox.is_idle()
@@ -73,7 +73,7 @@ def test_channels_do_not_wait_for_one_another(office: PostOffice, begin: Begin) 
     texts = [each["text"] for each in office.slack.person("ana").everything(SUPPORT)]
     assert len(texts) == len(set(texts))  # nothing was posted by two lanes
     again = office.put()
-    outbox.wake()
+    office.signals.outbox.notify()
     office.slack.wait(sent(office, again))
 
 

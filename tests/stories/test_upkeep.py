@@ -32,10 +32,10 @@ def test_an_old_thread_is_emptied(own_harness: Callable[..., Harness]) -> None:
     harness = own_harness(fakes.tools, COUNTERSIGN_KEEP_DAYS="90")
     old = decided(harness, "long ago")
     card = harness.said(SUPPORT, old, "long ago", who="ana")
-    assert harness.app.upkeep.daily_purge.purge() == 0
+    assert harness.app.daily_purge.purge() == 0
     later(harness, 91 * DAY)
     young = decided(harness, "just now")
-    assert harness.app.upkeep.daily_purge.purge() == 1
+    assert harness.app.daily_purge.purge() == 1
     kept = {each.arguments for each in harness.all(Revision)}
     assert kept == {"{}", '{"text":"just now"}'}
     assert statuses(harness, old) == [CallStatus.SUCCEEDED]
@@ -54,7 +54,7 @@ def test_without_the_setting_nothing_goes(own_harness: Callable[..., Harness]) -
     harness = own_harness(FakeTools().tools)
     decided(harness, "kept for ever")
     later(harness, 4000 * DAY)
-    assert harness.app.upkeep.daily_purge.purge() == 0
+    assert harness.app.daily_purge.purge() == 0
     assert all(each.body != "{}" for each in harness.all(Item))
 
 
@@ -80,7 +80,7 @@ def test_home_tells_of_a_purged_request_without_its_words(
     harness = own_harness(FakeTools().tools, COUNTERSIGN_KEEP_DAYS="90")
     decided(harness, "seen on Home")
     later(harness, 91 * DAY)
-    assert harness.app.upkeep.daily_purge.purge() == 1
+    assert harness.app.daily_purge.purge() == 1
     harness.person("ben").open_home()
     shown = json.dumps(harness.slack.wait(harness.person("ben").home), ensure_ascii=False)
     assert "Write a note (what it was about was purged)" in shown
@@ -95,7 +95,7 @@ def test_a_purged_request_is_not_tried_again(own_harness: Callable[..., Harness]
     card = harness.card(SUPPORT, thread, who="ben", having="retry")
     all_sent(harness)
     later(harness, 91 * DAY)
-    assert harness.app.upkeep.daily_purge.purge() == 1
+    assert harness.app.daily_purge.purge() == 1
     harness.person("ben").click(SUPPORT, card["ts"], "retry")
     told(harness, "ben", SUPPORT, thread, "nothing to retry")
     assert harness.run_in(thread).status is RunStatus.FAILED
