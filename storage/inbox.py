@@ -83,10 +83,7 @@ _NEWEST_TAKEN = (
         col(Run.channel) == bindparam("run_channel_"),
         col(Run.thread_ts) == bindparam("run_thread_"),
     )
-    .where(
-        col(Delivery.kind) == DeliveryKind.MESSAGE,
-        col(Delivery.status) == DeliveryStatus.DONE,
-    )
+    .where(col(Delivery.kind) == DeliveryKind.MESSAGE, col(Delivery.status) == DeliveryStatus.DONE)
     .order_by(col(Delivery.seq).desc())
     .limit(1)
 )

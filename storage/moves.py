@@ -136,7 +136,7 @@ _REDRAW_DONE = _REDRAW_CALL.values(
         (_MORE_TO_RUN, col(Message.status)),
         (_STANDS, MessageStatus.STALE),
         else_=col(Message.status),
-    ),
+    )
 )
 _SHOWN = (
     update(Message)

@@ -237,10 +237,7 @@ def list_due_channels(
 
 
 def list_due_messages(
-    tx: Transaction,
-    now: datetime,
-    channel: str | None = None,
-    aside: Collection[int | None] = (),
+    tx: Transaction, now: datetime, channel: str | None = None, aside: Collection[int | None] = ()
 ) -> list[Message]:
     """Return the messages to be sent or redrawn now (in that channel, if one is given), in order.
 

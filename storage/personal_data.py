@@ -398,11 +398,7 @@ def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     emptied = [
         each for thread in (*threads.closed_threads, *threads.open_threads) for each in thread
     ]
-    return {
-        "asked": asked,
-        "elsewhere": elsewhere,
-        "emptied_with": sorted({*emptied} - own),
-    }
+    return {"asked": asked, "elsewhere": elsewhere, "emptied_with": sorted({*emptied} - own)}
 
 
 def _conditions_for_rows_elsewhere(

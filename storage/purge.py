@@ -14,35 +14,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    String,
-    bindparam,
-    cast,
-    delete,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import String, bindparam, cast, delete, exists, func, literal, or_, select, update
 from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import calls, trail
 from storage.columns import UtcTime
 from storage.delegations import Delegation
-from storage.models import (
-    PURGED,
-    Audit,
-    Call,
-    Delivery,
-    Item,
-    Message,
-    PersonAnswer,
-    Revision,
-    Run,
-)
+from storage.models import PURGED, Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
@@ -50,12 +29,7 @@ from storage.transcripts import AttachedFile
 SOME = 100  # requests that are emptied in one transaction
 MANY = 5000  # deliveries that are looked at in one
 # what Slack delivers, and delivers again for some hours at most
-_OF_SLACK = (
-    DeliveryKind.ACTION,
-    DeliveryKind.SUBMISSION,
-    DeliveryKind.EVENT,
-    DeliveryKind.MESSAGE,
-)
+_OF_SLACK = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION, DeliveryKind.EVENT, DeliveryKind.MESSAGE)
 _OTHER: Any = aliased(Run)
 _OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
 _DONE = (MessageStatus.SENT, MessageStatus.FAILED)

@@ -189,9 +189,7 @@ def _is_identical_to_ddl(asked: SqlReader, revision: str, scripts: Path) -> bool
     start.
     """
     made = {" ".join(each.split()) for each in load_schema_ddl(revision, scripts)}
-    found = asked.exec_driver_sql(
-        "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
-    )
+    found = asked.exec_driver_sql("SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     there = [(str(table), " ".join(str(sql).split())) for table, sql in found]
     ours = {table for table, sql in there if sql in made}
     return bool(made) and {sql for table, sql in there if table in ours} == made

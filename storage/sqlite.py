@@ -297,13 +297,7 @@ class SqliteFile:
             if writes:
                 connection.set_waits_for_disk(waits=durable)
             tx = SqliteTransaction(
-                connection,
-                idle.add_or_close,
-                DIALECT,
-                trace,
-                chain,
-                writes=writes,
-                durable=durable,
+                connection, idle.add_or_close, DIALECT, trace, chain, writes=writes, durable=durable
             )
             tx.file = self._open_database_file
             tx.run_transaction_command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")

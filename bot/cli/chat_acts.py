@@ -10,15 +10,7 @@ from bot.cards.call_pieces import (
     build_approval_confirmation,
     build_joint_approval_confirmation,
 )
-from bot.cli.chat_painter import (
-    HELP,
-    IN_SLACK,
-    LIKE_THIS,
-    NOT_SURE,
-    SHORT,
-    YES,
-    Painter,
-)
+from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
 from bot.terminal.terminal_messages import (
     AllowedAction,
     CommandKind,

@@ -96,10 +96,7 @@ def _read_server_file() -> ServerFile | None:
 
 
 def _accept_tools(
-    file: ServerFile,
-    server: Server,
-    found: dict[str, ToolDefinition],
-    agree: Callable[[str], bool],
+    file: ServerFile, server: Server, found: dict[str, ToolDefinition], agree: Callable[[str], bool]
 ) -> bool:
     """Show what differs at one server, and save it after a yes; return False after a no."""
     accepted = read_lock_file(file.lock_path)

@@ -52,10 +52,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
         help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
     parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="this policy in the place of the one in force",
+        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
     )
 
 
@@ -189,10 +186,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far back: 12h, 30d (default: 30d)",
     )
     parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="this policy in the place of the one in force",
+        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
     )
 
 

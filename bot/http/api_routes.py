@@ -40,13 +40,9 @@ GONE = 5.0  # seconds after which it is looked whether who waits is still there
 T = TypeVar("T")
 Answers = dict[int | str, dict[str, Any]]
 
-Id = Annotated[
-    str,
-    Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request."),
-]
+Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request.")]
 Wait = Annotated[
-    int,
-    Query(ge=0, le=LONGEST, description="Seconds to wait until it is decided, or has ended."),
+    int, Query(ge=0, le=LONGEST, description="Seconds to wait until it is decided, or has ended.")
 ]
 Idempotency = Annotated[
     str | None,
@@ -132,11 +128,7 @@ class ApiRoutes:
         return await self._ask_people(key, wanted, response, idempotency or "")
 
     async def ask_person(
-        self,
-        key: Key,
-        wanted: QuestionWanted,
-        response: Response,
-        idempotency: Idempotency = None,
+        self, key: Key, wanted: QuestionWanted, response: Response, idempotency: Idempotency = None
     ) -> RequestShown:
         """Ask a person for information. Their answer is the result, and approves nothing."""
         return await self._ask_people(key, wanted, response, idempotency or "")

@@ -105,10 +105,8 @@ class TerminalCallReader:
             )
             fields = self._list_form_fields(tx, call, question)
             declined = call_history.was_question_declined(tx, call)
-        wanted, asker = (
-            encode_button_value(CallTarget(call.id, call.revision)),
-            self.format_person(run.requester),
-        )
+        wanted = encode_button_value(CallTarget(call.id, call.revision))
+        asker = self.format_person(run.requester)
         if view is None:
             note = show_hidden_characters(mask_secrets(call.note))
             return TerminalCall(wanted, "", run.id, call.status, effect, asker, (), note=note)

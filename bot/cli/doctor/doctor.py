@@ -352,8 +352,7 @@ def run_all_checks(
         yield build_warning_result("settings", warning)
     remove_misread_variables(environ, settings.slack_api_url)
     yield build_ok_result(
-        "policy",
-        f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}",
+        "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
     )
     yield from run_environment_checks(settings, policy, clock)
 
