@@ -372,7 +372,7 @@ class OperatorTerminal:
             case CommandKind.LOOK:
                 found = self._seen.find_call(_strip_revision(asking.target))
                 if found is None:
-                    return CommandResult(False, terminal_sentences.unknown_call_sentence())
+                    return CommandResult(False, terminal_sentences.UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
             case wish:
                 typed = self._get_command_builders()[wish](asking)
@@ -416,14 +416,14 @@ class OperatorTerminal:
         self._host.signals.rest.wait_for(partial(self._is_wait_over, typed), PATIENCE)
         rows = [self._find_stored_delivery(each) for each in typed.deliveries]
         if not all(each and each.status is not DeliveryStatus.NEW for each in rows):
-            return CommandResult(False, terminal_sentences.result_delayed_sentence())
+            return CommandResult(False, terminal_sentences.RESULT_DELAYED)
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
-            return CommandResult(False, terminal_sentences.command_failed_sentence())
+            return CommandResult(False, terminal_sentences.COMMAND_FAILED)
         told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
         if said := typed.describe_result(found):
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
-        return CommandResult(False, "\n".join(told) or terminal_sentences.command_failed_sentence())
+        return CommandResult(False, "\n".join(told) or terminal_sentences.COMMAND_FAILED)
 
     def _is_wait_over(self, typed: PreparedCommand) -> bool:
         rows = [self._find_stored_delivery(each) for each in typed.deliveries]
