@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -167,7 +168,9 @@ class ApiRoutes:
                     return found
                 if await request.is_disconnected():
                     return found
-                await _wait_for_change(changed, min(left, GONE))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, GONE)):
+                        await changed.wait()
 
     async def claim(self, key: Key, request_id: Id, sent: ClaimSent) -> ClaimedShown:
         """Claim an approved call to execute it. The same claimant again gets the same, and more
@@ -235,12 +238,3 @@ class ApiRoutes:
 
     async def _run_on_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._looks)
-
-
-async def _wait_for_change(changed: asyncio.Event, seconds: float) -> None:
-    """Return once `changed` is set, or after `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    except TimeoutError:
-        pass

@@ -23,8 +23,7 @@ from bot.approvals.person_questions import (
     is_question,
     may_answer,
 )
-from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, Click, decode_click, encode_button_value
+from bot.cards.button_codec import CallTarget, encode_button_value
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.slack_text import (
     format_in_utc,
@@ -45,7 +44,12 @@ from bot.terminal.operator_input import (
     list_edit_inputs,
     list_question_inputs,
 )
-from bot.terminal.request_reports import find_deciders, find_stored_gate, find_waiting_plan_id
+from bot.terminal.request_reports import (
+    find_deciders,
+    find_stored_gate,
+    find_waiting_plan_id,
+    strip_revision,
+)
 from bot.terminal.terminal_messages import (
     AllowedAction,
     ChatEvent,
@@ -370,7 +374,7 @@ class OperatorTerminal:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_pending_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(_strip_revision(asking.target))
+                found = self._seen.find_call(strip_revision(asking.target))
                 if found is None:
                     return CommandResult(False, terminal_sentences.UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
@@ -433,11 +437,3 @@ class OperatorTerminal:
     def _find_stored_delivery(self, delivery: Delivery) -> Delivery | None:
         with self._host.store.read() as tx:
             return inbox.find_delivery(tx, delivery.key)
-
-
-def _strip_revision(target: str) -> str:
-    """Return a call's id without its revision; any other text as it is."""
-    match decode_click(Action.APPROVE, target):
-        case Click(target=CallTarget(call=call)):
-            return call
-    return target
