@@ -424,7 +424,6 @@ def resolve_unknown_call(
 
 
 def _build_approving_vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
-    """Return the approving vote for the revision with which the call runs again."""
     return Vote(
         call_id=call.id,
         revision=call.revision + 1,

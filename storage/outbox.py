@@ -77,7 +77,6 @@ _COPIES = select(Message).where(
 
 @cache
 def _build_column_update(names: tuple[str, ...]) -> Update:
-    """Return the update that writes these columns of one message; built once."""
     return (
         update(Message)
         .where(col(Message.seq) == bindparam("seq_"))

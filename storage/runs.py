@@ -238,7 +238,6 @@ _COUNT_TURN = (
 
 @cache
 def _build_column_update(names: tuple[str, ...]) -> Update:
-    """Return the update that writes these columns of one run; built once."""
     return (
         update(Run)
         .where(col(Run.id) == bindparam("id_"))

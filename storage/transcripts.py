@@ -268,7 +268,7 @@ class TranscriptCache:
         It is as of this transaction. If any process has purged the thread meanwhile, it is read
         again without the purged items.
         """
-        thread = _build_thread_key(run)
+        thread = (run.team, run.channel, run.thread_ts, run.parent_call)
         with self._lock:
             had = self._known.get(thread, Transcript())
         if had.seqs and tx.scalar(_STANDS, {"seq_": had.seqs[0]}) is None:
@@ -290,10 +290,6 @@ class TranscriptCache:
             while self._size > KEPT or self._items > ITEMS:
                 gone = self._known.popitem(last=False)[1]
                 self._size, self._items = self._size - gone.size, self._items - len(gone.items)
-
-
-def _build_thread_key(run: Run) -> ThreadKey:
-    return (run.team, run.channel, run.thread_ts, run.parent_call)
 
 
 def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:

@@ -182,7 +182,6 @@ class ChatCommands:
             self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
 
     def _confirm(self, sure: Confirmation) -> bool:
-        """Ask the person to confirm; return whether the answer was yes."""
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES

@@ -106,7 +106,6 @@ def _check_person_and_channel(arguments: argparse.Namespace) -> None:
 
 
 def _resolve_person_id(directory: CachedDirectory, person: str) -> str:
-    """Return the user id of a person, who was given by id or @name."""
     if not person.startswith("@"):
         return person
     try:

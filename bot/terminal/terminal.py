@@ -414,7 +414,6 @@ class OperatorTerminal:
         self._host.signals.rest.notify_changed()
 
     def _store_and_await_result(self, typed: PreparedCommand) -> CommandResult:
-        """Store a command's deliveries, wait for the loop, and return the result."""
         for delivery in typed.deliveries:
             self._host.keep(delivery)
         self._host.signals.rest.wait_for(partial(self._is_wait_over, typed), PATIENCE)

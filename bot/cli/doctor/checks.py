@@ -483,7 +483,6 @@ def _ask_bot_readiness(address: Endpoint) -> str | None:
 
 
 def _check_address_is_free(address: Endpoint, where: str) -> CheckResult:
-    """Check that a start could listen at the address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()

@@ -154,7 +154,6 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
 
 
 def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
-    """Return the failed check for an error of the model's API."""
     name = asked.model
     if is_tool_use_unsupported(error):
         return build_failure_result(
