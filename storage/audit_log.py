@@ -51,7 +51,6 @@ def log_audit_lines(appended: Iterable[AuditLine]) -> None:
 
 
 def _select_logged_data(row: AuditLine) -> dict[str, Any]:
-    """Return the part of a row's data that is logged."""
     return {
         name: row.data[name]
         for name in _TOLD

@@ -29,6 +29,7 @@ from storage.record_copies import (
     copy_rows,
     count_rows_by_table,
     list_record_tables,
+    quote_name,
 )
 from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
@@ -165,7 +166,6 @@ def make_backup(
 def _write_checked_copy(
     source: Store, folder: Path, key: bytes, row: CopyNote
 ) -> tuple[Mapping[str, int], ExaminationResult]:
-    """Copy the record into the folder, check the copy, and return the result."""
     made, chain = build_store_in_folder(folder, key), AuditChain(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
@@ -397,7 +397,7 @@ def replace_record(
         aside = (
             _copy_tables_to_new_schema(into, at) if any(count_rows_by_table(into).values()) else ""
         )
-        everything = ", ".join(_quote_name(into, each.name) for each in list_record_tables())
+        everything = ", ".join(quote_name(into, each.name) for each in list_record_tables())
         for statement in (
             *target.database.list_drop_trigger_statements(),
             f"TRUNCATE {everything}",
@@ -440,7 +440,6 @@ def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> CopyNote |
 def _copy_and_check_record(
     tx: Transaction, into: Transaction, known: list[str], at: datetime, before: CopyNote | None
 ) -> RecordMoveResult:
-    """Copy the rows between these two transactions, and check what has arrived."""
     head, there = trail.get_audit_head(tx), count_rows_by_table(into)
     if any(there.values()):
         if head.seq and trail.find_audit_head_at(into, head.seq) == head:
@@ -467,10 +466,6 @@ def _copy_tables_to_new_schema(into: Transaction, at: datetime) -> str:
     schema = f"countersign_before_restore_{at:%Y%m%dt%H%M%Sz}"
     into.exec_driver_sql(f"CREATE SCHEMA {schema}")
     for table in list_record_tables():
-        name = _quote_name(into, table.name)
+        name = quote_name(into, table.name)
         into.exec_driver_sql(f"CREATE TABLE {schema}.{name} AS TABLE {name}")
     return schema
-
-
-def _quote_name(tx: Transaction, name: str) -> str:
-    return str(tx.dialect.identifier_preparer.quote(name))

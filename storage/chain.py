@@ -94,8 +94,7 @@ class AuditChain:
         """Return the new head after this row is appended to `before`."""
         seq = before.seq + 1
         return AuditHead(
-            seq,
-            self.sign(seq, before.hash, at.isoformat(), run_id, call_id, actor, event, data),
+            seq, self.sign(seq, before.hash, at.isoformat(), run_id, call_id, actor, event, data)
         )
 
     def sign(self, *parts: str | int) -> str:

@@ -8,12 +8,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Column, String, Text
+from sqlalchemy import BigInteger, Column, ColumnElement, String, Text, bindparam
 from sqlalchemy import text as sql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import InstrumentedAttribute, configure_mappers
 from sqlalchemy.types import TypeDecorator
-from sqlmodel import Field, SQLModel
+from sqlmodel import Field, SQLModel, col
 from sqlmodel.main import SQLModelMetaclass
 
 R = TypeVar("R", bound="Row")
@@ -173,6 +173,15 @@ def _get_column_defaults(
         if not field.default_factory
     }
     return constant, tuple(made)  # type: ignore[arg-type]  # none of our factories takes the data
+
+
+def thread_conditions(model: type[SQLModel], *more: str) -> list[ColumnElement[bool]]:
+    """Return the conditions for a row of the thread `team_`, `channel_`, `thread_ts_`.
+
+    `more`: other columns that are given in the same way.
+    """
+    names = ("team", "channel", "thread_ts", *more)
+    return [col(getattr(model, name)) == bindparam(f"{name}_") for name in names]
 
 
 def get_column_values(row: SQLModel) -> dict[str, Any]:

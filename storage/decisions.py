@@ -132,7 +132,6 @@ def check_decidable(
     return DecidableCall(call)
 
 
-__all__ = ["check_decidable"]
 C = CallStatus
 
 
@@ -275,16 +274,7 @@ def apply_edit(
     )
     # the same people are not told twice
     told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
-    calls.revise_call(
-        tx,
-        call,
-        row,
-        gate=gate,
-        deadline=deadline,
-        told_stage=0,
-        **shown,
-        **told,
-    )
+    calls.revise_call(tx, call, row, gate=gate, deadline=deadline, told_stage=0, **shown, **told)
     details = {"tool": call.tool, **trail.build_revision_evidence(tx, row, secret)}
     trail.record_event(
         tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
@@ -313,16 +303,8 @@ def ask_people_again(
     current = calls.find_revision(tx, call.id, call.revision)
     if current is None:
         return False
-    number = call.revision + 1
-    row = Revision(
-        call_id=call.id,
-        number=number,
-        arguments=current.arguments,
-        digest=digest,
-        author=calls.AGENT,
-    )
-    row.created_at = at
-    said = {"why": why, "tool": call.tool, "revision": number, "digest": digest}
+    row = _repeat_revision(call, current, digest, at)
+    said = {"why": why, "tool": call.tool, "revision": row.number, "digest": digest}
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
     if calls.is_waiting_for_people(call):
         about = {"run_id": call.run_id, "call_id": call.id}
@@ -345,6 +327,18 @@ def ask_people_again(
         **shown,
     )
     return True
+
+
+def _repeat_revision(call: Call, current: Revision | None, digest: str, at: datetime) -> Revision:
+    """Return the call's next revision, with the arguments of the current one."""
+    return Revision(
+        call_id=call.id,
+        number=call.revision + 1,
+        arguments=current.arguments if current else "{}",
+        digest=digest,
+        author=calls.AGENT,
+        created_at=at,
+    )
 
 
 def list_pending_calls_of_plan(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
@@ -372,6 +366,12 @@ def list_pending_calls_on_card(
 
 # Resolving calls whose outcome is UNKNOWN, in the caller's transaction.
 
+_RESOLVED = {
+    UnknownCallResolution.DONE: C.SUCCEEDED,
+    UnknownCallResolution.NOT_DONE: C.FAILED,
+    UnknownCallResolution.AGAIN: C.APPROVED,
+}
+
 
 def resolve_unknown_call(
     tx: Transaction,
@@ -392,11 +392,6 @@ def resolve_unknown_call(
     for spending limits. Running it again is a vote of its own, on a new revision of the same
     arguments, with that `digest`. `giver`: the delegator whose right the person uses.
     """
-    targets = {
-        UnknownCallResolution.DONE: C.SUCCEEDED,
-        UnknownCallResolution.NOT_DONE: C.FAILED,
-        UnknownCallResolution.AGAIN: C.APPROVED,
-    }
     again = resolution == UnknownCallResolution.AGAIN
     call = calls.find_call(tx, call_id)
     if call is None:
@@ -419,9 +414,8 @@ def resolve_unknown_call(
     else:
         output = words.resolved_output(person, resolution == UnknownCallResolution.DONE)
         ended = {"output": output, "finished_at": at}
-    target = targets[resolution]
     moves.change_call_status(
-        tx, call, target, at=at, actor=person, data=data, deadline=None, **ended
+        tx, call, _RESOLVED[resolution], at=at, actor=person, data=data, deadline=None, **ended
     )
     if again:
         _insert_revision_and_vote(tx, call, vote)
@@ -430,7 +424,6 @@ def resolve_unknown_call(
 
 
 def _build_approving_vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
-    """Return the approving vote for the revision with which the call runs again."""
     return Vote(
         call_id=call.id,
         revision=call.revision + 1,
@@ -445,13 +438,5 @@ def _build_approving_vote(call: Call, person: str, giver: str, digest: str, at: 
 def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     """Store the revision that the vote is for, with the current arguments, and the vote itself."""
     current = calls.find_revision(tx, call.id, call.revision)
-    revision = Revision(
-        call_id=call.id,
-        number=vote.revision,
-        arguments=current.arguments if current else "{}",
-        digest=vote.digest,
-        author=calls.AGENT,
-        created_at=vote.created_at,
-    )
-    calls.revise_call(tx, call, revision)
+    calls.revise_call(tx, call, _repeat_revision(call, current, vote.digest, vote.created_at))
     calls.insert_vote(tx, vote)

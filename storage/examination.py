@@ -93,7 +93,6 @@ def _verify_chain(
 
 
 def _collect_claims(row: Audit, data: dict[str, Any], said: _AuditClaims) -> None:
-    """Collect what the row says about other tables."""
     about = row.call_id or row.run_id
     said.purged |= dict.fromkeys(trail.list_purged_request_ids(row, data), row.at)
     if row.event == FORGOTTEN:
@@ -115,7 +114,6 @@ def _collect_claims(row: Audit, data: dict[str, Any], said: _AuditClaims) -> Non
 def _compare_with_head_file(
     tx: Transaction, noted: AuditHead | None, found: ExaminationResult
 ) -> None:
-    """Compare the end of the chain with the head file."""
     if found.problems:
         return
     if noted is None:

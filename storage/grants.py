@@ -121,12 +121,7 @@ def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     )
     if tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount != 1:
         return False
-    data = {
-        "grant": grant_id,
-        "tool": call.tool,
-        "revision": call.revision,
-        "digest": call.digest,
-    }
+    data = {"grant": grant_id, "tool": call.tool, "revision": call.revision, "digest": call.digest}
     about = {"run_id": call.run_id, "call_id": call.id}
     trail.record_event(tx, "grant.used", at=at, actor="worker", data=data, **about)
     return True

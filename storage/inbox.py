@@ -15,7 +15,7 @@ from sqlmodel import Field, col
 
 from storage import columns, moves
 from storage.availability import is_temporary_error
-from storage.columns import Row, get_column_values
+from storage.columns import Row, get_column_values, thread_conditions
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
@@ -76,17 +76,11 @@ _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
     .where(
-        *(
-            col(getattr(Delivery, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
-        ),
+        *thread_conditions(Delivery),
         col(Run.channel) == bindparam("run_channel_"),
         col(Run.thread_ts) == bindparam("run_thread_"),
     )
-    .where(
-        col(Delivery.kind) == DeliveryKind.MESSAGE,
-        col(Delivery.status) == DeliveryStatus.DONE,
-    )
+    .where(col(Delivery.kind) == DeliveryKind.MESSAGE, col(Delivery.status) == DeliveryStatus.DONE)
     .order_by(col(Delivery.seq).desc())
     .limit(1)
 )

@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from storage import trail
 from storage.calls import HELD_UP
-from storage.columns import get_column_values
+from storage.columns import get_column_values, thread_conditions
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
     CALL_BIRTHS,
@@ -136,7 +136,7 @@ _REDRAW_DONE = _REDRAW_CALL.values(
         (_MORE_TO_RUN, col(Message.status)),
         (_STANDS, MessageStatus.STALE),
         else_=col(Message.status),
-    ),
+    )
 )
 _SHOWN = (
     update(Message)
@@ -173,12 +173,7 @@ _FREE = (
 _ASKED_IN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
 _ASKED_IN_THREAD = (
     select(col(Run.asked_in))
-    .where(
-        *(
-            col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
-        )
-    )
+    .where(*thread_conditions(Run))
     .order_by(col(Run.created_at).desc())
     .limit(1)
 )

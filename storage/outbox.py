@@ -77,7 +77,6 @@ _COPIES = select(Message).where(
 
 @cache
 def _build_column_update(names: tuple[str, ...]) -> Update:
-    """Return the update that writes these columns of one message; built once."""
     return (
         update(Message)
         .where(col(Message.seq) == bindparam("seq_"))
@@ -237,10 +236,7 @@ def list_due_channels(
 
 
 def list_due_messages(
-    tx: Transaction,
-    now: datetime,
-    channel: str | None = None,
-    aside: Collection[int | None] = (),
+    tx: Transaction, now: datetime, channel: str | None = None, aside: Collection[int | None] = ()
 ) -> list[Message]:
     """Return the messages to be sent or redrawn now (in that channel, if one is given), in order.
 

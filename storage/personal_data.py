@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import SQLModel, col
 
-from storage import calls, grants, purge, trail
+from storage import grants, purge, trail
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.inbox import GreetedPerson
@@ -43,7 +43,7 @@ from storage.models import (
     Vote,
 )
 from storage.programs import ClientKey
-from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
+from storage.states import RUN_OPEN, DeliveryKind, DeliveryStatus
 from storage.store import BREATH, Store
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
@@ -83,20 +83,17 @@ _BESIDE = select(col(Run.id)).where(
         col(Run.root_id) == bindparam("root_"),
     )
 )
-_OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
-_DONE = (MessageStatus.SENT, MessageStatus.FAILED)
 _SETTLED = (DeliveryStatus.DONE, DeliveryStatus.BROKEN)
 _OPEN = (
     select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.status).in_(RUN_OPEN)),
-    select(col(Call.run_id)).where(col(Call.run_id).in_(_RUNS), _OPEN_CALL),
+    select(col(Call.run_id)).where(col(Call.run_id).in_(_RUNS), purge.OPEN_CALL),
     select(col(Message.run_id)).where(
-        col(Message.run_id).in_(_RUNS), col(Message.status).not_in(_DONE)
+        col(Message.run_id).in_(_RUNS), col(Message.status).not_in(purge.DONE)
     ),
 )
 _UNPURGED = select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.purged_at).is_(None))
-_OF_RUNS = select(col(Call.id)).where(col(Call.run_id).in_(_RUNS))
 _REMEMBERED = select(Grant).where(
-    or_(col(Grant.call_id).in_(_OF_RUNS), col(Grant.requester) == _PERSON),
+    or_(col(Grant.call_id).in_(purge.CALLS_OF_RUNS), col(Grant.requester) == _PERSON),
     col(Grant.pinned) != "{}",
 )
 _UNPINNED = update(Grant).where(col(Grant.id) == bindparam("id_")).values(pinned="{}")
@@ -132,10 +129,10 @@ _LINES = select(
     col(Message.recipient),
     col(Message.channel),
     col(Message.body),
-).where(col(Message.run_id) == "", col(Message.status).in_(_DONE))
+).where(col(Message.run_id) == "", col(Message.status).in_(purge.DONE))
 _LINE = delete(Message).where(col(Message.seq) == bindparam("seq_"))
 _PRIVATE = delete(Message).where(
-    col(Message.key) == bindparam("key_"), col(Message.status).in_(_DONE)
+    col(Message.key) == bindparam("key_"), col(Message.status).in_(purge.DONE)
 )
 _PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUNS))
 _AN_ID = re.compile(r"[\w-]{22}", re.ASCII)
@@ -258,9 +255,8 @@ def erase_personal_data(
 
 
 def _list_request_plan_and_call_ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
-    """Return these run ids, with the ids of their plans and calls."""
     named = purge.build_run_id_parameters(run_ids)
-    return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(_OF_RUNS, named)}
+    return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(purge.CALLS_OF_RUNS, named)}
 
 
 def _erase_clicks(tx: Transaction, person: str, about: set[str], after: int) -> None:
@@ -398,11 +394,7 @@ def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     emptied = [
         each for thread in (*threads.closed_threads, *threads.open_threads) for each in thread
     ]
-    return {
-        "asked": asked,
-        "elsewhere": elsewhere,
-        "emptied_with": sorted({*emptied} - own),
-    }
+    return {"asked": asked, "elsewhere": elsewhere, "emptied_with": sorted({*emptied} - own)}
 
 
 def _conditions_for_rows_elsewhere(

@@ -107,13 +107,11 @@ class PostgresTransaction(Transaction):
             super()._commit()
         except DBAPIError:
             # the connection is gone: whether the server had heard, it alone knows
-            if not (self.writes and self._session.is_broken and self._was_committed_by_server()):
+            is_in_doubt = self.writes and self._session.is_broken
+            if not (is_in_doubt and self._was_committed(self._session.number)):
                 raise
             if self._trace is not None:
                 self._trace.after_commit(self)
-
-    def _was_committed_by_server(self) -> bool:
-        return self._was_committed(self._session.number)
 
 
 def _replace_nul_characters(values: list[Any]) -> list[Any]:
@@ -127,16 +125,6 @@ def _replace_nul_characters(values: list[Any]) -> list[Any]:
 # Triggers that make the append-only tables refuse update, delete and truncate.
 
 CHANGES = ("update", "delete", "truncate")
-
-
-def build_create_triggers() -> list[str]:
-    """Return the DDL of the triggers that refuse update and delete, except for a purge."""
-    return [statement for table in APPEND_ONLY for statement in _build_table_create_triggers(table)]
-
-
-def build_drop_triggers() -> list[str]:
-    """Return the DDL that drops those triggers for the time of a migration."""
-    return [statement for table in APPEND_ONLY for statement in _build_table_drop_triggers(table)]
 
 
 def _build_table_drop_triggers(table: str) -> list[str]:
@@ -258,11 +246,11 @@ class PostgresDatabase:
 
     def list_create_trigger_statements(self) -> list[str]:
         """Return the DDL of the append-only triggers and their functions."""
-        return build_create_triggers()
+        return [each for table in APPEND_ONLY for each in _build_table_create_triggers(table)]
 
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""
-        return build_drop_triggers()
+        return [each for table in APPEND_ONLY for each in _build_table_drop_triggers(table)]
 
     def finish_opening(self) -> None:
         """Do nothing: PostgreSQL needs no further step."""

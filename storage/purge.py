@@ -14,35 +14,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    String,
-    bindparam,
-    cast,
-    delete,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import String, bindparam, cast, delete, exists, func, literal, or_, select, update
 from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import calls, trail
 from storage.columns import UtcTime
 from storage.delegations import Delegation
-from storage.models import (
-    PURGED,
-    Audit,
-    Call,
-    Delivery,
-    Item,
-    Message,
-    PersonAnswer,
-    Revision,
-    Run,
-)
+from storage.models import PURGED, Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
@@ -50,15 +29,10 @@ from storage.transcripts import AttachedFile
 SOME = 100  # requests that are emptied in one transaction
 MANY = 5000  # deliveries that are looked at in one
 # what Slack delivers, and delivers again for some hours at most
-_OF_SLACK = (
-    DeliveryKind.ACTION,
-    DeliveryKind.SUBMISSION,
-    DeliveryKind.EVENT,
-    DeliveryKind.MESSAGE,
-)
+_OF_SLACK = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION, DeliveryKind.EVENT, DeliveryKind.MESSAGE)
 _OTHER: Any = aliased(Run)
-_OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
-_DONE = (MessageStatus.SENT, MessageStatus.FAILED)
+OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
+DONE = (MessageStatus.SENT, MessageStatus.FAILED)
 _SAME_THREAD = [
     getattr(_OTHER, name) == getattr(Run, name) for name in ("team", "channel", "thread_ts")
 ]
@@ -72,8 +46,8 @@ _DUE = select(Run).where(
         *_SAME_THREAD,  # its own row among them
         or_(_OTHER.status.in_(RUN_OPEN), _OTHER.updated_at >= _BEFORE),
     ),
-    ~exists().where(col(Call.run_id) == col(Run.id), _OPEN_CALL),
-    ~exists().where(col(Message.run_id) == col(Run.id), col(Message.status).not_in(_DONE)),
+    ~exists().where(col(Call.run_id) == col(Run.id), OPEN_CALL),
+    ~exists().where(col(Message.run_id) == col(Run.id), col(Message.status).not_in(DONE)),
 )
 _NEXT_DUE = (
     _DUE.where(col(Run.id) > bindparam("after_"))
@@ -82,7 +56,7 @@ _NEXT_DUE = (
     .with_only_columns(col(Run.id))
 )
 _STILL_DUE = _DUE.where(col(Run.id).in_(RUNS)).order_by(col(Run.id))
-_OF_RUNS = select(col(Call.id)).where(col(Call.run_id).in_(RUNS))
+CALLS_OF_RUNS = select(col(Call.id)).where(col(Call.run_id).in_(RUNS))
 _MARK = (
     update(Run)
     .where(col(Run.id).in_(RUNS))
@@ -94,8 +68,8 @@ _MARK = (
 )
 _EMPTY = (
     update(Item).where(col(Item.run_id).in_(RUNS)).values(body=PURGED),
-    update(Revision).where(col(Revision.call_id).in_(_OF_RUNS)).values(arguments=PURGED),
-    update(PersonAnswer).where(col(PersonAnswer.call_id).in_(_OF_RUNS)).values(given=PURGED),
+    update(Revision).where(col(Revision.call_id).in_(CALLS_OF_RUNS)).values(arguments=PURGED),
+    update(PersonAnswer).where(col(PersonAnswer.call_id).in_(CALLS_OF_RUNS)).values(given=PURGED),
     update(Audit).where(col(Audit.run_id).in_(RUNS), col(Audit.payload) != "").values(payload=""),
     update(Call)
     .where(col(Call.run_id).in_(RUNS))
@@ -150,7 +124,7 @@ _OLD_DELEGATIONS = (
 # what people were told in private, of clicks of that time: `private:<seq of the delivery>`
 _OLD_PRIVATE = delete(Message).where(
     col(Message.run_id) == "",
-    col(Message.status).in_(_DONE),
+    col(Message.status).in_(DONE),
     col(Message.key).in_(
         select(literal("private:").concat(cast(col(Delivery.seq), String))).where(
             *_AMONG, col(Delivery.received_at) < _BEFORE

@@ -147,7 +147,6 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
 
 
 def _lift_time_limits(tx: Transaction) -> None:
-    """Lift the server's time limits for this transaction."""
     if tx.dialect.name != "sqlite":
         for limit in ("statement_timeout", "lock_timeout"):
             tx.exec_driver_sql(f"SET LOCAL {limit} TO 0")
@@ -155,22 +154,23 @@ def _lift_time_limits(tx: Transaction) -> None:
 
 
 def _count_rows(tx: Transaction, table: Table) -> int:
-    sql = f"SELECT count(*) FROM {_quote_name(tx, table.name)}"  # noqa: S608 # our own names
+    sql = f"SELECT count(*) FROM {quote_name(tx, table.name)}"  # noqa: S608 # our own names
     return int(tx.exec_driver_sql(sql).scalar())
 
 
-def _quote_name(tx: Transaction, name: str) -> str:
+def quote_name(tx: Transaction, name: str) -> str:
+    """Return the name of a table or column as SQL."""
     return str(tx.dialect.identifier_preparer.quote(name))
 
 
 def _list_quoted_columns(tx: Transaction, table: Table) -> str:
-    return ", ".join(_quote_name(tx, each.name) for each in table.columns)
+    return ", ".join(quote_name(tx, each.name) for each in table.columns)
 
 
 def _read_all_rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
     """Yield every row in the order of the primary key, read a few thousand at a time."""
-    key = ", ".join(_quote_name(tx, each.name) for each in table.primary_key.columns)
-    where = f"{_quote_name(tx, table.name)} ORDER BY {key}"
+    key = ", ".join(quote_name(tx, each.name) for each in table.primary_key.columns)
+    where = f"{quote_name(tx, table.name)} ORDER BY {key}"
     sql = f"SELECT {_list_quoted_columns(tx, table)} FROM {where}"  # noqa: S608 # our own names
     base: Any = tx.dialect.loaded_dbapi.Error
     try:
@@ -187,7 +187,7 @@ def _read_all_rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
 
 def _insert_rows(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> None:
     base: Any = tx.dialect.loaded_dbapi.Error
-    into = f"{_quote_name(tx, table.name)} ({_list_quoted_columns(tx, table)})"
+    into = f"{quote_name(tx, table.name)} ({_list_quoted_columns(tx, table)})"
     try:
         if tx.dialect.name == "sqlite":
             sql = f"INSERT INTO {into} VALUES ({', '.join('?' for _ in table.columns)})"  # noqa: S608 # our own names
@@ -210,7 +210,7 @@ def _advance_sequences(tx: Transaction) -> None:
     """Set each sequence to continue after the last copied number."""
     for table in list_record_tables():
         if "seq" in table.columns:
-            name = _quote_name(tx, table.name)
+            name = quote_name(tx, table.name)
             tx.exec_driver_sql(
                 f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), max(seq))"  # noqa: S608 # our own names
                 f" FROM {name} HAVING max(seq) IS NOT NULL"

@@ -26,7 +26,6 @@ LOOKED_AT = 1000  # rows of a kind, newest first: a clock that was set back left
 
 
 def _build_newest_time_query(seq: Any, at: Any) -> Select[Any]:
-    """Return a query for the newest time among the last rows of one table."""
     last = select(at.label("at")).order_by(seq.desc()).limit(LOOKED_AT).subquery()
     return select(func.max(last.c.at))
 

@@ -144,11 +144,7 @@ _SEARCHES = (
         _DECIDED.where(or_(col(Run.id).in_(_MOVED), _MINE_OPEN)),
         _MOVED.offset(LOOKED_AT).limit(1),
         _DECIDED.where(
-            _LATER,
-            or_(
-                and_(*_MINE, col(Run.updated_at) >= bindparam("at_least_")),
-                _MINE_OPEN,
-            ),
+            _LATER, or_(and_(*_MINE, col(Run.updated_at) >= bindparam("at_least_")), _MINE_OPEN)
         ),
     ),
     _DecidedCallQueries(

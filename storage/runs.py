@@ -29,7 +29,7 @@ from sqlmodel import col
 
 from storage import calls, moves, transcripts
 from storage.calls import UNFINISHED
-from storage.columns import get_column_values
+from storage.columns import get_column_values, thread_conditions
 from storage.models import PURGED, Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_readable_rows
@@ -170,10 +170,7 @@ _ROOTED = (
 _IN_THREAD = (
     select(Run)
     .where(
-        *(
-            col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
-        ),
+        *thread_conditions(Run),
         col(Run.parent_call) == "",
     )
     .order_by(col(Run.created_at).desc(), col(Run.id))
@@ -183,10 +180,7 @@ _BEGUN_IN = (
     select(Run)
     .join(Delivery, col(Delivery.run_id) == col(Run.id))
     .where(
-        *(
-            col(getattr(Delivery, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
-        ),
+        *thread_conditions(Delivery),
         col(Run.requester) == bindparam("requester_"),
     )
     .order_by(col(Delivery.seq).desc())
@@ -201,10 +195,7 @@ _TRANSCRIPT = (
     select(col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
     .where(
-        *(
-            col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts", "parent_call")
-        ),
+        *thread_conditions(Run, "parent_call"),
         col(Item.body) != PURGED,
         _SAID,
     )
@@ -247,7 +238,6 @@ _COUNT_TURN = (
 
 @cache
 def _build_column_update(names: tuple[str, ...]) -> Update:
-    """Return the update that writes these columns of one run; built once."""
     return (
         update(Run)
         .where(col(Run.id) == bindparam("id_"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from storage.migrations import SCRIPTS, newest
-from storage.transaction import Row
 
 if TYPE_CHECKING:
     from storage.backend import Backend
@@ -18,15 +18,8 @@ if TYPE_CHECKING:
 # The shape of a database: its tables, columns, indexes and triggers, as text by name.
 
 SchemaShape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
+SqlReader = Callable[[str], Iterable[Sequence[Any]]]  # runs a query, and returns its rows
 TOLD = 3  # differences that are named
-
-
-class SqlReader(Protocol):
-    """An object that can run a query: a transaction, or a wrapped driver connection."""
-
-    def exec_driver_sql(self, sql: str) -> list[Row]:
-        """Run the SQL text and return its rows."""
-        ...
 
 
 # each row: what it is called, its table, and what it is like
@@ -74,11 +67,11 @@ _POSTGRESQL = (
 _QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 
 
-def read_schema_shape(asked: SqlReader, dialect: str) -> SchemaShape:
+def read_schema_shape(ask: SqlReader, dialect: str) -> SchemaShape:
     """Return the shape of a database: each table's columns, indexes and triggers by name."""
     found: SchemaShape = {}
     for query in _QUERIES[dialect]:
-        for name, table, like in asked.exec_driver_sql(query):
+        for name, table, like in ask(query):
             found[name] = f"{table}: {' '.join(like.replace('countersign.', '').split())}"
     return found
 
@@ -107,18 +100,7 @@ def _read_shape_of_ddl(made: list[str]) -> SchemaShape:
     with closing(sqlite3.connect(":memory:")) as raw:
         for each in made:
             raw.execute(each)
-        return read_schema_shape(_DriverReader(raw), "sqlite")
-
-
-class _DriverReader:
-    """A driver connection with the query method of a transaction."""
-
-    def __init__(self, raw: sqlite3.Connection) -> None:
-        self._raw = raw
-
-    def exec_driver_sql(self, sql: str) -> list[Row]:
-        """Run the SQL text and return its rows."""
-        return self._raw.execute(sql).fetchall()
+        return read_schema_shape(raw.execute, "sqlite")
 
 
 def describe_shape_differences(found: SchemaShape, due: SchemaShape) -> list[str]:
@@ -142,7 +124,7 @@ def _extract_table_name(said: str) -> str:
 def describe_schema_mismatch(
     name: str,
     revision: str | None,
-    asked: SqlReader,
+    ask: SqlReader,
     dialect: str,
     scripts: Path = SCRIPTS,
     *,
@@ -156,13 +138,11 @@ def describe_schema_mismatch(
     if (
         revision is not None
         and dialect == "sqlite"
-        and _is_identical_to_ddl(asked, revision, scripts)
+        and _is_identical_to_ddl(ask, revision, scripts)
     ):
         return ""
-    due, found = (
-        load_expected_shape(revision or newest(scripts), dialect, scripts),
-        read_schema_shape(asked, dialect),
-    )
+    due = load_expected_shape(revision or newest(scripts), dialect, scripts)
+    found = read_schema_shape(ask, dialect)
     if due is None:
         return ""
     if reading:
@@ -182,16 +162,14 @@ def describe_schema_mismatch(
     )
 
 
-def _is_identical_to_ddl(asked: SqlReader, revision: str, scripts: Path) -> bool:
+def _is_identical_to_ddl(ask: SqlReader, revision: str, scripts: Path) -> bool:
     """Return whether a file's schema is word for word the DDL of that revision.
 
     Then there are no differences to be searched for, which would take ten times as long at each
     start.
     """
     made = {" ".join(each.split()) for each in load_schema_ddl(revision, scripts)}
-    found = asked.exec_driver_sql(
-        "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
-    )
+    found = ask("SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     there = [(str(table), " ".join(str(sql).split())) for table, sql in found]
     ours = {table for table, sql in there if sql in made}
     return bool(made) and {sql for table, sql in there if table in ours} == made

@@ -265,12 +265,25 @@ class SqliteFile:
         copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
     def list_create_trigger_statements(self) -> list[str]:
-        """Return the DDL of the append-only triggers."""
-        return build_create_triggers()
+        """Return DDL that makes the append-only tables refuse update and delete.
+
+        Only a purge is let through.
+        """
+        return [
+            f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
+            f"{_build_purge_exception(table, change)}"
+            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            for table in APPEND_ONLY
+            for change in ("update", "delete")
+        ]
 
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the triggers; with them, tables cannot be recreated."""
-        return build_drop_triggers()
+        return [
+            f"DROP TRIGGER IF EXISTS {table}_no_{change}"
+            for table in APPEND_ONLY
+            for change in ("update", "delete")
+        ]
 
     def finish_opening(self) -> None:
         """Make the files readable by their owner only, and start checking that they stay."""
@@ -297,13 +310,7 @@ class SqliteFile:
             if writes:
                 connection.set_waits_for_disk(waits=durable)
             tx = SqliteTransaction(
-                connection,
-                idle.add_or_close,
-                DIALECT,
-                trace,
-                chain,
-                writes=writes,
-                durable=durable,
+                connection, idle.add_or_close, DIALECT, trace, chain, writes=writes, durable=durable
             )
             tx.file = self._open_database_file
             tx.run_transaction_command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
@@ -380,29 +387,6 @@ def restrict_file_permissions(path: Path) -> None:
         with suppress(FileNotFoundError, PermissionError):
             if each.stat().st_mode & 0o077:
                 each.chmod(0o600)
-
-
-def build_create_triggers() -> list[str]:
-    """Return DDL that makes the append-only tables refuse update and delete.
-
-    Only a purge is let through.
-    """
-    return [
-        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
-        f"{_build_purge_exception(table, change)}"
-        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-        for table in APPEND_ONLY
-        for change in ("update", "delete")
-    ]
-
-
-def build_drop_triggers() -> list[str]:
-    """Return the DDL that drops the append-only triggers for the time of a migration."""
-    return [
-        f"DROP TRIGGER IF EXISTS {table}_no_{change}"
-        for table in APPEND_ONLY
-        for change in ("update", "delete")
-    ]
 
 
 def _build_purge_exception(table: str, change: str) -> str:

@@ -163,15 +163,7 @@ C, R = CallStatus, RunStatus
 CALL_BIRTHS: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED})
 CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     C.PENDING: frozenset(
-        {
-            C.APPROVED,
-            C.REJECTED,
-            C.ANSWERED,
-            C.EXPIRED,
-            C.CANCELLED,
-            C.SUPERSEDED,
-            C.INVALIDATED,
-        }
+        {C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}
     ),
     C.APPROVED: frozenset({C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING}),
     C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING, C.ENTRUSTED}),

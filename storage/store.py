@@ -309,7 +309,7 @@ def describe_unusable_schema(
         return wrong
     with store.read() as tx:
         return schema.describe_schema_mismatch(
-            name, current, tx, tx.dialect.name, scripts, reading=reading
+            name, current, tx.exec_driver_sql, tx.dialect.name, scripts, reading=reading
         )
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, get_column_values
+from storage.columns import Row, get_column_values, thread_conditions
 from storage.models import PURGED, Call, Item, Run, new_id
 from storage.states import CallStatus
 from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
@@ -68,10 +68,7 @@ _SIZE = (
     select(func.coalesce(func.sum(col(AttachedFile.size)), 0))
     .join(Run, col(Run.id) == col(AttachedFile.run_id))
     .where(
-        *(
-            col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
-        ),
+        *thread_conditions(Run),
         _IS_GIVEN,
         col(AttachedFile.media) != TEXT,
     )
@@ -157,10 +154,7 @@ _ON_RECORD = (
     select(col(Call.provider_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
-        *(
-            col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts", "parent_call")
-        ),
+        *thread_conditions(Run, "parent_call"),
         or_(
             col(Call.asked_at).is_not(None),
             col(Call.grant_id) != "",
@@ -219,14 +213,11 @@ ThreadKey = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent'
 # what is kept in memory of the threads read last: so much JSON, in characters, and so many items,
 # each of which takes some four hundred bytes beside its text; three and a half megabytes in all
 KEPT, ITEMS = 1_000_000, 6000
-_IN_THREAD = (
-    col(getattr(Run, name)) == bindparam(f"{name}_")
-    for name in ("team", "channel", "thread_ts", "parent_call")
-)
 _SINCE = (
     select(col(Item.seq), col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
-    .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
+    .where(*thread_conditions(Run, "parent_call"))
+    .where(col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
 )  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
 
 _STANDS = select(col(Item.seq)).where(col(Item.seq) == bindparam("seq_"), col(Item.body) != PURGED)
@@ -277,7 +268,7 @@ class TranscriptCache:
         It is as of this transaction. If any process has purged the thread meanwhile, it is read
         again without the purged items.
         """
-        thread = _build_thread_key(run)
+        thread = (run.team, run.channel, run.thread_ts, run.parent_call)
         with self._lock:
             had = self._known.get(thread, Transcript())
         if had.seqs and tx.scalar(_STANDS, {"seq_": had.seqs[0]}) is None:
@@ -299,10 +290,6 @@ class TranscriptCache:
             while self._size > KEPT or self._items > ITEMS:
                 gone = self._known.popitem(last=False)[1]
                 self._size, self._items = self._size - gone.size, self._items - len(gone.items)
-
-
-def _build_thread_key(run: Run) -> ThreadKey:
-    return (run.team, run.channel, run.thread_ts, run.parent_call)
 
 
 def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:

@@ -115,7 +115,7 @@ def _print_history(store: ReadOnlyStore, wanted: str) -> int:
         found = [
             row
             for row in trail.list_audit_rows_of_request(tx, wanted)
-            if _is_row_about(row, wanted)
+            if wanted in (row.run_id, row.call_id) or wanted in row.data
         ]
     for row in found:
         print_line(
@@ -126,11 +126,6 @@ def _print_history(store: ReadOnlyStore, wanted: str) -> int:
         for name, value in (about | trail.get_audit_row_data(row)).items():
             print_line(f"      {name}: {_format_on_one_line(value)}")
     return 0 if found else print_error(f"The record says nothing of {wanted}.")
-
-
-def _is_row_about(row: Audit, wanted: str) -> bool:
-    """Return whether an audit row is about the request or call with the id `wanted`."""
-    return wanted in (row.run_id, row.call_id) or wanted in row.data
 
 
 def _format_on_one_line(value: Any) -> str:

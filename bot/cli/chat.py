@@ -7,7 +7,7 @@ import sys
 
 from bot.cli.bot_connection import BotUnreachableError, get_bot_socket_path
 from bot.cli.chat_conversation import Conversation
-from bot.cli.chat_painter import Painter, PlainPainter
+from bot.cli.chat_painter import Painter
 from countersign.cli.console import print_error, print_line
 
 WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 def build_painter(*, plain: bool) -> Painter:
     """Return the painter for a chat: plain lines without a terminal or without Rich."""
     if plain or not sys.stdout.isatty():
-        return PlainPainter()
+        return Painter()
     try:
         # here, since Rich may be missing: it comes with the extra `chat` only
         from bot.cli.chat_rich_painter import RichPainter
@@ -41,5 +41,5 @@ def build_painter(*, plain: bool) -> Painter:
         if not (error.name or "").startswith("rich"):
             raise
         print_line(WITHOUT_RICH)
-        return PlainPainter()
+        return Painter()
     return RichPainter()

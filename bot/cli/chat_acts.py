@@ -10,15 +10,7 @@ from bot.cards.call_pieces import (
     build_approval_confirmation,
     build_joint_approval_confirmation,
 )
-from bot.cli.chat_painter import (
-    HELP,
-    IN_SLACK,
-    LIKE_THIS,
-    NOT_SURE,
-    SHORT,
-    YES,
-    Painter,
-)
+from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
 from bot.terminal.terminal_messages import (
     AllowedAction,
     CommandKind,
@@ -190,7 +182,6 @@ class ChatCommands:
             self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
 
     def _confirm(self, sure: Confirmation) -> bool:
-        """Ask the person to confirm; return whether the answer was yes."""
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES

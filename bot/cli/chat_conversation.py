@@ -171,7 +171,6 @@ class Conversation:
         return self._state is None or self._state in RUN_OPEN - {RunStatus.WAITING}
 
     def _handle_next_input(self) -> None:
-        """Handle one event, or one typed line."""
         news = self._feed.lines
         if news and news.has_line:
             self._handle_bot_event()
@@ -295,7 +294,6 @@ class Conversation:
             self._painter.draw_sentence("")
 
     def _handle_typed_line(self, line: str) -> None:
-        """Handle a typed line."""
         word, _, rest = line.partition(" ")
         if word in QUIT:
             self._ended = True

@@ -12,22 +12,11 @@ import select
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from types import ModuleType
 
 RESET = "\x1b[0m"
-
-
-class _Readline(Protocol):
-    """The interface of the standard library's readline, which not every Python has."""
-
-    def set_auto_history(self, enabled: bool, /) -> None: ...
-    def get_current_history_length(self) -> int: ...
-    def get_history_item(self, index: int, /) -> str | None: ...
-    def get_line_buffer(self) -> str: ...
-    def insert_text(self, text: str, /) -> None: ...
-    def set_startup_hook(self, hook: Callable[[], object] | None = None, /) -> None: ...
 
 
 class _LineInterruptedError(Exception):
@@ -37,7 +26,7 @@ class _LineInterruptedError(Exception):
 class LineEditor:
     """The line editor; one for each process, on its main thread."""
 
-    def __init__(self, readline: _Readline) -> None:
+    def __init__(self, readline: ModuleType) -> None:
         """Use the module `readline`, and let SIGIO interrupt a line."""
         self._readline = readline
         self._typed = ""  # so far, before the bot said something

@@ -1,4 +1,4 @@
-"""The interface for drawing a chat, and a painter of plain lines that needs no terminal or Rich."""
+"""A painter that draws a chat as plain lines, which needs no terminal or Rich."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import unicodedata
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
 
 from bot.cards.call_pieces import FINAL
 from bot.terminal.terminal_messages import AllowedAction, TerminalCall
@@ -141,54 +140,6 @@ STANDS = {
 }
 
 
-class Painter(Protocol):
-    """The interface for drawing a chat.
-
-    Text of others is passed as it came, and never drawn as markup.
-    """
-
-    def draw_sentence(self, sentence: str) -> None:
-        """Draw a sentence of the chat itself."""
-        ...
-
-    def draw_step(self, doing: str) -> None:
-        """Draw what the agent is doing."""
-        ...
-
-    def draw_partial_answer(self, text: str) -> None:
-        """Draw more of an answer while it grows."""
-        ...
-
-    def discard_partial_answer(self) -> None:
-        """Discard the answer that was growing."""
-        ...
-
-    def draw_answer(self, markdown: str) -> None:
-        """Draw a whole answer."""
-        ...
-
-    def draw_notice(self, line: str) -> None:
-        """Draw a line of the thread."""
-        ...
-
-    def draw_call(self, number: int, call: TerminalCall) -> None:
-        """Draw a call with its current status; `number`: the call's number in this chat."""
-        ...
-
-    def draw_prompt(self, text: str) -> None:
-        """Draw a prompt for a line."""
-        ...
-
-    @property
-    def prompt_style(self) -> str:
-        """The escape sequence for a prompt that is drawn elsewhere; "" for none."""
-        ...
-
-    def freeze_partial_answer(self) -> None:
-        """Stop redrawing an answer that grows, until something happens."""
-        ...
-
-
 def describe_chat_call_status(call: TerminalCall) -> str:
     """Return the status of a call in words."""
     return DECLINED if call.declined else STANDS.get(call.status, str(call.status))
@@ -218,8 +169,11 @@ def format_call_commands(number: int, call: TerminalCall) -> str:
     return "   ".join(found)
 
 
-class PlainPainter:
-    """Prints a chat as plain lines: for pipes, logs and screen readers."""
+class Painter:
+    """Draws a chat as plain lines: for pipes, logs and screen readers.
+
+    Text of others is passed as it came, and never drawn as markup.
+    """
 
     def draw_sentence(self, sentence: str) -> None:
         """Print a sentence of the chat itself."""
@@ -230,10 +184,10 @@ class PlainPainter:
         print_line(f"… {escape_control_characters(doing)}")
 
     def draw_partial_answer(self, text: str) -> None:
-        """Print nothing: the whole answer follows soon."""
+        """Draw more of an answer while it grows; here nothing, as the whole answer follows soon."""
 
     def discard_partial_answer(self) -> None:
-        """Do nothing: no part of the answer was printed."""
+        """Discard the answer that was growing; here none was."""
 
     def draw_answer(self, markdown: str) -> None:
         """Print the answer as it was written."""
@@ -244,7 +198,10 @@ class PlainPainter:
         print_line(escape_control_characters(line))
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
-        """Print the call's status, its details while it waits, and what can be typed about it."""
+        """Print the call's status, its details while it waits, and what can be typed about it.
+
+        `number`: the call's number in this chat.
+        """
         note = f" ({escape_control_characters(call.note)})" if call.note else ""
         print_line(
             f"[{number}] {escape_control_characters(call.effect)}: "
@@ -270,8 +227,11 @@ class PlainPainter:
 
     @property
     def prompt_style(self) -> str:
-        """Always "", since a screen reader would read the escape sequence out."""
+        """The escape sequence for a prompt that is drawn elsewhere; "" for none.
+
+        Here always "", since a screen reader would read the escape sequence out.
+        """
         return ""
 
     def freeze_partial_answer(self) -> None:
-        """Do nothing: no line is ever redrawn."""
+        """Stop redrawing an answer that grows, until something happens; here none is redrawn."""

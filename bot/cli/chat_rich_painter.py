@@ -14,7 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cards.call_pieces import FINAL
-from bot.cli.chat_painter import describe_chat_call_status, format_call_commands, list_call_details
+from bot.cli.chat_painter import (
+    Painter,
+    describe_chat_call_status,
+    format_call_commands,
+    list_call_details,
+)
 from bot.terminal.terminal_messages import TerminalCall
 from countersign.cli.console import escape_control_characters
 from storage.states import CallStatus
@@ -33,7 +38,7 @@ COLOURS = {
 }
 
 
-class RichPainter:
+class RichPainter(Painter):
     """Draws a chat with colours and frames; one per chat."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -44,15 +49,12 @@ class RichPainter:
         self._said = ""
 
     def draw_sentence(self, sentence: str) -> None:
-        """Draw a sentence of the chat itself."""
         self._print_block(Text(escape_control_characters(sentence), style="bold"))
 
     def draw_step(self, doing: str) -> None:
-        """Draw what the agent is doing."""
         self._print_block(Text(f"… {escape_control_characters(doing)}", style="dim italic"))
 
     def draw_partial_answer(self, text: str) -> None:
-        """Draw more of an answer while it grows."""
         self._said += text
         if self._live is None:
             self._live = Live(
@@ -65,7 +67,6 @@ class RichPainter:
         self._live.update(self._build_markdown(self._said), refresh=True)
 
     def discard_partial_answer(self) -> None:
-        """Remove the answer that was growing."""
         if self._live is not None:
             self._live.stop()
         self._live, self._said = None, ""
@@ -76,7 +77,6 @@ class RichPainter:
         self._print_block(self._build_markdown(markdown))
 
     def draw_notice(self, line: str) -> None:
-        """Draw a line of the thread."""
         self._print_block(Text(escape_control_characters(line), style="dim"))
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
@@ -106,13 +106,11 @@ class RichPainter:
         self._print_block(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
 
     def draw_prompt(self, text: str) -> None:
-        """Draw a prompt."""
         self.freeze_partial_answer()
         self._console.print(Text(escape_control_characters(text), style="bold cyan"), end="")
 
     @property
     def prompt_style(self) -> str:
-        """The escape sequence of a prompt; "" without colours."""
         return "\x1b[1;36m" if self._console.color_system else ""
 
     def _build_details_table(self, call: TerminalCall) -> Table:

@@ -11,12 +11,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from bot.cli.extras import complain_of_missing_extra
 from bot.cli.process import parse_port
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import UsageError, print_error, print_line
+from countersign.cli.console import UsageError, print_error, print_line, print_missing_package
 
 FOLDER = Path("var/demo")
+_EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packages it brings
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
         from bot.demo import demo
         from slack_sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
-        return complain_of_missing_extra("demo", error)
+        return print_missing_package("demo", error, *_EXTRA)
     try:
         demo.run_demo(FOLDER, arguments.port, os.environ, print_line, build, format_shell_command)
     except PortTakenError as error:
@@ -79,7 +79,7 @@ def run_sandbox(arguments: argparse.Namespace) -> int:
             raise UsageError(MISUSED)
         return serve(arguments)
     except ModuleNotFoundError as error:
-        return complain_of_missing_extra("sandbox", error)
+        return print_missing_package("sandbox", error, *_EXTRA)
 
 
 SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)

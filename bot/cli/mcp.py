@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         read_lock_file(file.lock_path)
     except LockFileError as error:
         return print_error(f"{error}.")
-    agree = _ask_yes_or_no if not arguments.yes else _always_agree
+    agree = _ask_yes_or_no if not arguments.yes else lambda _question: True
     done = []
     for server in chosen:
         try:
@@ -96,10 +96,7 @@ def _read_server_file() -> ServerFile | None:
 
 
 def _accept_tools(
-    file: ServerFile,
-    server: Server,
-    found: dict[str, ToolDefinition],
-    agree: Callable[[str], bool],
+    file: ServerFile, server: Server, found: dict[str, ToolDefinition], agree: Callable[[str], bool]
 ) -> bool:
     """Show what differs at one server, and save it after a yes; return False after a no."""
     accepted = read_lock_file(file.lock_path)
@@ -159,7 +156,3 @@ def _ask_yes_or_no(question: str) -> bool:
     except EOFError:
         print_line("")
         return False
-
-
-def _always_agree(_question: str) -> bool:
-    return True

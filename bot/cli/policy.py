@@ -7,8 +7,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from bot.approvals.facts import get_lookups_for_tool
@@ -23,7 +21,7 @@ from bot.cli.read_only_core import (
 )
 from bot.clock import SystemClock
 from bot.explain.explanation import explain_call
-from bot.explain.replay import PolicyReplay
+from bot.explain.replay import FixedClock, PolicyReplay
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools.slack_lookup import CachedDirectory
@@ -52,10 +50,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
         help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
     parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="this policy in the place of the one in force",
+        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
     )
 
 
@@ -63,7 +58,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     """Print how policy decides the call that was typed; returns the exit code."""
     try:
         _check_person_and_channel(arguments)
-        clock = _FixedClock(arguments.at) if arguments.at else SystemClock()
+        clock = FixedClock(arguments.at) if arguments.at else SystemClock()
         found = build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
         words = [arguments.tool, *arguments.values]
         tool, args = parse_typed_call(found.tools, words, found.directory, None)
@@ -110,19 +105,7 @@ def _check_person_and_channel(arguments: argparse.Namespace) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _FixedClock:
-    """A clock that always returns the same time."""
-
-    at: datetime
-
-    def now(self) -> datetime:
-        """Return the fixed time."""
-        return self.at
-
-
 def _resolve_person_id(directory: CachedDirectory, person: str) -> str:
-    """Return the user id of a person, who was given by id or @name."""
     if not person.startswith("@"):
         return person
     try:
@@ -189,18 +172,13 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far back: 12h, 30d (default: 30d)",
     )
     parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="this policy in the place of the one in force",
+        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
     )
 
 
 def run_policy(arguments: argparse.Namespace) -> int:
     """Replay a policy over the recorded calls, and print the result; returns the exit code."""
-    found = open_core_or_complain(
-        "There is nothing to replay", DOTENV, print_error, arguments.policy
-    )
+    found = open_core_or_complain("There is nothing to replay", arguments.policy)
     if isinstance(found, int):
         return found
     since = found.clock.now() - arguments.since

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ from bot.slack.directory import SlackDirectory
 from bot.toolbox import ToolsError, build_tool_registry
 from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
+from countersign.cli.console import DOTENV, print_error
 from countersign.durations import DAY, parse_duration
 from storage.store import ReadOnlyStore, list_recorded_teams
 
@@ -185,20 +186,18 @@ class ReadOnlyCore:
         return ExplanationSources(self.sources, self.authority, limits)
 
 
-def open_core_or_complain(
-    what: str, dotenv_path: Path, complain: Callable[[object], int], policy: Path | None = None
-) -> ReadOnlyCore | int:
+def open_core_or_complain(what: str, policy: Path | None = None) -> ReadOnlyCore | int:
     """Return a core that can read the record, with the settings of the environment.
 
-    If it cannot be made or cannot read the record, has `complain` say so, and returns the exit
-    code. `what`: the beginning of the sentence about an unreadable record.
+    If it cannot be made or cannot read the record, says so, and returns the exit code.
+    `what`: the beginning of the sentence about an unreadable record.
     """
     try:
-        found = build_read_only_core(os.environ, dotenv_path, policy, SystemClock())
+        found = build_read_only_core(os.environ, DOTENV, policy, SystemClock())
     except TypedCallError as error:
-        complain(error)
+        print_error(error)
         return BAD_INPUT
-    return complain(f"{what}: {found.record_problem}.") if found.record_problem else found
+    return print_error(f"{what}: {found.record_problem}.") if found.record_problem else found
 
 
 def build_read_only_core(

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from bot.cli.extras import REPORT, complain_of_missing_extra
 from bot.cli.read_only_core import PlainMentionStyle, open_core_or_complain, parse_duration_option
 from bot.explain.report import Report, compute_report, render_report_lines
-from countersign.cli.console import DOTENV, print_error, print_line
+from countersign.cli.console import print_error, print_line, print_missing_package
 from storage import call_history
 
 
@@ -38,7 +37,7 @@ def _parse_png_path(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = open_core_or_complain("There is nothing to report", DOTENV, print_error)
+    found = open_core_or_complain("There is nothing to report")
     if isinstance(found, int):
         return found
     team = found.authority.team
@@ -65,7 +64,7 @@ def _write_picture(computed: Report, titles: Mapping[str, str], path: Path) -> i
         # here, since matplotlib may be missing: it comes with the extra only
         from bot.explain.report_picture import draw_report_png, has_decisions_to_draw
     except ModuleNotFoundError as error:
-        return complain_of_missing_extra("picture", error, REPORT)
+        return print_missing_package("picture", error, ("matplotlib",), "countersign-bot[report]")
     if not has_decisions_to_draw(computed):
         print_line("There is no picture: nothing was decided, and nothing expired.")
         return 0

@@ -28,7 +28,7 @@ from bot.terminal.request_reports import (
 )
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, print_error, print_line
+from countersign.cli.console import print_error, print_line
 from countersign.durations import format_rough_duration
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
@@ -69,7 +69,7 @@ def run_with_open_record(see: Callable[[ReadOnlyCore, PlainMentionStyle], int]) 
 
     Works beside the bot, and without Slack: people are shown by their ids then.
     """
-    found = open_core_or_complain("The record cannot be read", DOTENV, print_error)
+    found = open_core_or_complain("The record cannot be read")
     return (
         found if isinstance(found, int) else see(found, NamedChannelMentionStyle(found.directory))
     )

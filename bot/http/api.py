@@ -115,7 +115,7 @@ class HookDenialMiddleware:
             await self._answer_hook(scope, _HookBody(receive), _HookAnswer(send))
 
     async def _answer_hook(self, scope: Scope, receive: _HookBody, answer: _HookAnswer) -> None:
-        work = asyncio.ensure_future(self._run_app(scope, receive, answer))
+        work = asyncio.ensure_future(self._app(scope, receive, answer.forward_message))
         why = BROKEN
         try:
             ended, _ = await asyncio.wait({work}, timeout=_get_answer_timeout(scope))
@@ -134,9 +134,6 @@ class HookDenialMiddleware:
                 work.add_done_callback(self._left.discard)
                 work.cancel()
             await answer.deny(why, receive.event_reader.event)
-
-    async def _run_app(self, scope: Scope, receive: Receive, answer: _HookAnswer) -> None:
-        await self._app(scope, receive, answer.forward_message)
 
 
 class _HookBody:

@@ -267,8 +267,7 @@ class OutcomeSent(_StrictBody):
 
     claimant: Claimant
     succeeded: bool | None = Field(
-        description="null: it was handed on, and how it goes is not known here.",
-        examples=[True],
+        description="null: it was handed on, and how it goes is not known here.", examples=[True]
     )
     result: Any = Field(None, description="Any JSON of 100 kB at most; people see it.")
 
@@ -337,8 +336,4 @@ def should_keep_waiting(standing: RequestShown) -> bool:
     """
     if standing.status is ShownStatus.APPROVED:
         return not standing.handed_over
-    return standing.status in (
-        ShownStatus.PREPARING,
-        ShownStatus.PENDING,
-        ShownStatus.RUNNING,
-    )
+    return standing.status in (ShownStatus.PREPARING, ShownStatus.PENDING, ShownStatus.RUNNING)

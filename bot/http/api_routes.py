@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -40,13 +41,9 @@ GONE = 5.0  # seconds after which it is looked whether who waits is still there
 T = TypeVar("T")
 Answers = dict[int | str, dict[str, Any]]
 
-Id = Annotated[
-    str,
-    Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request."),
-]
+Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request.")]
 Wait = Annotated[
-    int,
-    Query(ge=0, le=LONGEST, description="Seconds to wait until it is decided, or has ended."),
+    int, Query(ge=0, le=LONGEST, description="Seconds to wait until it is decided, or has ended.")
 ]
 Idempotency = Annotated[
     str | None,
@@ -132,11 +129,7 @@ class ApiRoutes:
         return await self._ask_people(key, wanted, response, idempotency or "")
 
     async def ask_person(
-        self,
-        key: Key,
-        wanted: QuestionWanted,
-        response: Response,
-        idempotency: Idempotency = None,
+        self, key: Key, wanted: QuestionWanted, response: Response, idempotency: Idempotency = None
     ) -> RequestShown:
         """Ask a person for information. Their answer is the result, and approves nothing."""
         return await self._ask_people(key, wanted, response, idempotency or "")
@@ -175,7 +168,9 @@ class ApiRoutes:
                     return found
                 if await request.is_disconnected():
                     return found
-                await _wait_for_change(changed, min(left, GONE))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, GONE)):
+                        await changed.wait()
 
     async def claim(self, key: Key, request_id: Id, sent: ClaimSent) -> ClaimedShown:
         """Claim an approved call to execute it. The same claimant again gets the same, and more
@@ -243,12 +238,3 @@ class ApiRoutes:
 
     async def _run_on_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._looks)
-
-
-async def _wait_for_change(changed: asyncio.Event, seconds: float) -> None:
-    """Return once `changed` is set, or after `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    except TimeoutError:
-        pass

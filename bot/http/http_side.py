@@ -143,7 +143,6 @@ def _build_mount(path: str, app: ASGIApp) -> Mount:
 def _build_page_endpoint(
     page: Page, turns: CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the function that Starlette calls for that page."""
 
     async def answer(_: Request) -> Response:
         said = await to_thread.run_sync(page.render, limiter=turns)

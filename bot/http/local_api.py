@@ -148,7 +148,7 @@ class LocalApi:
         terminal = self._get_terminal()
         if self._following >= CHATS:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise ProblemError(many, terminal_sentences.too_many_chats_sentence())
+            raise ProblemError(many, terminal_sentences.TOO_MANY_CHATS)
         return StreamingResponse(
             self._stream_event_lines(terminal, run_id, request), media_type=LINES
         )
@@ -170,7 +170,7 @@ class LocalApi:
     def _get_terminal(self) -> OperatorTerminal:
         """Return the operator's terminal; ProblemError if the settings name no operator."""
         if self._terminal is None:
-            raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.no_operator_sentence())
+            raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.NO_OPERATOR)
         return self._terminal
 
     async def _run_on_thread(self, work: Callable[[], T]) -> T:

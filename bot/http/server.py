@@ -164,13 +164,12 @@ class WebServer:
         )
         config.load()
         self._server = Server(config)
-        self._thread = threading.Thread(target=self._run_server, args=(self._server,), name="http")
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="http"
+        )
         self._thread.daemon = True
         self._thread.start()
         log.info("listening at %s", self.url)
-
-    def _run_server(self, server: Server) -> None:
-        server.run(sockets=[self._socket])
 
     def close(self) -> None:
         """Finish the answers under way for a few seconds, then stop listening."""

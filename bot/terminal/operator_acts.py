@@ -98,7 +98,7 @@ class CommandDeliveryBuilder:
         if isinstance(found, CommandRefusal):
             return found
         if is_question(found.call):
-            return CommandRefusal(terminal_sentences.call_is_question_sentence())
+            return CommandRefusal(terminal_sentences.CALL_IS_QUESTION)
         if len(asking.words) > MAX_WORDS:
             return CommandRefusal(
                 terminal_sentences.text_too_long_sentence(MAX_WORDS, len(asking.words))
@@ -119,9 +119,9 @@ class CommandDeliveryBuilder:
             plan = calls.find_plan(tx, wanted.call) if wanted else None
             run = runs.find_run(tx, plan.run_id) if plan else None
             if wanted is None or plan is None or run is None:
-                return CommandRefusal(terminal_sentences.unknown_plan_sentence())
+                return CommandRefusal(terminal_sentences.UNKNOWN_PLAN)
             if plan.revision != wanted.revision:
-                return CommandRefusal(terminal_sentences.plan_changed_sentence())
+                return CommandRefusal(terminal_sentences.PLAN_CHANGED)
             waiting = [
                 each
                 for each in calls.list_calls_of_plan(tx, plan.id)
@@ -146,7 +146,7 @@ class CommandDeliveryBuilder:
                 terminal_sentences.hidden_values_sentence(tuple(dict.fromkeys(covered)))
             )
         if not cards:
-            return CommandRefusal(terminal_sentences.unknown_plan_sentence())
+            return CommandRefusal(terminal_sentences.UNKNOWN_PLAN)
         made = [
             operator_input.build_click_delivery(
                 Action.APPROVE_ALL,
@@ -169,9 +169,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_send_back_delivery(
             found.target, asking.words, found.run, self._operator
         )
-        return PreparedCommand(
-            [made], _build_result_reporter(terminal_sentences.plan_sent_back_sentence())
-        )
+        return PreparedCommand([made], _build_result_reporter(terminal_sentences.PLAN_SENT_BACK))
 
     def build_edit(self, asking: OperatorCommand) -> PreparedCommand | CommandRefusal:
         """Return the edit of a call's arguments, checked as in its dialog in Slack."""
@@ -180,15 +178,15 @@ class CommandDeliveryBuilder:
             return found
         tool, gate = self._host.tools.find_tool_of_call(found.call), find_stored_gate(found.call)
         if tool is None or not isinstance(gate, Ask) or is_question(found.call):
-            return CommandRefusal(terminal_sentences.nothing_to_edit_sentence())
+            return CommandRefusal(terminal_sentences.NOTHING_TO_EDIT)
         with self._host.store.read() as tx:
             now = calls.find_revision(tx, found.call.id, found.target.revision)
         if now is None:
-            return CommandRefusal(terminal_sentences.unknown_call_sentence())
+            return CommandRefusal(terminal_sentences.UNKNOWN_CALL)
         try:
             before = build_readable_arguments(tool, now.arguments)
         except ValidationError:  # the tool has changed since
-            return CommandRefusal(terminal_sentences.nothing_to_edit_sentence())
+            return CommandRefusal(terminal_sentences.NOTHING_TO_EDIT)
         inputs = list_edit_inputs(restrict_editable_fields(tool, gate), before)
         state = build_dialog_state(inputs, asking.values)
         if isinstance(state, FieldErrors):
@@ -219,7 +217,7 @@ class CommandDeliveryBuilder:
             case FieldErrors() as errors:
                 return errors
             case UnchangedEdit():
-                return terminal_sentences.edit_changes_nothing_sentence()
+                return terminal_sentences.EDIT_CHANGES_NOTHING
             case _:
                 return ""
 
@@ -231,7 +229,7 @@ class CommandDeliveryBuilder:
         with self._host.store.read() as tx:
             question = find_question(tx, found.call.id)
         if question is None:
-            return CommandRefusal(terminal_sentences.not_a_question_sentence())
+            return CommandRefusal(terminal_sentences.NOT_A_QUESTION)
         inputs = list_question_inputs(question.asked)
         values = dict(asking.values)
         if asking.words and len(inputs) == 1:
@@ -248,9 +246,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_dialog_delivery(
             DialogId.ANSWER, found.target, state, found.run, self._operator
         )
-        return PreparedCommand(
-            [made], _build_result_reporter(terminal_sentences.answer_saved_sentence())
-        )
+        return PreparedCommand([made], _build_result_reporter(terminal_sentences.ANSWER_SAVED))
 
     def build_chat_message(self, asking: OperatorCommand) -> PreparedCommand | CommandRefusal:
         """Return a message to the agent, in the chat of a request or in a new one."""
@@ -261,14 +257,12 @@ class CommandDeliveryBuilder:
             with self._host.store.read() as tx:
                 run = runs.find_run(tx, asking.target)
             if run is None or run.requester != self._operator or runs.is_run_without_model(run):
-                return CommandRefusal(terminal_sentences.unknown_chat_sentence())
+                return CommandRefusal(terminal_sentences.UNKNOWN_CHAT)
             if not run.thread_ts:
-                return CommandRefusal(terminal_sentences.chat_not_in_slack_yet_sentence())
+                return CommandRefusal(terminal_sentences.CHAT_NOT_IN_SLACK_YET)
         team, now = self._host.identity.team, self._host.clock.now()
         made = operator_input.build_message_delivery(words, run, team, self._operator, now)
-        return PreparedCommand(
-            [made], _build_result_reporter(terminal_sentences.message_received_sentence())
-        )
+        return PreparedCommand([made], _build_result_reporter(terminal_sentences.MESSAGE_RECEIVED))
 
     def build_call_click(self, asking: OperatorCommand) -> PreparedCommand | CommandRefusal:
         """Return the click that declines a question or says how an UNKNOWN call ended."""
@@ -278,23 +272,21 @@ class CommandDeliveryBuilder:
         made = operator_input.build_click_delivery(
             CLICKS[asking.wish], found.target, found.run, self._operator
         )
-        return PreparedCommand(
-            [made], _build_result_reporter(terminal_sentences.statement_saved_sentence())
-        )
+        return PreparedCommand([made], _build_result_reporter(terminal_sentences.STATEMENT_SAVED))
 
     def build_request_click(self, asking: OperatorCommand) -> PreparedCommand | CommandRefusal:
         """Return the click that cancels a request or retries one that could not go on."""
         with self._host.store.read() as tx:
             run = runs.find_run(tx, asking.target)
         if run is None:
-            return CommandRefusal(terminal_sentences.unknown_request_sentence())
+            return CommandRefusal(terminal_sentences.UNKNOWN_REQUEST)
         made = operator_input.build_click_delivery(
             CLICKS[asking.wish], RunTarget(run.id), run, self._operator
         )
         said = (
-            terminal_sentences.request_cancelled_sentence()
+            terminal_sentences.REQUEST_CANCELLED
             if asking.wish is CommandKind.CANCEL
-            else terminal_sentences.request_retried_sentence()
+            else terminal_sentences.REQUEST_RETRIED
         )
         return PreparedCommand([made], _build_result_reporter(said))
 
@@ -306,7 +298,7 @@ class CommandDeliveryBuilder:
             has_gate = call is not None and find_stored_gate(call) is not None
             view = build_call_view(self._host.tools, tx, call.id) if call and has_gate else None
         if target is None or call is None or run is None or view is None:
-            return CommandRefusal(terminal_sentences.unknown_call_sentence())
+            return CommandRefusal(terminal_sentences.UNKNOWN_CALL)
         return _CallContext(target, call, run, view)
 
     def _describe_votes(

@@ -196,7 +196,7 @@ def find_request_report(
     A call's id may have its revision behind it; the report then holds that call alone. The id of a
     sub-agent's run gives the request that it works for. None for an unknown id.
     """
-    call = calls.find_call(tx, _strip_revision(wanted))
+    call = calls.find_call(tx, strip_revision(wanted))
     run = runs.find_run(tx, call.run_id if call else wanted)
     if run is None:
         return None
@@ -218,7 +218,7 @@ def find_request_report(
     )
 
 
-def _strip_revision(wanted: str) -> str:
+def strip_revision(wanted: str) -> str:
     """Return a call's id without its revision; any other id as it is."""
     match decode_click(Action.APPROVE, wanted):
         case Click(target=CallTarget(call=call)):

@@ -23,8 +23,7 @@ from bot.approvals.person_questions import (
     is_question,
     may_answer,
 )
-from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, Click, decode_click, encode_button_value
+from bot.cards.button_codec import CallTarget, encode_button_value
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.slack_text import (
     format_in_utc,
@@ -45,7 +44,12 @@ from bot.terminal.operator_input import (
     list_edit_inputs,
     list_question_inputs,
 )
-from bot.terminal.request_reports import find_deciders, find_stored_gate, find_waiting_plan_id
+from bot.terminal.request_reports import (
+    find_deciders,
+    find_stored_gate,
+    find_waiting_plan_id,
+    strip_revision,
+)
 from bot.terminal.terminal_messages import (
     AllowedAction,
     ChatEvent,
@@ -105,10 +109,8 @@ class TerminalCallReader:
             )
             fields = self._list_form_fields(tx, call, question)
             declined = call_history.was_question_declined(tx, call)
-        wanted, asker = (
-            encode_button_value(CallTarget(call.id, call.revision)),
-            self.format_person(run.requester),
-        )
+        wanted = encode_button_value(CallTarget(call.id, call.revision))
+        asker = self.format_person(run.requester)
         if view is None:
             note = show_hidden_characters(mask_secrets(call.note))
             return TerminalCall(wanted, "", run.id, call.status, effect, asker, (), note=note)
@@ -372,9 +374,9 @@ class OperatorTerminal:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_pending_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(_strip_revision(asking.target))
+                found = self._seen.find_call(strip_revision(asking.target))
                 if found is None:
-                    return CommandResult(False, terminal_sentences.unknown_call_sentence())
+                    return CommandResult(False, terminal_sentences.UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
             case wish:
                 typed = self._get_command_builders()[wish](asking)
@@ -412,20 +414,19 @@ class OperatorTerminal:
         self._host.signals.rest.notify_changed()
 
     def _store_and_await_result(self, typed: PreparedCommand) -> CommandResult:
-        """Store a command's deliveries, wait for the loop, and return the result."""
         for delivery in typed.deliveries:
             self._host.keep(delivery)
         self._host.signals.rest.wait_for(partial(self._is_wait_over, typed), PATIENCE)
         rows = [self._find_stored_delivery(each) for each in typed.deliveries]
         if not all(each and each.status is not DeliveryStatus.NEW for each in rows):
-            return CommandResult(False, terminal_sentences.result_delayed_sentence())
+            return CommandResult(False, terminal_sentences.RESULT_DELAYED)
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
-            return CommandResult(False, terminal_sentences.command_failed_sentence())
+            return CommandResult(False, terminal_sentences.COMMAND_FAILED)
         told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
         if said := typed.describe_result(found):
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
-        return CommandResult(False, "\n".join(told) or terminal_sentences.command_failed_sentence())
+        return CommandResult(False, "\n".join(told) or terminal_sentences.COMMAND_FAILED)
 
     def _is_wait_over(self, typed: PreparedCommand) -> bool:
         rows = [self._find_stored_delivery(each) for each in typed.deliveries]
@@ -435,11 +436,3 @@ class OperatorTerminal:
     def _find_stored_delivery(self, delivery: Delivery) -> Delivery | None:
         with self._host.store.read() as tx:
             return inbox.find_delivery(tx, delivery.key)
-
-
-def _strip_revision(target: str) -> str:
-    """Return a call's id without its revision; any other text as it is."""
-    match decode_click(Action.APPROVE, target):
-        case Click(target=CallTarget(call=call)):
-            return call
-    return target

@@ -75,30 +75,24 @@ def check_servers(settings: Settings) -> Iterator[CheckResult]:
     try:
         from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
     except ModuleNotFoundError:
-        yield build_failure_result(
-            "servers", "mcp is missing", "pip install 'countersign-bot[mcp]'"
-        )
+        remedy = "pip install 'countersign-bot[mcp]'"
+        yield build_failure_result("servers", "mcp is missing", remedy)
         return
     try:
         accepted = read_lock_file(file.lock_path)
     except LockFileError as error:
-        yield build_failure_result(
-            "servers", str(error), "Accept the tools again: `countersign mcp accept`"
-        )
+        remedy = "Accept the tools again: `countersign mcp accept`"
+        yield build_failure_result("servers", str(error), remedy)
         return
     for server in file.servers:
         try:
-            found = {
-                name: each
-                for name, each in look_up_definitions(server).items()
-                if server.is_tool_selected(name)
-            }
+            offered = look_up_definitions(server)
         except ServerUnreachableError as error:
-            about, why = f"server {server.name}", escape_control_characters(str(error))
-            yield build_warning_result(
-                about, f"it cannot be reached ({why})", "Its calls fail until it can"
-            )
+            text = f"it cannot be reached ({escape_control_characters(str(error))})"
+            remedy = "Its calls fail until it can"
+            yield build_warning_result(f"server {server.name}", text, remedy)
             continue
+        found = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
         yield from _check_server_tools(server, accepted.get(server.name, {}), found)
 
 
@@ -131,11 +125,8 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
             settings, None, FailingDirectory("rules are compared without Slack")
         )
     except ToolsError as error:
-        yield build_warning_result(
-            "rules",
-            f"not compared with the tools: {error}",
-            "Correct what is wrong with them first",
-        )
+        remedy = "Correct what is wrong with them first"
+        yield build_warning_result("rules", f"not compared with the tools: {error}", remedy)
         return
     misfits = list_template_problems(policy, tools)
     yield from (
@@ -161,15 +152,11 @@ def check_databases(settings: Settings) -> Iterator[CheckResult]:
         about = f"database {database.name}"
         try:
             with source.open(writes=not database.read_only) as session:
-                catalog, version, changeable = (
-                    session.catalog,
-                    session.describe_server(),
-                    session.can_change_tables(),
-                )
+                catalog, version = session.catalog, session.describe_server()
+                changeable = session.can_change_tables()
         except RightsError as error:
-            yield build_failure_result(
-                about, str(error), " ".join(["Run as its owner:", *error.remedy])
-            )
+            remedy = " ".join(["Run as its owner:", *error.remedy])
+            yield build_failure_result(about, str(error), remedy)
             continue
         except ToolError as error:
             remedy = (
@@ -185,11 +172,8 @@ def check_databases(settings: Settings) -> Iterator[CheckResult]:
         else:
             yield build_warning_result(about, text, "Nothing can be seen there")
         if not (changeable or database.read_only):
-            yield build_warning_result(
-                about,
-                "the role may change nothing there",
-                "Say read_only = true, or give it rights",
-            )
+            remedy = "Say read_only = true, or give it rights"
+            yield build_warning_result(about, "the role may change nothing there", remedy)
         yield from _check_secret_columns(about, database, catalog)
 
 
@@ -197,28 +181,21 @@ def _check_secret_columns(
     about: str, database: Database, catalog: Catalog
 ) -> Iterator[CheckResult]:
     """Warn of secret patterns that match no column; report other columns that are never read."""
-    there = [
-        f"{table.name}.{each.name}".lower()
+    is_secret = {
+        f"{table.name}.{each.name}": catalog.fold_column_name(each) in table.secret
         for table in catalog.tables.values()
         for each in table.columns
-    ]
+    }
+    named: set[str] = set()
     for pattern in database.secret:
-        if not any(fnmatchcase(name, pattern.lower()) for name in there):
-            yield build_warning_result(
-                about, f"no column is named {pattern}", "Correct or remove it under secret"
-            )
-    named = [
-        f"{table.name}.{each.name}"
-        for table in catalog.tables.values()
-        for each in table.columns
-        if catalog.fold_column_name(each) in table.secret
-        and not any(
-            fnmatchcase(f"{table.name}.{each.name}".lower(), pattern.lower())
-            for pattern in database.secret
-        )
-    ]
-    if named:
-        some = ", ".join(sorted(named)[:5]) + (f" and {len(named) - 5} more" * (len(named) > 5))
+        fits = {name for name in is_secret if fnmatchcase(name.lower(), pattern.lower())}
+        named |= fits
+        if not fits:
+            remedy = "Correct or remove it under secret"
+            yield build_warning_result(about, f"no column is named {pattern}", remedy)
+    others = sorted(name for name, secret in is_secret.items() if secret and name not in named)
+    if others:
+        some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" * (len(others) > 5))
         yield build_ok_result(about, f"not named under secret, and never read all the same: {some}")
 
 
@@ -244,9 +221,8 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
         return build_failure_result("app token", describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
         text = f"it is of the app {app}, and the bot token of the app {own_app}"
-        return build_failure_result(
-            "app token", text, "Take both tokens from one app's page at Slack"
-        )
+        remedy = "Take both tokens from one app's page at Slack"
+        return build_failure_result("app token", text, remedy)
     if not app:
         text = "Socket Mode opens; of which app the token is was not told"
         return build_ok_result("app token", text)
@@ -328,9 +304,8 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
     if room >= ROOM_WARN:
         yield build_ok_result("disk", text)
     else:
-        yield (build_failure_result if room < ROOM_FAIL else build_warning_result)(
-            "disk", text, "Make room"
-        )
+        build_result = build_failure_result if room < ROOM_FAIL else build_warning_result
+        yield build_result("disk", text, "Make room")
 
 
 def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
@@ -356,9 +331,8 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         store.close()
     yield build_ok_result("database", f"{name} answers")
     if settings.key is None:
-        yield build_failure_result(
-            "key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process"
-        )
+        remedy = "Set it, the same for every process"
+        yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
         return
     key = settings.signing_key or b""
     for each in signing_key.unknown_signing_key_sentences(
@@ -421,9 +395,8 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     try:
         key = settings.signing_key or (read_key_file(kept) if kept.exists() else b"")
     except (KeyFileError, OSError) as error:
-        yield build_failure_result(
-            "key", str(error), "Put the right one back, or set COUNTERSIGN_KEY"
-        )
+        remedy = "Put the right one back, or set COUNTERSIGN_KEY"
+        yield build_failure_result("key", str(error), remedy)
         return
     try:
         with closing(
@@ -443,19 +416,15 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
 def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
     """Check that metrics and traces can be made, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
-        there = build_ok_result(METRICS, "counted, and shown at /metrics")
-        yield (
-            there
-            if is_extra_installed(METRICS)
-            else build_warning_result(METRICS, missing_extra_text(METRICS))
-        )
+        if is_extra_installed(METRICS):
+            yield build_ok_result(METRICS, "counted, and shown at /metrics")
+        else:
+            yield build_warning_result(METRICS, missing_extra_text(METRICS))
     if settings.traces is not None:
-        there = build_ok_result(TRACES, f"sent to {settings.traces}")
-        yield (
-            there
-            if is_extra_installed(TRACES)
-            else build_failure_result(TRACES, missing_extra_text(TRACES))
-        )
+        if is_extra_installed(TRACES):
+            yield build_ok_result(TRACES, f"sent to {settings.traces}")
+        else:
+            yield build_failure_result(TRACES, missing_extra_text(TRACES))
 
 
 # The checks of the HTTP side: what it needs, where it listens, and the bot that listens there.
@@ -487,13 +456,11 @@ def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
     except (OSError, HTTPException):
         return _check_address_is_free(address, where)
     if said is None:
-        return build_failure_result(
-            LISTENING, f"{where} is another program's", "Name another in COUNTERSIGN_HTTP"
-        )
+        remedy = "Name another in COUNTERSIGN_HTTP"
+        return build_failure_result(LISTENING, f"{where} is another program's", remedy)
     if said:
-        return build_warning_result(
-            LISTENING, f"the bot at {where} is not ready: {said}", "See to what it names"
-        )
+        text = f"the bot at {where} is not ready: {said}"
+        return build_warning_result(LISTENING, text, "See to what it names")
     way = "Slack's requests" if transport is Transport.HTTP else "health"
     return build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
 
@@ -516,7 +483,6 @@ def _ask_bot_readiness(address: Endpoint) -> str | None:
 
 
 def _check_address_is_free(address: Endpoint, where: str) -> CheckResult:
-    """Check that a start could listen at the address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()

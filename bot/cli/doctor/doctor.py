@@ -154,7 +154,6 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
 
 
 def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
-    """Return the failed check for an error of the model's API."""
     name = asked.model
     if is_tool_use_unsupported(error):
         return build_failure_result(
@@ -352,8 +351,7 @@ def run_all_checks(
         yield build_warning_result("settings", warning)
     remove_misread_variables(environ, settings.slack_api_url)
     yield build_ok_result(
-        "policy",
-        f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}",
+        "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
     )
     yield from run_environment_checks(settings, policy, clock)
 

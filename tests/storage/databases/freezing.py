@@ -54,7 +54,7 @@ def migrated(url: str, revision: str) -> Iterator[Store]:
 def shape_at(url: str, revision: str) -> SchemaShape:
     """The shape to which the migrations bring an empty database."""
     with migrated(url, revision) as store, store.read() as tx:
-        return read_schema_shape(tx, tx.dialect.name)
+        return read_schema_shape(tx.exec_driver_sql, tx.dialect.name)
 
 
 def kept_statements(revision: str) -> Path:

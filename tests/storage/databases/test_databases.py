@@ -102,7 +102,8 @@ def test_a_new_file_has_the_shape_to_which_an_old_one_is_brought(tmp_path: Path)
     Store(f"sqlite:///{at_once}").open().close()
     with migrated(f"sqlite:///{by_turns}", newest()) as store:
         assert statements_of(at_once) == statements_of(by_turns)
-        assert schema.describe_schema_mismatch("it", newest(), store.read(), "sqlite") == ""
+        read = store.read().exec_driver_sql
+        assert schema.describe_schema_mismatch("it", newest(), read, "sqlite") == ""
     for path in (at_once, by_turns):
         with closing(sqlite3.connect(path)) as raw:
             assert raw.execute("SELECT * FROM alembic_version").fetchall() == [(newest(),)]
