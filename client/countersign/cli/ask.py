@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -24,7 +24,6 @@ from countersign.cli.approval_wait import (
     claim_request,
     parse_wait_option,
     print_progress,
-    report_work_passed_on,
     wait_for_approval,
 )
 from countersign.cli.console import (
@@ -375,7 +374,8 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
         _print_request(request)
         return
     taken = claim_request(client, request)
-    report_work_passed_on(client, taken, HANDED)
+    with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
+        client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
     _print_request(taken.request, receipt=taken.receipt)
 
 
@@ -422,11 +422,8 @@ def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict
             raise UsageError("a registered tool has a title, an effect and a schema of its own")
         return arguments.name, values
     title = arguments.title or name_in_words(arguments.name)
-    schema = (
-        _read_schema_file(arguments.schema)
-        if arguments.schema
-        else infer_schema_from_values(values)
-    )
+    file = arguments.schema
+    schema = _read_schema_file(file) if file else infer_schema_from_values(values)
     effect = arguments.effect or escape_braces(title)
     does = Does(arguments.does) if arguments.does else None
     return OwnAction(arguments.name, title, effect, does, schema), values

@@ -97,9 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     except ServerNotReachedError as error:
         where = arguments.url or arguments.server[0]
-        return print_error(
-            escape_control_characters(f"The server {where} cannot be reached: {error}.")
-        )
+        problem = f"The server {where} cannot be reached: {error}."
+        return print_error(escape_control_characters(problem))
     return 0
 
 

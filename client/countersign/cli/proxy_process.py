@@ -43,15 +43,10 @@ def build_remote_address(
     if not _URL.fullmatch(url):
         raise UsageError("--url takes an address that begins with https:// or http://")
     found = dict(_parse_header(each, environ) for each in headers)
-    is_said = any(name.lower() == _SECRET for name in found)
-    login = (
-        None
-        if is_said
-        else ServerLogin(
-            url, LoginFile(build_login_path(_get_login_folder(environ), url)), show_login_address
-        )
-    )
-    return UrlAddress(url, found, login=login)
+    if any(name.lower() == _SECRET for name in found):
+        return UrlAddress(url, found)
+    file = LoginFile(build_login_path(_get_login_folder(environ), url))
+    return UrlAddress(url, found, login=ServerLogin(url, file, show_login_address))
 
 
 def show_login_address(address: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -299,13 +299,9 @@ def describe_connection_error(error: BaseException) -> str:
 MOST_REMARK = 300  # characters
 
 
-def _skip_check(*_: object) -> Iterator[Any]:
-    yield from ()
-
-
 # patterns may take endless time, and nothing depends on this check
 _Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
-    Draft202012Validator, {"pattern": _skip_check, "patternProperties": _skip_check}
+    Draft202012Validator, dict.fromkeys(("pattern", "patternProperties"), lambda *_: iter(()))
 )
 
 

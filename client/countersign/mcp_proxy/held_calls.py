@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -20,12 +20,14 @@ from jsonschema.exceptions import best_match
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from countersign.client import Countersign, generate_claimant_id
-from countersign.request import CountersignError, NotAllowed, OwnAction, Request, find_request_error
-
-if TYPE_CHECKING:
-    from countersign.client import Countersign
-    from countersign.request import OwnAction, Request
-
+from countersign.request import (
+    CountersignError,
+    NotAllowed,
+    OwnAction,
+    Request,
+    escape_braces,
+    find_request_error,
+)
 
 # Holds a call until people have approved it, then runs it once with the approved arguments.
 
@@ -237,20 +239,13 @@ class HeldCalls:
         Raises StillWaitsError and CountersignError; unless that is a LostError, nothing has run.
         """
         wish = self.host_calls.find_or_add_call(action, arguments)
-        ask = partial(
-            self._countersign.open_request,
-            action,
-            arguments,
-            **{**self._around, "run": wish.run},
-        )
+        around = {**self._around, "run": wish.run}
+        ask = partial(self._countersign.open_request, action, arguments, **around)
+        patience = RequestWaiter(self._countersign, self._hold, told)
         with self.host_calls.forget_when_answered(wish):
             request = await self.host_calls.get_or_create_request(wish, ask)
-            request = await RequestWaiter(self._countersign, self._hold, told).wait_for_decision(
-                request
-            )
-            async with (
-                wish.claim_lock
-            ):  # of the same call twice at once, one runs, and both hear of it
+            request = await patience.wait_for_decision(request)
+            async with wish.claim_lock:  # of the same call twice at once, one runs, both hear of it
                 if not wish.is_done:
                     wish.result = await self._claim_and_run(request, run)
                     wish.is_done = True
@@ -265,8 +260,7 @@ class HeldCalls:
             raise trouble
         claimant = generate_claimant_id()
         with anyio.CancelScope(shield=True):
-            claim = partial(self._countersign.claim, request.id, claimant)
-            handout = await run_in_thread(claim)
+            handout = await run_in_thread(partial(self._countersign.claim, request.id, claimant))
             async with anyio.create_task_group() as beside:
                 beside.start_soon(self._renew_lease, request.id, claimant, handout.lease)
                 ended = await _run_and_catch_errors(run, handout.arguments)
@@ -412,12 +406,8 @@ class PeopleTools:
 
     async def _request_approval(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         title = str(given["title"])[:_MOST_TITLE]
-        action = OwnAction(
-            name=APPROVE,
-            title=title,
-            effect=title.replace("{", "{{").replace("}", "}}"),
-            schema=_DETAILS,
-        )
+        effect = escape_braces(title)
+        action = OwnAction(name=APPROVE, title=title, effect=effect, schema=_DETAILS)
         approved = await self._held_calls.run_after_approval(
             action, {"details": given["details"]}, _return_approved_arguments, told
         )
@@ -425,6 +415,4 @@ class PeopleTools:
 
 
 async def _return_approved_arguments(arguments: dict[str, Any]) -> HeldOutcome[dict[str, Any]]:
-    return HeldOutcome(
-        arguments, succeeded=True, reported_result="handed on to the program that asked"
-    )
+    return HeldOutcome(arguments, True, "handed on to the program that asked")
