@@ -362,7 +362,7 @@ class StandInPlanner(ModelServerControls):
         self._check_model_features(body)
 
     def _check_chat_request(self, asked: dict[str, Any]) -> None:
-        """Raise Refusal unless a chat, in the Responses API's form, fits the model's abilities."""
+        """Refuse a chat, in the Responses API's form, that does not fit the model's abilities."""
         check_context_size(asked, self.context, by_chat=True)
         self._check_model_features(asked)
 

@@ -331,7 +331,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, wait, and print the decision as JSON, or run the command that was given behind `--`.
 
-    Returns the exit code, one of `Exit`.
+    Returns the exit code, one of `ExitCode`.
     """
     what, values = _parse_request(arguments)
     command = _parse_job_command(arguments, what, values)
@@ -380,7 +380,6 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
 
 
 def _claim_and_run_command(client: Countersign, request: Request, command: JobCommand) -> ExitCode:
-    """Claim and run the approved command, and report how it went."""
     if request.status is RequestStatus.SUCCEEDED:
         print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
@@ -390,10 +389,9 @@ def _claim_and_run_command(client: Countersign, request: Request, command: JobCo
     with taken.keep_lease():
         code, how = _run_job_command(command, taken.arguments)
     spent = format_duration(max(1, round(time.monotonic() - began)))
+    result = f"{how} after {spent}."
     try:
-        client.report(
-            request.id, found.claimant, succeeded=code == 0, result=f"{how} after {spent}."
-        )
+        client.report(request.id, found.claimant, succeeded=code == 0, result=result)
     except CountersignError as error:
         print_error(escape_control_characters(f"It could not be reported: {error}"))
     print_progress(f"{how}.")

@@ -103,7 +103,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _build_server_address(arguments: argparse.Namespace) -> Address:
-    """Return the address of the server behind the proxy; raises UsageError."""
     from countersign.cli.proxy_process import build_remote_address
     from countersign.mcp_client.connection import CommandAddress
 

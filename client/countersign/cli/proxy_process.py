@@ -75,7 +75,6 @@ def _parse_header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _get_login_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder in which logins are kept."""
     said = environ.get("XDG_STATE_HOME") or ""
     state = Path(said) if Path(said).is_absolute() else Path.home() / ".local" / "state"
     return state / "countersign" / "logins"
@@ -93,8 +92,8 @@ def run_proxy_process(
 ) -> NoReturn:
     """Serve on stdin and stdout until the host goes away or a signal comes, then end the process.
 
-    `made` makes the connection to the server behind. Raises NotReachedError if that server cannot
-    be reached at the start.
+    `made` makes the connection to the server behind. Raises ServerNotReachedError if that server
+    cannot be reached at the start.
     """
     sdk = logging.getLogger("mcp")  # it logs tracebacks of what a server says
     sdk.addHandler(logging.NullHandler())

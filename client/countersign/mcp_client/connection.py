@@ -267,7 +267,7 @@ async def _accept_any_result(_name: str, _result: Any) -> None:
 async def list_tools(client: Client) -> list[Tool]:
     """Return all tools that a server has now.
 
-    Raises EndlessListError, and what the connection raises.
+    Raises ToolListTooLongError, and what the connection raises.
     """
     found: list[Tool] = []
     cursor: str | None = None
@@ -356,11 +356,11 @@ class ServerConnection:
         self._opening = asyncio.Lock()
 
     async def list_current_tools(self) -> list[Tool]:
-        """Return the tools that the server has now. Raises NotReachedError."""
+        """Return the tools that the server has now. Raises ServerNotReachedError."""
         return (await self._open_and_list_tools())[2]
 
     async def get_open_client(self) -> Client:
-        """Return the client of the connection, opened if needed. Raises NotReachedError."""
+        """Return the client of the connection, opened if needed. Raises ServerNotReachedError."""
         return (await self._get_open_session())[1]
 
     async def call(
@@ -400,7 +400,7 @@ class ServerConnection:
     async def wait_for_login(self) -> bool:
         """Wait until a person has logged in at the server; return False if no login is wanted.
 
-        Raises NotReachedError if nobody logged in.
+        Raises ServerNotReachedError if nobody logged in.
         """
         if self._login is None or not self._login.login_needed_reason:
             return False

@@ -52,7 +52,7 @@ class RequestWaiter:
     async def wait_for_decision(self, request: Request) -> Request:
         """Return the request once people have decided.
 
-        Raises StillWaitsError after `hold` seconds.
+        Raises StillPendingError after `hold_seconds`.
         """
         look = self.countersign.get_request
         still = "People have not decided yet{link}. Nothing was done."
@@ -63,7 +63,7 @@ class RequestWaiter:
         """Return the request once it has ended.
 
         `says`: the progress message for the host meanwhile; `still`: what the error says. Raises
-        StillWaitsError after `hold` seconds.
+        StillPendingError after `hold_seconds`.
         """
         look = self.countersign.ended
         return await self._wait_until(request, lambda found: found.has_ended, look, says, still)
@@ -149,7 +149,7 @@ class OpenHostCalls:
     def forget_when_answered(self, wish: HostCall) -> Iterator[None]:
         """Forget the wish once this block ends with a result or an error for the host.
 
-        The same call is a new wish then. The wish is kept on StillWaitsError, and if the host has
+        The same call is a new wish then. The wish is kept on StillPendingError, and if the host has
         given up.
         """
         wish.waiting_hosts += 1
@@ -235,8 +235,9 @@ class HeldCalls:
         """Ask, wait, run the call with the approved arguments, and return the result for the host.
 
         `told` gets progress messages for the host. `run` raises NotRunError if it did nothing, and
-        LostError if nobody knows how the call ended; any other exception counts as LostError.
-        Raises StillWaitsError and CountersignError; unless that is a LostError, nothing has run.
+        OutcomeUnknownError, as which any other exception counts, if nobody knows how the call
+        ended. Raises StillPendingError and CountersignError; nothing has run unless that is an
+        OutcomeUnknownError.
         """
         wish = self.host_calls.find_or_add_call(action, arguments)
         around = {**self._around, "run": wish.run}
@@ -300,7 +301,7 @@ class HeldCalls:
 async def _run_and_catch_errors(
     run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]], arguments: dict[str, Any]
 ) -> HeldOutcome[T] | NotRunError | OutcomeUnknownError:
-    """Run the call and return its outcome; an unforeseen exception becomes a LostError."""
+    """Return the outcome of the call; an unforeseen exception becomes an OutcomeUnknownError."""
     try:
         return await run(arguments)
     except (NotRunError, OutcomeUnknownError) as error:
@@ -381,7 +382,7 @@ class PeopleTools:
     ) -> CallToolResult:
         """Call one of these tools and return people's answer.
 
-        Raises StillWaitsError and CountersignError.
+        Raises StillPendingError and CountersignError.
         """
         tool = next(each for each in TOOLS if each.name == name)
         if wrong := best_match(Draft202012Validator(tool.input_schema).iter_errors(dict(given))):

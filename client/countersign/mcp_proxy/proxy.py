@@ -252,10 +252,7 @@ class McpProxy:
     async def _run_tool(
         self, tool: types.Tool, arguments: dict[str, Any], tell: ProgressSender
     ) -> HeldOutcome[types.CallToolResult]:
-        """Call the tool and return the outcome.
-
-        Raises NotRunError if the call was not made, LostError if nobody knows how it ended.
-        """
+        """Raise NotRunError if no call was made, OutcomeUnknownError if its end is unknown."""
         scope, until = CancelScope(), math.inf
 
         async def far(progress: float, total: float | None, message: str | None) -> None:
@@ -343,7 +340,7 @@ async def open_proxy(
 ) -> AsyncIterator[Server[Any]]:
     """Connect to the server behind, and yield the MCP server for the host.
 
-    `options` are those of a Proxy. Raises NotReachedError.
+    `options` are those of `McpProxy`. Raises ServerNotReachedError.
     """
     try:
         client = await _open_after_login(behind)
@@ -375,7 +372,7 @@ async def serve_host(
 ) -> None:
     """Serve the host on stdin and stdout until it goes away; `options` are those of `open_proxy`.
 
-    Raises NotReachedError if the server behind cannot be reached at the start.
+    Raises ServerNotReachedError if the server behind cannot be reached at the start.
     """
     async with (
         open_proxy(behind, held_calls, people, **options) as server,
