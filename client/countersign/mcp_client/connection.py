@@ -455,9 +455,8 @@ class ServerConnection:
             if client is not None:
                 return session, client
             self._session = None
-            why = _append_http_status(
-                session.end_reason or "it ended at once", session.wire.http_status
-            )
+            why = session.end_reason or "it ended at once"
+            why = _append_http_status(why, session.wire.http_status)
         raise await self._note_failed_attempt(why)
 
     async def _note_failed_attempt(self, why: str) -> ServerNotReachedError:
@@ -490,6 +489,5 @@ def _build_error_outcome(error: Exception, call: SentCall) -> CallOutcome:
         return UnknownOutcome("it did not answer in time", said, timed_out=True)
     if isinstance(error, ValidationError) or said:
         return UnknownOutcome("its answer cannot be read", said)
-    return UnknownOutcome(
-        f"the connection was lost under the call ({describe_connection_error(error)})"
-    )
+    why = describe_connection_error(error)
+    return UnknownOutcome(f"the connection was lost under the call ({why})")
