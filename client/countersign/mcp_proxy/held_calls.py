@@ -267,9 +267,8 @@ class HeldCalls:
                 ended = await _run_and_catch_errors(run, handout.arguments)
                 beside.cancel_scope.cancel()
             if isinstance(ended, HeldOutcome):
-                await self._report_outcome(
-                    request.id, claimant, ended.succeeded, ended.reported_result
-                )
+                reported = ended.reported_result
+                await self._report_outcome(request.id, claimant, ended.succeeded, reported)
             elif isinstance(ended, NotRunError):
                 await self._report_outcome(request.id, claimant, False, str(ended))
             else:  # nothing is reported: people are asked what became of it

@@ -179,9 +179,7 @@ class McpProxy:
         hints count.
         """
         self._name = name
-        self._instructions = (
-            None if instructions is None else escape_control_characters(instructions)
-        )
+        self._instructions = _escape_optional_text(instructions)
         self._behind = behind
         self._held_calls = held_calls
         self._people = people
@@ -217,9 +215,8 @@ class McpProxy:
             if each.name.isprintable()
         ]
         own = {each.name for each in there}  # the server's own of these names go before
-        return types.ListToolsResult(
-            tools=[*there, *(each for each in TOOLS if each.name not in own)]
-        )
+        more = [each for each in TOOLS if each.name not in own]
+        return types.ListToolsResult(tools=[*there, *more])
 
     async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
