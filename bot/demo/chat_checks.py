@@ -12,7 +12,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from bot.demo.model_answers import REASONING_MODEL
-from bot.demo.responses_checks import MODEL, check_media_part, check_tool
+from bot.demo.responses_checks import (
+    MODEL,
+    check_media_part,
+    check_tool,
+    refuse_unfit_parameters,
+)
 from bot.demo.responses_schema import (
     RequestRefusal,
     StrictModel,
@@ -175,7 +180,7 @@ OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
 
 
 def check_chat_request(body: Any) -> None:
-    """Raise Refusal unless Chat Completions would accept this request body."""
+    """Raise RequestRefusal unless Chat Completions would accept this request body."""
     if not isinstance(body, dict):
         raise RequestRefusal(
             "We could not parse the JSON body of your request: expected an object."
@@ -225,15 +230,12 @@ def _check_model(body: ChatRequestBody) -> None:
         raise RequestRefusal(text, "stream_options")
     reasons = bool(REASONING_MODEL.match(body.model))
     thinks = reasons and body.reasoning_effort != "none"
-    for name, unfit in (
+    refuse_unfit_parameters(
         ("temperature", thinks and body.temperature is not None),
         ("top_p", thinks and body.top_p is not None),
         ("max_tokens", reasons and body.max_tokens is not None),
         ("reasoning_effort", not reasons and body.reasoning_effort is not None),
-    ):
-        if unfit:
-            text = f"Unsupported parameter: '{name}' is not supported with this model."
-            raise RequestRefusal(text, name, "unsupported_parameter")
+    )
 
 
 def _check_tool_choice(body: ChatRequestBody) -> None:
@@ -252,7 +254,7 @@ def _check_tool_choice(body: ChatRequestBody) -> None:
 
 
 def _check_call_output_pairs(messages: list[dict[str, Any]]) -> None:
-    """Raise Refusal for calls not directly followed by their outputs, or outputs of no call."""
+    """Refuse calls that are not directly followed by their outputs, and outputs of no call."""
     waiting: list[str] = []
     for index, message in enumerate(messages):
         if message["role"] == "tool":
@@ -344,11 +346,8 @@ def _convert_media_part(part: dict[str, Any]) -> dict[str, Any]:
     if part["type"] == "file":
         return {"type": "input_file", **part["file"]}
     given = part["image_url"]
-    return {
-        "type": "input_image",
-        "image_url": given["url"],
-        "detail": given.get("detail", "auto"),
-    }
+    detail = given.get("detail", "auto")
+    return {"type": "input_image", "image_url": given["url"], "detail": detail}
 
 
 def _join_text_parts(content: str | list[dict[str, str]]) -> str:

@@ -89,9 +89,8 @@ def build_output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
     # alone.
     call_token = token if reasoning else token[:32]
     for index, (name, arguments) in enumerate(turn.calls):
-        text = (
-            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        )
+        is_text = isinstance(arguments, str)
+        text = arguments if is_text else json.dumps(arguments, ensure_ascii=False)
         if index == 0 and turn.raw_arguments is not None:
             text = turn.raw_arguments
         items.append(
@@ -381,11 +380,9 @@ class ModelExchange:
         """Return the answer in one piece, and its HTTP status."""
         if self.chat is None:
             return self._build_responses_answer(turn)[-1], 200
-        return (
-            (build_failure_body(turn), 500)
-            if turn.failed
-            else (build_chat_completion(turn, self.chat), 200)
-        )
+        if turn.failed:
+            return build_failure_body(turn), 500
+        return build_chat_completion(turn, self.chat), 200
 
     def _build_responses_answer(self, turn: Turn) -> tuple[list[Item], Item, Item]:
         """Return the output items, and the response at its start and at its end."""

@@ -348,13 +348,11 @@ class StandInPlanner(ModelServerControls):
         try:
             check_chat_request(body)
         except RequestRefusal as refusal:
-            return await self._answer_with_turn(
-                request, ModelExchange(body, partial(_raise_refusal, refusal), body)
-            )
+            refused = ModelExchange(body, partial(_raise_refusal, refusal), body)
+            return await self._answer_with_turn(request, refused)
         asked = convert_to_responses_request(body)
-        return await self._answer_with_turn(
-            request, ModelExchange(asked, lambda: self._check_chat_request(asked), body)
-        )
+        exchange = ModelExchange(asked, lambda: self._check_chat_request(asked), body)
+        return await self._answer_with_turn(request, exchange)
 
     def _check_responses_request(self, body: Any) -> None:
         check_responses_request(body, lenient_ids=self.lenient_ids)
@@ -362,7 +360,7 @@ class StandInPlanner(ModelServerControls):
         self._check_model_features(body)
 
     def _check_chat_request(self, asked: dict[str, Any]) -> None:
-        """Raise Refusal unless a chat, in the Responses API's form, fits the model's abilities."""
+        """Refuse a chat, in the Responses API's form, that does not fit the model's abilities."""
         check_context_size(asked, self.context, by_chat=True)
         self._check_model_features(asked)
 
@@ -398,15 +396,12 @@ class StandInPlanner(ModelServerControls):
         try:
             turn = scripted or self._mind(exchange.body)
             if exchange.body.get("stream"):
-                response = await self._stream_events(
-                    request, exchange.build_stream_events(turn), cut, hold
-                )
+                events = exchange.build_stream_events(turn)
+                response = await self._stream_events(request, events, cut, hold)
+            elif cut is not None:
+                response = _close_connection(request)
             else:
-                response = (
-                    _close_connection(request)
-                    if cut is not None
-                    else _build_json_response(*exchange.build_whole_answer(turn))
-                )
+                response = _build_json_response(*exchange.build_whole_answer(turn))
             sent = cut is None
         finally:
             if scripted and not sent:
@@ -468,17 +463,15 @@ def _build_request_id_header() -> dict[str, str]:
 def _build_json_response(
     body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
-    return web.json_response(
-        body, status=status, headers={**_build_request_id_header(), **(headers or {})}
-    )
+    every = {**_build_request_id_header(), **(headers or {})}
+    return web.json_response(body, status=status, headers=every)
 
 
 def _build_fault_response(status: int, retry_after: float | None) -> web.Response:
     message, kind, code = FAULTS.get(status, OTHER_FAULT)
     error = {"message": message, "type": kind, "param": None, "code": code}
-    return _build_json_response(
-        {"error": error}, status, {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
-    )
+    headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+    return _build_json_response({"error": error}, status, headers)
 
 
 def _build_model_entry(name: str) -> dict[str, Any]:

@@ -127,10 +127,8 @@ def describe_outcome(
     elif alone and outcome.status in TOLD_ABOVE:
         return TOLD_ABOVE[outcome.status]
     if alone and outcome.explanation.startswith(BEFOREHAND) and not outcome.is_repeat:
-        return (
-            "That would not work, so I asked nobody: "
-            f"{outcome.explanation.removeprefix(BEFOREHAND)}."
-        )
+        why = outcome.explanation.removeprefix(BEFOREHAND)
+        return f"That would not work, so I asked nobody: {why}."
     told = "" if outcome.status in TOLD_ABOVE else outcome.explanation
     if told:
         joined = told.startswith(("by ", "before "))
@@ -183,11 +181,8 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     who = f"{lost}I am the offline stand-in planner, not a language model."
     said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
     if not said:
-        can = (
-            f"I can {', '.join(map(_identifier_to_words, names))}."
-            if names
-            else "I was given no tools."
-        )
+        can = ", ".join(map(_identifier_to_words, names))
+        can = f"I can {can}." if names else "I was given no tools."
         return f"{who}\n\n{can}"
     return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{ELSEWHERE}"])
 
@@ -214,11 +209,9 @@ def missing_arguments_question(lacking: Iterable[RequestedCall]) -> str:
 
 
 def _describe_argument(name: str) -> str:
-    return (
-        "amount in EUR, above zero"
-        if name == "amount"
-        else _identifier_to_words(re.sub("_id$", " number", name))
-    )
+    if name == "amount":
+        return "amount in EUR, above zero"
+    return _identifier_to_words(re.sub("_id$", " number", name))
 
 
 def _identifier_to_words(name: str) -> str:
@@ -294,9 +287,10 @@ def plan_turn(body: dict[str, Any]) -> Turn:
     beside = tools.pop(REPLACE, None) is not None
     said = _find_person_answer(talk)
     reports = talk.calls and not talk.is_request_newest and said is None
-    turn = (
-        _build_report_turn(talk, tools) if reports else _build_request_turn(talk, tools, said or "")
-    )
+    if reports:
+        turn = _build_report_turn(talk, tools)
+    else:
+        turn = _build_request_turn(talk, tools, said or "")
     if beside:
         turn = _adjust_for_waiting_calls(talk, turn)
     if body.get("tool_choice") == "required" and tools and not turn.calls:

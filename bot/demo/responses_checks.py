@@ -53,7 +53,7 @@ TOO_LONG = "context_length_exceeded"
 
 
 def check_responses_request(body: Any, *, lenient_ids: bool = False) -> None:
-    """Raise Refusal unless the Responses API would accept this request body.
+    """Raise RequestRefusal unless the Responses API would accept this request body.
 
     `lenient_ids` acts like a compatible server that lets call ids be empty or used again.
     """
@@ -85,7 +85,7 @@ def check_responses_request(body: Any, *, lenient_ids: bool = False) -> None:
 
 
 def check_context_size(body: dict[str, Any], context: int | None, *, by_chat: bool = False) -> None:
-    """Raise Refusal if a request has more than `context` tokens; None allows any number.
+    """Raise RequestRefusal if a request has more than `context` tokens; None allows any number.
 
     A request that allows truncation always passes. `by_chat`: it came as a Chat Completions
     request, and the error has that API's words.
@@ -116,21 +116,23 @@ def _check_model(body: ResponsesRequestBody) -> None:
         )
     reasons = bool(REASONING_MODEL.match(body.model))
     thinks = reasons and not (body.reasoning and body.reasoning.effort == "none")
-    for name, unfit in (
+    has_effort = body.reasoning is not None and body.reasoning.effort is not None
+    refuse_unfit_parameters(
         ("temperature", thinks and body.temperature is not None),
         ("top_p", thinks and body.top_p is not None),
-        (
-            "reasoning.effort",
-            not reasons and body.reasoning is not None and body.reasoning.effort is not None,
-        ),
-    ):
-        if unfit:
-            message = f"Unsupported parameter: '{name}' is not supported with this model."
-            raise RequestRefusal(message, name, "unsupported_parameter")
+        ("reasoning.effort", not reasons and has_effort),
+    )
+
+
+def refuse_unfit_parameters(*found: tuple[str, bool]) -> None:
+    """Raise RequestRefusal for the first of these parameters that is unfit for the model."""
+    if name := next((name for name, is_unfit in found if is_unfit), None):
+        message = f"Unsupported parameter: '{name}' is not supported with this model."
+        raise RequestRefusal(message, name, "unsupported_parameter")
 
 
 def check_tool(tool: dict[str, Any], path: str) -> None:
-    """Raise Refusal unless this is a valid function tool; `path` names its place."""
+    """Raise RequestRefusal unless this is a valid function tool; `path` names its place."""
     parsed = parse_strict_model(FunctionToolParam, tool, path)
     schema = parsed.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":
@@ -146,7 +148,7 @@ def check_tool(tool: dict[str, Any], path: str) -> None:
 
 
 def _check_strict_schema(schema: dict[str, Any], name: str, path: str) -> None:
-    """Raise Refusal if a strict tool has an optional property, or allows others, at any level."""
+    """Refuse a strict tool that has an optional property, or allows others, at any level."""
     nested = [
         *schema.get("properties", {}).values(),
         *schema.get("$defs", {}).values(),
@@ -235,7 +237,7 @@ def _check_content(content: Any, path: str, allowed: list[str]) -> None:
 
 
 def check_media_part(part: dict[str, Any], path: str) -> None:
-    """Raise Refusal unless this part is a valid picture or file; `path` names its place."""
+    """Raise RequestRefusal unless this part is a valid picture or file; `path` names its place."""
     if part["type"] == "input_image":
         if not is_valid_data_url(
             parse_strict_model(ImagePart, part, path).image_url, pictures=True
@@ -249,7 +251,7 @@ def check_media_part(part: dict[str, Any], path: str) -> None:
 
 
 def _check_call_output_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
-    """Raise Refusal for calls without one later output, outputs without a call, repeated ids."""
+    """Refuse calls without one later output, outputs without a call, and repeated ids."""
     waiting: Counter[str] = Counter()
     seen: set[str] = set()
     for item in items:
@@ -279,7 +281,7 @@ def _check_call_output_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> 
 
 
 def _check_reasoning(items: list[dict[str, Any]]) -> None:
-    """Raise Refusal for altered, misplaced or missing reasoning, or altered compaction items."""
+    """Refuse altered, misplaced or missing reasoning, and altered compaction items."""
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
             _check_sealed_reasoning(item, items[index + 1] if index + 1 < len(items) else {})

@@ -154,9 +154,7 @@ class GatedCall:
 
     def _claim_or_suspend(self, suspension: Suspension) -> ClaimedGatedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
-        request = (
-            self.send_request()
-        )  # it is not taken back by whoever is suspended: nothing waits here
+        request = self.send_request()  # whoever is suspended does not take it back: nothing waits
         tries = LOOKS
         while True:
             if not request.is_decided:

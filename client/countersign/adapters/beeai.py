@@ -157,6 +157,5 @@ async def _run_waiting_call(agent: RequirementAgent, call: Any) -> ToolMessage |
         text = (
             describe_call_error(cause) if isinstance(cause, CountersignError) else error.explain()
         )
-    return ToolMessage(
-        MessageToolResultContent(tool_name=found.name, tool_call_id=call.id, result=text)
-    )
+    result = MessageToolResultContent(tool_name=found.name, tool_call_id=call.id, result=text)
+    return ToolMessage(result)

@@ -70,12 +70,6 @@ class ClaimedRequest:
         return f"{self.request.id}:{self.claimant}"
 
 
-def parse_receipt(text: str) -> tuple[str, str] | None:
-    """Return the request id and the claimant of a receipt; None for any other text."""
-    request_id, _, claimant = text.strip().partition(":")
-    return (request_id, claimant) if request_id and claimant else None
-
-
 def wait_for_approval(
     client: Countersign, what: str | OwnAction, values: dict[str, Any], wait: int, **around: str
 ) -> Request:
@@ -127,12 +121,6 @@ def claim_request(client: Countersign, request: Request) -> ClaimedRequest:
     return ClaimedRequest(replace(request, arguments=handout.arguments), claimant, handout.lease)
 
 
-def report_work_passed_on(client: Countersign, taken: ClaimedRequest, to_whom: str) -> None:
-    """Report that the work was passed on, in the words `to_whom`; its outcome may follow later."""
-    with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
-        client.report(taken.request.id, taken.claimant, succeeded=None, result=to_whom)
-
-
 def print_progress(sentence: str) -> None:
     """Print a progress message to the standard error, apart from the result."""
     sys.stderr.write(f"{escape_control_characters(sentence)}\n")
@@ -157,10 +145,9 @@ def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_outcome(arguments: argparse.Namespace) -> int:
     """Report to Countersign how a call went; returns the exit code."""
-    receipt = parse_receipt(arguments.receipt)
-    if receipt is None:
+    request_id, _, claimant = arguments.receipt.strip().partition(":")
+    if not request_id or not claimant:
         raise UsageError("a receipt is what `countersign ask` has printed, ID:…")
-    request_id, claimant = receipt
     done = arguments.how == SUCCEEDED
     try:
         Countersign().report(request_id, claimant, succeeded=done, result=arguments.result)

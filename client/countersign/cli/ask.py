@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -24,7 +24,6 @@ from countersign.cli.approval_wait import (
     claim_request,
     parse_wait_option,
     print_progress,
-    report_work_passed_on,
     wait_for_approval,
 )
 from countersign.cli.console import (
@@ -332,7 +331,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, wait, and print the decision as JSON, or run the command that was given behind `--`.
 
-    Returns the exit code, one of `Exit`.
+    Returns the exit code, one of `ExitCode`.
     """
     what, values = _parse_request(arguments)
     command = _parse_job_command(arguments, what, values)
@@ -375,12 +374,12 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
         _print_request(request)
         return
     taken = claim_request(client, request)
-    report_work_passed_on(client, taken, HANDED)
+    with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
+        client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
     _print_request(taken.request, receipt=taken.receipt)
 
 
 def _claim_and_run_command(client: Countersign, request: Request, command: JobCommand) -> ExitCode:
-    """Claim and run the approved command, and report how it went."""
     if request.status is RequestStatus.SUCCEEDED:
         print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
@@ -390,10 +389,9 @@ def _claim_and_run_command(client: Countersign, request: Request, command: JobCo
     with taken.keep_lease():
         code, how = _run_job_command(command, taken.arguments)
     spent = format_duration(max(1, round(time.monotonic() - began)))
+    result = f"{how} after {spent}."
     try:
-        client.report(
-            request.id, found.claimant, succeeded=code == 0, result=f"{how} after {spent}."
-        )
+        client.report(request.id, found.claimant, succeeded=code == 0, result=result)
     except CountersignError as error:
         print_error(escape_control_characters(f"It could not be reported: {error}"))
     print_progress(f"{how}.")
@@ -422,11 +420,8 @@ def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict
             raise UsageError("a registered tool has a title, an effect and a schema of its own")
         return arguments.name, values
     title = arguments.title or name_in_words(arguments.name)
-    schema = (
-        _read_schema_file(arguments.schema)
-        if arguments.schema
-        else infer_schema_from_values(values)
-    )
+    file = arguments.schema
+    schema = _read_schema_file(file) if file else infer_schema_from_values(values)
     effect = arguments.effect or escape_braces(title)
     does = Does(arguments.does) if arguments.does else None
     return OwnAction(arguments.name, title, effect, does, schema), values

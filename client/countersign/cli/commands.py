@@ -109,33 +109,19 @@ def load_command_groups() -> tuple[CommandGroup, ...]:
 
 def list_commands() -> dict[str, CommandEntry]:
     """Return every command that is installed, those of other distributions first."""
-    found: dict[str, CommandEntry] = {}
-    for group in load_command_groups():
-        found.update(group.COMMANDS)
-    found.update(COMMANDS)
-    return found
-
-
-def describe_error(error: Exception) -> str | None:
-    """Return a sentence for an error that ended a command; None if the error is a bug."""
-    return next(
-        filter(None, (group.describe_error(error) for group in load_command_groups())), None
-    )
-
-
-def describe_version() -> str:
-    """Return the version: the bot's if the bot is installed, else the client's."""
-    return next((group.describe_version() for group in load_command_groups()), VERSION)
+    tables = [*(group.COMMANDS for group in load_command_groups()), COMMANDS]
+    return {name: entry for table in tables for name, entry in table.items()}
 
 
 class _VersionAction(argparse.Action):
-    """Prints the version and the commit; the commit is looked up only then."""
+    """Prints the version: the bot's with its commit, looked up only now, else the client's."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print_line(describe_version())
+        groups = load_command_groups()
+        print_line(next((group.describe_version() for group in groups), VERSION))
         parser.exit()
 
 
@@ -195,11 +181,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`, by default sys.argv without its first; returns the exit code."""
     typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
     broken = typed.entry.failure_exit_code if typed.entry else None
-    return (
-        _run_reporting_errors(typed)
-        if broken is None
-        else _run_with_failure_exit_code(typed, broken)
-    )
+    if broken is None:
+        return _run_reporting_errors(typed)
+    return _run_with_failure_exit_code(typed, broken)
 
 
 def _parse_command_line(words: list[str]) -> TypedCommand:
@@ -246,7 +230,8 @@ def _run_reporting_errors(typed: TypedCommand) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOT_READ
     except Exception as error:
-        text = describe_error(error)
+        said = (group.describe_error(error) for group in load_command_groups())
+        text = next(filter(None, said), None)
         if text is None:
             raise
         return print_error(text)

@@ -90,9 +90,8 @@ def _report_tool_use(said: Mapping[str, Any]) -> int:
     try:
         Countersign().send_hook_input({**said, "tool_response": short})
     except CountersignError as error:
-        return print_error(
-            escape_control_characters(f"Countersign was not told how it went: {error}")
-        )
+        problem = f"Countersign was not told how it went: {error}"
+        return print_error(escape_control_characters(problem))
     return 0
 
 

@@ -97,14 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
         )
     except ServerNotReachedError as error:
         where = arguments.url or arguments.server[0]
-        return print_error(
-            escape_control_characters(f"The server {where} cannot be reached: {error}.")
-        )
+        problem = f"The server {where} cannot be reached: {error}."
+        return print_error(escape_control_characters(problem))
     return 0
 
 
 def _build_server_address(arguments: argparse.Namespace) -> Address:
-    """Return the address of the server behind the proxy; raises UsageError."""
     from countersign.cli.proxy_process import build_remote_address
     from countersign.mcp_client.connection import CommandAddress
 

@@ -43,15 +43,10 @@ def build_remote_address(
     if not _URL.fullmatch(url):
         raise UsageError("--url takes an address that begins with https:// or http://")
     found = dict(_parse_header(each, environ) for each in headers)
-    is_said = any(name.lower() == _SECRET for name in found)
-    login = (
-        None
-        if is_said
-        else ServerLogin(
-            url, LoginFile(build_login_path(_get_login_folder(environ), url)), show_login_address
-        )
-    )
-    return UrlAddress(url, found, login=login)
+    if any(name.lower() == _SECRET for name in found):
+        return UrlAddress(url, found)
+    file = LoginFile(build_login_path(_get_login_folder(environ), url))
+    return UrlAddress(url, found, login=ServerLogin(url, file, show_login_address))
 
 
 def show_login_address(address: str) -> None:
@@ -80,7 +75,6 @@ def _parse_header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _get_login_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder in which logins are kept."""
     said = environ.get("XDG_STATE_HOME") or ""
     state = Path(said) if Path(said).is_absolute() else Path.home() / ".local" / "state"
     return state / "countersign" / "logins"
@@ -98,8 +92,8 @@ def run_proxy_process(
 ) -> NoReturn:
     """Serve on stdin and stdout until the host goes away or a signal comes, then end the process.
 
-    `made` makes the connection to the server behind. Raises NotReachedError if that server cannot
-    be reached at the start.
+    `made` makes the connection to the server behind. Raises ServerNotReachedError if that server
+    cannot be reached at the start.
     """
     sdk = logging.getLogger("mcp")  # it logs tracebacks of what a server says
     sdk.addHandler(logging.NullHandler())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -267,7 +267,7 @@ async def _accept_any_result(_name: str, _result: Any) -> None:
 async def list_tools(client: Client) -> list[Tool]:
     """Return all tools that a server has now.
 
-    Raises EndlessListError, and what the connection raises.
+    Raises ToolListTooLongError, and what the connection raises.
     """
     found: list[Tool] = []
     cursor: str | None = None
@@ -299,13 +299,9 @@ def describe_connection_error(error: BaseException) -> str:
 MOST_REMARK = 300  # characters
 
 
-def _skip_check(*_: object) -> Iterator[Any]:
-    yield from ()
-
-
 # patterns may take endless time, and nothing depends on this check
 _Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
-    Draft202012Validator, {"pattern": _skip_check, "patternProperties": _skip_check}
+    Draft202012Validator, dict.fromkeys(("pattern", "patternProperties"), lambda *_: iter(()))
 )
 
 
@@ -360,11 +356,11 @@ class ServerConnection:
         self._opening = asyncio.Lock()
 
     async def list_current_tools(self) -> list[Tool]:
-        """Return the tools that the server has now. Raises NotReachedError."""
+        """Return the tools that the server has now. Raises ServerNotReachedError."""
         return (await self._open_and_list_tools())[2]
 
     async def get_open_client(self) -> Client:
-        """Return the client of the connection, opened if needed. Raises NotReachedError."""
+        """Return the client of the connection, opened if needed. Raises ServerNotReachedError."""
         return (await self._get_open_session())[1]
 
     async def call(
@@ -404,7 +400,7 @@ class ServerConnection:
     async def wait_for_login(self) -> bool:
         """Wait until a person has logged in at the server; return False if no login is wanted.
 
-        Raises NotReachedError if nobody logged in.
+        Raises ServerNotReachedError if nobody logged in.
         """
         if self._login is None or not self._login.login_needed_reason:
             return False
@@ -459,9 +455,8 @@ class ServerConnection:
             if client is not None:
                 return session, client
             self._session = None
-            why = _append_http_status(
-                session.end_reason or "it ended at once", session.wire.http_status
-            )
+            why = session.end_reason or "it ended at once"
+            why = _append_http_status(why, session.wire.http_status)
         raise await self._note_failed_attempt(why)
 
     async def _note_failed_attempt(self, why: str) -> ServerNotReachedError:
@@ -494,6 +489,5 @@ def _build_error_outcome(error: Exception, call: SentCall) -> CallOutcome:
         return UnknownOutcome("it did not answer in time", said, timed_out=True)
     if isinstance(error, ValidationError) or said:
         return UnknownOutcome("its answer cannot be read", said)
-    return UnknownOutcome(
-        f"the connection was lost under the call ({describe_connection_error(error)})"
-    )
+    why = describe_connection_error(error)
+    return UnknownOutcome(f"the connection was lost under the call ({why})")

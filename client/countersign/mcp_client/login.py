@@ -361,12 +361,9 @@ class ServerLogin:
             self._known.set()
             self._asked(address)
 
+        uris = [redirect.url]
         wanted = OAuthClientMetadata.model_validate(
-            {
-                "client_name": NAME,
-                "redirect_uris": [redirect.url],
-                "token_endpoint_auth_method": "none",
-            }
+            {"client_name": NAME, "redirect_uris": uris, "token_endpoint_auth_method": "none"}
         )
         new = _FirstLoginStorage()
         provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_result)

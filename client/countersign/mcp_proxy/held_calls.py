@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -20,12 +20,14 @@ from jsonschema.exceptions import best_match
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from countersign.client import Countersign, generate_claimant_id
-from countersign.request import CountersignError, NotAllowed, OwnAction, Request, find_request_error
-
-if TYPE_CHECKING:
-    from countersign.client import Countersign
-    from countersign.request import OwnAction, Request
-
+from countersign.request import (
+    CountersignError,
+    NotAllowed,
+    OwnAction,
+    Request,
+    escape_braces,
+    find_request_error,
+)
 
 # Holds a call until people have approved it, then runs it once with the approved arguments.
 
@@ -50,7 +52,7 @@ class RequestWaiter:
     async def wait_for_decision(self, request: Request) -> Request:
         """Return the request once people have decided.
 
-        Raises StillWaitsError after `hold` seconds.
+        Raises StillPendingError after `hold_seconds`.
         """
         look = self.countersign.get_request
         still = "People have not decided yet{link}. Nothing was done."
@@ -61,7 +63,7 @@ class RequestWaiter:
         """Return the request once it has ended.
 
         `says`: the progress message for the host meanwhile; `still`: what the error says. Raises
-        StillWaitsError after `hold` seconds.
+        StillPendingError after `hold_seconds`.
         """
         look = self.countersign.ended
         return await self._wait_until(request, lambda found: found.has_ended, look, says, still)
@@ -147,7 +149,7 @@ class OpenHostCalls:
     def forget_when_answered(self, wish: HostCall) -> Iterator[None]:
         """Forget the wish once this block ends with a result or an error for the host.
 
-        The same call is a new wish then. The wish is kept on StillWaitsError, and if the host has
+        The same call is a new wish then. The wish is kept on StillPendingError, and if the host has
         given up.
         """
         wish.waiting_hosts += 1
@@ -233,24 +235,18 @@ class HeldCalls:
         """Ask, wait, run the call with the approved arguments, and return the result for the host.
 
         `told` gets progress messages for the host. `run` raises NotRunError if it did nothing, and
-        LostError if nobody knows how the call ended; any other exception counts as LostError.
-        Raises StillWaitsError and CountersignError; unless that is a LostError, nothing has run.
+        OutcomeUnknownError, as which any other exception counts, if nobody knows how the call
+        ended. Raises StillPendingError and CountersignError; nothing has run unless that is an
+        OutcomeUnknownError.
         """
         wish = self.host_calls.find_or_add_call(action, arguments)
-        ask = partial(
-            self._countersign.open_request,
-            action,
-            arguments,
-            **{**self._around, "run": wish.run},
-        )
+        around = {**self._around, "run": wish.run}
+        ask = partial(self._countersign.open_request, action, arguments, **around)
+        patience = RequestWaiter(self._countersign, self._hold, told)
         with self.host_calls.forget_when_answered(wish):
             request = await self.host_calls.get_or_create_request(wish, ask)
-            request = await RequestWaiter(self._countersign, self._hold, told).wait_for_decision(
-                request
-            )
-            async with (
-                wish.claim_lock
-            ):  # of the same call twice at once, one runs, and both hear of it
+            request = await patience.wait_for_decision(request)
+            async with wish.claim_lock:  # of the same call twice at once, one runs, both hear of it
                 if not wish.is_done:
                     wish.result = await self._claim_and_run(request, run)
                     wish.is_done = True
@@ -265,16 +261,14 @@ class HeldCalls:
             raise trouble
         claimant = generate_claimant_id()
         with anyio.CancelScope(shield=True):
-            claim = partial(self._countersign.claim, request.id, claimant)
-            handout = await run_in_thread(claim)
+            handout = await run_in_thread(partial(self._countersign.claim, request.id, claimant))
             async with anyio.create_task_group() as beside:
                 beside.start_soon(self._renew_lease, request.id, claimant, handout.lease)
                 ended = await _run_and_catch_errors(run, handout.arguments)
                 beside.cancel_scope.cancel()
             if isinstance(ended, HeldOutcome):
-                await self._report_outcome(
-                    request.id, claimant, ended.succeeded, ended.reported_result
-                )
+                reported = ended.reported_result
+                await self._report_outcome(request.id, claimant, ended.succeeded, reported)
             elif isinstance(ended, NotRunError):
                 await self._report_outcome(request.id, claimant, False, str(ended))
             else:  # nothing is reported: people are asked what became of it
@@ -306,7 +300,7 @@ class HeldCalls:
 async def _run_and_catch_errors(
     run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]], arguments: dict[str, Any]
 ) -> HeldOutcome[T] | NotRunError | OutcomeUnknownError:
-    """Run the call and return its outcome; an unforeseen exception becomes a LostError."""
+    """Return the outcome of the call; an unforeseen exception becomes an OutcomeUnknownError."""
     try:
         return await run(arguments)
     except (NotRunError, OutcomeUnknownError) as error:
@@ -387,7 +381,7 @@ class PeopleTools:
     ) -> CallToolResult:
         """Call one of these tools and return people's answer.
 
-        Raises StillWaitsError and CountersignError.
+        Raises StillPendingError and CountersignError.
         """
         tool = next(each for each in TOOLS if each.name == name)
         if wrong := best_match(Draft202012Validator(tool.input_schema).iter_errors(dict(given))):
@@ -412,12 +406,8 @@ class PeopleTools:
 
     async def _request_approval(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         title = str(given["title"])[:_MOST_TITLE]
-        action = OwnAction(
-            name=APPROVE,
-            title=title,
-            effect=title.replace("{", "{{").replace("}", "}}"),
-            schema=_DETAILS,
-        )
+        effect = escape_braces(title)
+        action = OwnAction(name=APPROVE, title=title, effect=effect, schema=_DETAILS)
         approved = await self._held_calls.run_after_approval(
             action, {"details": given["details"]}, _return_approved_arguments, told
         )
@@ -425,6 +415,4 @@ class PeopleTools:
 
 
 async def _return_approved_arguments(arguments: dict[str, Any]) -> HeldOutcome[dict[str, Any]]:
-    return HeldOutcome(
-        arguments, succeeded=True, reported_result="handed on to the program that asked"
-    )
+    return HeldOutcome(arguments, True, "handed on to the program that asked")

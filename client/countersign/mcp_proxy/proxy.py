@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import unicodedata
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import Tool
 
+from countersign.cli.console import escape_control_characters
 from countersign.decorated import humanize_identifier
 from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
 from countersign.mcp_client.sent_calls import (
@@ -59,9 +59,8 @@ def build_action(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnA
     """
     schema = dict(tool.input_schema)
     hinted = tool.annotations.title if tool.annotations else None
-    title = (tool.title or hinted or humanize_identifier(tool.name)).strip()[
-        :_MOST_TITLE
-    ] or tool.name
+    title = (tool.title or hinted or humanize_identifier(tool.name)).strip()
+    title = title[:_MOST_TITLE] or tool.name
     return OwnAction(
         name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
         title=title,
@@ -111,16 +110,7 @@ def _build_argument_label(name: str, field: dict[str, Any]) -> str:
 
 # A server's texts, without characters that a terminal or a model would act upon unseen.
 
-_JOINER = "\u200d"  # between the parts of one emoji
-_ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _WORDS = ("title", "description", "$comment")  # of a schema; all else of it is values
-
-
-def escape_control_characters(text: str) -> str:
-    """Return text with control characters written out as ⟨U+…⟩; tabs, line ends and emoji stay."""
-    if text.isprintable():
-        return text
-    return "".join(f"⟨U+{ord(each):04X}⟩" if _is_control_character(each) else each for each in text)
 
 
 def escape_tool_texts(tool: Tool) -> Tool:
@@ -150,10 +140,6 @@ def _escape_schema_texts(part: Any) -> Any:
             for name, each in part.items()
         }
     return [_escape_schema_texts(each) for each in part] if isinstance(part, list) else part
-
-
-def _is_control_character(char: str) -> bool:
-    return char not in "\n\t" + _JOINER and unicodedata.category(char) in _ACTING
 
 
 AWAY = "The server behind cannot be reached ({why}). Nothing was done."
@@ -186,24 +172,19 @@ class McpProxy:
         instructions: str | None = None,
         prefix: str = "",
         trusted: bool = False,
-        timeout: float = CALL_SECONDS,
     ) -> None:
         """`name`: what people call the server; `instructions`: the server's own, for the host.
 
         `prefix`: put before tool names where people are asked; `trusted`: whether the server's
-        hints count; `timeout`: seconds that a call which was sent may take, from its last sign of
-        life.
+        hints count.
         """
         self._name = name
-        self._instructions = (
-            None if instructions is None else escape_control_characters(instructions)
-        )
+        self._instructions = _escape_optional_text(instructions)
         self._behind = behind
         self._held_calls = held_calls
         self._people = people
         self._prefix = prefix
         self._trusted = trusted
-        self._timeout = timeout
 
     def build_server(self) -> Server[Any]:
         """Return the MCP server for the host: the same tools, with calls held until approved."""
@@ -226,18 +207,16 @@ class McpProxy:
         try:
             listed = await self._behind.list_current_tools()
         except ServerNotReachedError as error:
-            raise MCPError(
-                types.INTERNAL_ERROR, AWAY.format(why=escape_control_characters(str(error)))
-            ) from None
+            why = escape_control_characters(str(error))
+            raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=why)) from None
         there = [
             escape_tool_texts(each).model_copy(update={"output_schema": None})
             for each in listed
             if each.name.isprintable()
         ]
         own = {each.name for each in there}  # the server's own of these names go before
-        return types.ListToolsResult(
-            tools=[*there, *(each for each in TOOLS if each.name not in own)]
-        )
+        more = [each for each in TOOLS if each.name not in own]
+        return types.ListToolsResult(tools=[*there, *more])
 
     async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -259,9 +238,8 @@ class McpProxy:
             async def run(arguments: dict[str, Any]) -> HeldOutcome[types.CallToolResult]:
                 return await self._run_tool(tool, arguments, tell)
 
-            action = build_action(
-                escape_tool_texts(tool), self._prefix, self._name, trusted=self._trusted
-            )
+            shown = escape_tool_texts(tool)
+            action = build_action(shown, self._prefix, self._name, trusted=self._trusted)
             return await self._held_calls.run_after_approval(action, given, run, tell)
         except ServerNotReachedError as error:
             return _build_error_result(AWAY.format(why=escape_control_characters(str(error))))
@@ -271,14 +249,11 @@ class McpProxy:
     async def _run_tool(
         self, tool: types.Tool, arguments: dict[str, Any], tell: ProgressSender
     ) -> HeldOutcome[types.CallToolResult]:
-        """Call the tool and return the outcome.
-
-        Raises NotRunError if the call was not made, LostError if nobody knows how it ended.
-        """
+        """Raise NotRunError if no call was made, OutcomeUnknownError if its end is unknown."""
         scope, until = CancelScope(), math.inf
 
         async def far(progress: float, total: float | None, message: str | None) -> None:
-            scope.deadline = min(current_time() + self._timeout, until)
+            scope.deadline = min(current_time() + CALL_SECONDS, until)
             of = f" of {total:g}" if total else ""
             words = escape_control_characters(message) if message else None
             await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", words])))
@@ -292,38 +267,29 @@ class McpProxy:
         def within() -> Iterator[None]:
             nonlocal scope, until
             until = current_time() + MOST_SECONDS
-            with fail_after(min(self._timeout, MOST_SECONDS)) as scope:
+            with fail_after(min(CALL_SECONDS, MOST_SECONDS)) as scope:
                 yield
 
         outcome = await self._behind.call(tool.name, arguments, check, within, far)
         match outcome:
             case ResultOutcome():
-                return HeldOutcome(
-                    _add_remark(outcome.remark, outcome.result),
-                    True,
-                    _build_reported_result(outcome.result),
-                )
+                told = _add_remark(outcome.remark, outcome.result)
+                return HeldOutcome(told, True, _build_reported_result(outcome.result))
             case FailedOutcome():
-                told = outcome.result or _build_error_result(
-                    escape_control_characters(outcome.message)
-                )
+                message = escape_control_characters(outcome.message)
+                told = outcome.result or _build_error_result(message)
                 return HeldOutcome(told, False, _build_reported_result(told))
             case NotSentOutcome():
                 raise NotRunError(AWAY.format(why=escape_control_characters(outcome.why)))
             case UnknownOutcome():
-                said = (
-                    HEARD.format(said=escape_control_characters(outcome.unread_answer))
-                    if outcome.unread_answer
-                    else ""
-                )
-                raise OutcomeUnknownError(
-                    NOT_KNOWN.format(why=escape_control_characters(outcome.why)) + said
-                )
+                said = escape_control_characters(outcome.unread_answer)
+                heard = HEARD.format(said=said) if said else ""
+                why = escape_control_characters(outcome.why)
+                raise OutcomeUnknownError(NOT_KNOWN.format(why=why) + heard)
 
     async def _find_tool(self, name: str) -> types.Tool | None:
-        return next(
-            (each for each in await self._behind.list_current_tools() if each.name == name), None
-        )
+        tools = await self._behind.list_current_tools()
+        return next((each for each in tools if each.name == name), None)
 
 
 def _build_tool_comparison_key(tool: types.Tool) -> tuple[Any, ...]:
@@ -371,14 +337,13 @@ async def open_proxy(
 ) -> AsyncIterator[Server[Any]]:
     """Connect to the server behind, and yield the MCP server for the host.
 
-    `options` are those of a Proxy. Raises NotReachedError.
+    `options` are those of `McpProxy`. Raises ServerNotReachedError.
     """
     try:
         client = await _open_after_login(behind)
         own = client.server_info
-        called = name or choose_server_name(
-            prefix, escape_control_characters(own.name) if own else ""
-        )
+        own_name = escape_control_characters(own.name) if own else ""
+        called = name or choose_server_name(prefix, own_name)
         said = client.instructions
         proxy = McpProxy(
             behind, held_calls, people, name=called, instructions=said, prefix=prefix, **options
@@ -404,7 +369,7 @@ async def serve_host(
 ) -> None:
     """Serve the host on stdin and stdout until it goes away; `options` are those of `open_proxy`.
 
-    Raises NotReachedError if the server behind cannot be reached at the start.
+    Raises ServerNotReachedError if the server behind cannot be reached at the start.
     """
     async with (
         open_proxy(behind, held_calls, people, **options) as server,
