@@ -50,11 +50,11 @@ def outcome_sentence(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     if tool.outcome is None:
         return _describe_result(result)
     try:
-        error_line = tool.outcome(args, result)
+        sentence = tool.outcome(args, result)
     except Exception:
         log.exception("%s ran, and its outcome sentence failed", tool.name)
         return ""
-    return error_line if isinstance(error_line, str) else ""
+    return sentence if isinstance(sentence, str) else ""
 
 
 def _describe_result(result: Any) -> str:

@@ -305,7 +305,7 @@ class Shop:
         A shop that already has customers is left as it is.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._write_transaction() as db:
+        with self._transaction("BEGIN IMMEDIATE") as db:
             for statement in SCHEMA.split(";"):
                 db.execute(statement)
             if db.execute("SELECT 1 FROM customer").fetchone():
@@ -317,7 +317,7 @@ class Shop:
 
     def get_order(self, order_id: int) -> Order:
         """Return the order with this number; ToolError if there is none."""
-        with self._read_transaction() as db:
+        with self._transaction("BEGIN DEFERRED") as db:
             return load_order(db, order_id)
 
     def search(
@@ -333,7 +333,7 @@ class Shop:
             " OR instr(fold(c.name), fold(:customer)) OR instr(fold(c.email), fold(:customer)))"
         )
         values = {"status": status, "customer": customer, "limit": limit}
-        with self._read_transaction() as db:
+        with self._transaction("BEGIN DEFERRED") as db:
             (count,) = db.execute(f"SELECT count(*) {query}", values).fetchone()
             found = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
             return [load_order(db, order_id) for (order_id,) in found.fetchall()], count
@@ -408,7 +408,7 @@ class Shop:
 
     def get_stock(self, sku: str) -> int:
         """Return how many pieces of a product are in stock; ToolError for an unknown product."""
-        with self._read_transaction() as db:
+        with self._transaction("BEGIN DEFERRED") as db:
             row = db.execute("SELECT stock FROM product WHERE sku = ?", (sku,)).fetchone()
         if row is None:
             raise ToolError(f"There is no product {sku}.")
@@ -419,7 +419,7 @@ class Shop:
 
         The key is None for events of the shop's own.
         """
-        with self._read_transaction() as db:
+        with self._transaction("BEGIN DEFERRED") as db:
             return db.execute(
                 "SELECT kind, key FROM event WHERE order_id = ? ORDER BY seq", (order_id,)
             ).fetchall()
@@ -440,7 +440,7 @@ class Shop:
         if not key:
             raise ValueError("a write needs an idempotency key")
         asked = json.dumps([kind, order_id, request], sort_keys=True)
-        with self._write_transaction() as db:
+        with self._transaction("BEGIN IMMEDIATE") as db:
             row = db.execute("SELECT request, result FROM event WHERE key = ?", (key,)).fetchone()
             if row is not None:
                 if row[0] != asked:
@@ -461,16 +461,6 @@ class Shop:
         # SQLite's lower() knows ASCII only
         db.create_function("fold", 1, str.casefold, deterministic=True)
         return db
-
-    @contextmanager
-    def _read_transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._transaction("BEGIN DEFERRED") as db:
-            yield db
-
-    @contextmanager
-    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            yield db
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:

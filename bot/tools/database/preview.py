@@ -94,13 +94,13 @@ def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> li
 
 def change_heading(table: TableRows, verb: str) -> str:
     """Return what happens to how many rows, as a sentence ("Changes 2 rows of orders.")."""
-    added, change_sentence, gone = map(len, _group_rows_by_kind(table))
+    added, changed, gone = map(len, _group_rows_by_kind(table))
     if table.loose:
-        change_sentence = min(added, gone)
+        changed = min(added, gone)
     found = (
-        ("Adds", added - change_sentence * table.loose),
-        ("Changes", change_sentence),
-        ("Deletes", gone - change_sentence * table.loose),
+        ("Adds", added - changed * table.loose),
+        ("Changes", changed),
+        ("Deletes", gone - changed * table.loose),
         ("Touches", table.counted),
     )
     change_result = [f"{word} {_format_row_count(count)}" for word, count in found if count]
@@ -146,16 +146,16 @@ def _has_value_at_run(row: RowChange) -> bool:
 
 def _render_first_rows(table: TableRows, set_here: frozenset[str]) -> list[str]:
     """Return lines for the first rows of each kind of change, with a count of the rest."""
-    added, change_sentence, gone = _group_rows_by_kind(table)
+    added, changed, gone = _group_rows_by_kind(table)
     apart = table.loose and bool(added and gone)
     lines = ["(no lasting key: rows before, then rows after)"] * apart
     lines += _render_whole_rows(
         table, [row.before for row in gone[:MAX_ROWS] if row.before is not None]
     )
     lines += _render_rest_count(len(gone))
-    for number, row in enumerate(change_sentence[:MAX_ROWS], 1):
+    for number, row in enumerate(changed[:MAX_ROWS], 1):
         lines += _render_changed_row(number, table, row, set_here)
-    lines += _render_rest_count(len(change_sentence))
+    lines += _render_rest_count(len(changed))
     lines += _render_whole_rows(
         table, [row.after for row in added[:MAX_ROWS] if row.after is not None]
     )
@@ -311,15 +311,15 @@ def _list_value_changes(table: TableRows, row: RowChange) -> Iterator[tuple[str,
             yield (kind, name, "", cell) if kind == "added" else (kind, name, cell, "")
         return
     before, after = row.before, row.after
-    change_sentence = [at for at in range(len(table.columns)) if before[at] != after[at]]
-    for at in change_sentence:
+    changed = [at for at in range(len(table.columns)) if before[at] != after[at]]
+    for at in changed:
         yield (
             "changed",
             table.columns[at],
             _format_full_value(before[at]),
             _format_full_value(after[at]),
         )
-    if not change_sentence:
+    if not changed:
         yield "changed", "(nothing of what may be read)", "", ""
 
 

@@ -72,11 +72,6 @@ class DescribedArguments(BaseModel):
     _outline: ClassVar[ObjectOutline]
 
     @classmethod
-    def outline(cls) -> ObjectOutline:
-        """Return the fields and schemas of this model."""
-        return cls._outline
-
-    @classmethod
     def may_have_extra_keys(cls) -> bool:
         """Return whether the model accepts keys that its schema does not name."""
         return cls._outline.may_have_extra_keys

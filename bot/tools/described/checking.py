@@ -27,17 +27,14 @@ if TYPE_CHECKING:
 
 
 # Converts a JSON Schema to draft 2020-12, and checks its size and depth. Pure.
-
 Schema = dict[str, Any]
 Path = tuple[str, ...]
 MOST_CHARACTERS = 100_000
 DEEPEST = 20  # schemas within one another
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE = (
-    *("items", "additionalProperties", "propertyNames", "contains"),
-    *("not", "if", "then", "else"),
-)
+_CONDITIONS = ("not", "if", "then", "else")
+_SINGLE = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONS)
 # of drafts, of programs, and of this bot's own forms: nothing that a value could break
 _LEFT_OUT = ("$schema", "$comment", "$anchor", "$vocabulary", "x-id-of")
 _REFUSED = {
@@ -129,9 +126,8 @@ class _SchemaNormaliser:
         if depth > DEEPEST:
             raise UnfitSchemaError(f"The schema is nested more than {DEEPEST} levels deep.")
         self.places.add(path)
-        kept = _replace_old_keywords(
-            {key: each for key, each in node.items() if key not in _LEFT_OUT}
-        )
+        known = {key: each for key, each in node.items() if key not in _LEFT_OUT}
+        kept = _replace_old_keywords(known)
         self._check_node(kept, depth)
         for key in _MAPS:
             if isinstance(kept.get(key), dict):
@@ -158,8 +154,7 @@ class _SchemaNormaliser:
             raise UnfitSchemaError("A part of the schema has a name of its own ($id).")
         for expression in _list_patterns(node):
             compile_re2_pattern(expression)
-        reference = node.get("$ref")
-        if reference is None:
+        if (reference := node.get("$ref")) is None:
             return
         if reference == "#" or (isinstance(reference, str) and reference.startswith("#/")):
             node["$ref"] = reference = re.sub(r"^#/definitions/", "#/$defs/", reference)
