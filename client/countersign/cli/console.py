@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-DOTENV = Path(".env")  # where settings are read from, under the environment
+from countersign.control_characters import (
+    escape_control_characters as escape_control_characters,
+)
 
-_JOINER = "\u200d"  # between the parts of one emoji
-_ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # what a terminal may act upon
+DOTENV = Path(".env")  # where settings are read from, under the environment
 
 
 class UsageError(Exception):
@@ -31,16 +31,6 @@ def print_error(problem: object) -> int:
     return 1
 
 
-def escape_control_characters(text: str) -> str:
-    """Return text from others with control characters written out, harmless to a terminal.
-
-    Tabs, line ends and emoji stay as they are.
-    """
-    if text.isprintable():
-        return text
-    return "".join(f"⟨U+{ord(each):04X}⟩" if _is_control_character(each) else each for each in text)
-
-
 def parse_assignments(words: Iterable[str]) -> dict[str, str]:
     """Return name=value words as a dict; raises UsageError for another word or a repeated name."""
     found: dict[str, str] = {}
@@ -50,10 +40,6 @@ def parse_assignments(words: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"{each!r} is not name=value, or its name stands twice")
         found[name] = value
     return found
-
-
-def _is_control_character(char: str) -> bool:
-    return char not in "\n\t" + _JOINER and unicodedata.category(char) in _ACTING
 
 
 def print_missing_package(

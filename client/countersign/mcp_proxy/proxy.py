@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import Tool
 
-from countersign.cli.console import escape_control_characters
+from countersign.control_characters import escape_control_characters
 from countersign.decorated import humanize_identifier
 from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
 from countersign.mcp_client.sent_calls import (
