@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from bot.agent import outputs
-from bot.agent import outputs as told
-from bot.approvals.call_checks import CallRefusedError
+from bot.approvals.call_checks import CallRefusedError, UsageLimits
 from bot.approvals.card_routing import (
     MOST_MESSAGES,
     AwayPeople,
@@ -40,10 +38,6 @@ from storage.models import Call, Delivery, Message, Run
 from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
 from storage.store import Store
 from storage.transaction import Transaction
-
-if TYPE_CHECKING:
-    from bot.approvals.call_checks import UsageLimits
-
 
 # A question as it is stored: what is asked, of whom, in which messages. Only reads.
 
@@ -166,7 +160,7 @@ def prepare_question(
     """
     if words := find_approval_words(asked.list_texts()):
         raise CallRefusedError(
-            told.approval_question_output(words), "a question cannot be about an approval"
+            outputs.approval_question_output(words), "a question cannot be about an approval"
         )
     try:
         build_suggested_values(asked)
@@ -198,7 +192,7 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> CardPlace:
         able = authority.list_first_colleagues(named, MOST_MESSAGES)
         if not able:
             note = "none of those it is for is a full member of this workspace"
-            raise CallRefusedError(told.nobody_to_ask_output(note), note, tell=True)
+            raise CallRefusedError(outputs.nobody_to_ask_output(note), note, tell=True)
         found = [(handle, authority.directory.find_group(handle)) for handle in who.groups]
         groups = tuple((handle, group.id) for handle, group in found if group)
         here = run.requester in able or authority.list_first_colleagues(

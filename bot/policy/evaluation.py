@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -31,10 +31,6 @@ from bot.policy.rules import (
     list_tool_mismatches,
 )
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint, parse_strict_json
-
-if TYPE_CHECKING:
-    from bot.policy.condition_values import NeededLookups
-
 
 # Names that a policy's author gives to sets of approvers and to conditions, replaced before the
 # file is validated. PURE; mistakes are reported as problems of the file.

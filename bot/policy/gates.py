@@ -326,9 +326,8 @@ def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[
     stages = list(first)
     free = list(range(len(first)))
     for stage in second:
-        same = next(
-            (at for at in free if _get_approver_sets(stages[at]) == _get_approver_sets(stage)), None
-        )
+        sets = _get_approver_sets(stage)
+        same = next((at for at in free if _get_approver_sets(stages[at]) == sets), None)
         if same is None:
             stages.append(stage)
             continue
