@@ -31,11 +31,7 @@ from bot.cards.field_inputs import (
 )
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
 from bot.cards.field_values import format_json_value, format_slot_value
-from bot.cards.slack_text import (
-    count_slack_characters,
-    shorten_text,
-    show_hidden_characters,
-)
+from bot.cards.slack_text import count_slack_characters, shorten_text, show_hidden_characters
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
 from bot.tools.invisible_characters import list_hidden_characters

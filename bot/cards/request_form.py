@@ -241,17 +241,14 @@ def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -
     initial = {**build_default_values(tool), **(fixed or {})}
     places, left_out = lay_out_fields(replace(tool, editable=None), initial)
     shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
-    return not any(
-        _is_required(tool, slot) and _is_absent_at_top_level(slot, initial) for slot in shut
-    )
+    absent = [slot for slot in shut if _is_absent_at_top_level(slot, initial)]
+    return not any(_is_required(tool, slot) for slot in absent)
 
 
 def _is_required(tool: Tool[Any], slot: FieldSlot) -> bool:
-    """Return whether the model requires this value, having no default for it."""
     model: Any = tool.arguments
     for name in slot.names[:-1]:
-        model = _find_nested_model(model, name)
-        if model is None:
+        if (model := _find_nested_model(model, name)) is None:
             return False
     field = model.model_fields.get(slot.names[-1])
     return field is not None and field.is_required()
@@ -432,7 +429,6 @@ def render_lookup_result(effect: str, text: str) -> tuple[str, list[Json]]:
 
 
 def _parse_json_or_none(text: str) -> Any:
-    """Return the JSON value of a text; None if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -440,10 +436,7 @@ def _parse_json_or_none(text: str) -> Any:
 
 
 def _render_result_fields(found: dict[str, Any]) -> list[Json]:
-    """Return a line for each field of a JSON object, without lists of objects.
-
-    None for an object with too many fields.
-    """
+    """Return a line for each field of a JSON object without its lists of objects, if few enough."""
     told = {name: value for name, value in found.items() if not _is_list_of_flat_objects(value)}
     if not told or len(told) > MOST_FIELDS:
         return []
@@ -462,7 +455,6 @@ def _make_visible(text: str, most: int) -> str:
 
 
 def _is_list_of_flat_objects(value: Any) -> bool:
-    """Return whether a value is a list of flat objects, which reads best as a table."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -472,7 +464,6 @@ def _is_list_of_flat_objects(value: Any) -> bool:
 
 
 def _render_result_rows(found: Any) -> list[Json]:
-    """Return the first list of objects in a result as a table; nothing if there is none."""
     inside = found.items() if isinstance(found, dict) else [("rows", found)]
     name, rows = next(
         ((key, each) for key, each in inside if _is_list_of_flat_objects(each)), ("", [])

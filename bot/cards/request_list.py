@@ -470,15 +470,11 @@ def _render_vote(vote: PastVote, newest: int) -> Json:
 
 
 def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
-    """Build the lines of a call's deadline and of how it ended."""
     lines = []
     if call.deadline is not None:
         waits = call.status in (CallStatus.PENDING, CallStatus.UNKNOWN)
-        lines.append(
-            rich_text_line(
-                text_leaf("Waits until " if waits else "Deadline "), time_leaf(call.deadline)
-            )
-        )
+        label = text_leaf("Waits until " if waits else "Deadline ")
+        lines.append(rich_text_line(label, time_leaf(call.deadline)))
     at = call.finished_at or call.decided_at
     if call.status is not CallStatus.PENDING:
         when_ = [text_leaf(", "), time_leaf(at)] if at else []
@@ -499,6 +495,5 @@ def describe_asking_place(channel: str) -> str:
 
 def format_on_one_line(text: str, limit: int) -> str:
     """Return the text on one line of at most `limit` characters, secrets masked."""
-    return shorten_text(
-        show_hidden_or_default(" ".join(mask_secrets(text).split()), "(no words)"), limit
-    )
+    words = " ".join(mask_secrets(text).split())
+    return shorten_text(show_hidden_or_default(words, "(no words)"), limit)

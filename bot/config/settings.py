@@ -77,10 +77,7 @@ def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -
 
 
 def describe_odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
-    """Yield sentences about given variables that are odd but harmless.
-
-    `known`: the names of all settings.
-    """
+    """Yield sentences about odd but harmless variables; `known`: the names of all settings."""
     if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
         yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
     slack = given.get("SLACK_API_URL", "https://slack.com/api/")
@@ -398,10 +395,8 @@ class Settings(
         try:
             settings = cls(**values, warnings=tuple(describe_odd_variables(given, known)))
         except ValidationError as error:
-            problems += [
-                _describe_validation_error(each)
-                for each in error.errors(include_input=False, include_url=False)
-            ]
+            errors = error.errors(include_input=False, include_url=False)
+            problems += map(_describe_validation_error, errors)
         if problems:
             problems = _sort_problems_by_setting(problems, known)
             problems += describe_misspelt_names(given, known)
@@ -483,7 +478,6 @@ class Settings(
 
 
 def _split_names(value: object) -> tuple[str, ...]:
-    """Return names from a comma-separated text or a list, without duplicates."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, list | tuple):
         raise ValueError("it is not a list of names")
@@ -492,12 +486,11 @@ def _split_names(value: object) -> tuple[str, ...]:
 
 def _sort_problems_by_setting(problems: list[str], known: list[str]) -> list[str]:
     """Return the problems in the order of the settings that they name, those without one last."""
-    place = {each: number for number, each in enumerate(known)}
+    place = {name: number for number, name in enumerate(known)}
     return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
 def _describe_validation_error(error: ErrorDetails) -> str:
-    """Return one of Pydantic's errors as a line for the operator, without the value."""
     field = Settings.model_fields[str(error["loc"][0])]
     if error["type"] == "missing":
         return f"{field.title}: is missing. {field.description}"

@@ -339,7 +339,6 @@ class Condition:
             raise ConditionError(f"could not be told: {type(error).__name__}") from None
 
     def _build_name_values(self, facts: Facts) -> dict[str, Any]:
-        """Return the values of the names that the condition uses."""
         values = {
             name: convert_to_condition_value(getattr(facts, name)) for name in self._names - {"now"}
         }
@@ -367,8 +366,7 @@ def _get_id_value(found: str | None) -> SlackId | UnusableValue:
 
 
 def _get_known_sum(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fraction:
-    found = sums.get(asked)
-    if found is None:
+    if (found := sums.get(asked)) is None:
         raise UnknownValueError(f"what was spent with {asked.tool} is not known")
     return convert_to_fraction(found)
 
@@ -477,8 +475,7 @@ def _find_namespace(node: Any) -> str:
 def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
     if node.data == "member_dot":
         return str(node.children[1])
-    found = list(_list_text_literals(node.children[1:]))
-    if len(found) != 1:
+    if len(found := list(_list_text_literals(node.children[1:]))) != 1:
         what = {"groups": "group", "channels": "channel", "people": "person"}[space]
         raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
     return found[0]
@@ -487,23 +484,17 @@ def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
 def _check_method(node: Tree[Any]) -> None:
     method, given = str(node.children[1]), node.children[2:]
     if method not in METHODS:
-        raise ConditionError(
-            f"calls .{method}(), which is not there; there are {', '.join(sorted(METHODS))}"
-        )
+        there = ", ".join(sorted(METHODS))
+        raise ConditionError(f"calls .{method}(), which is not there; there are {there}")
     if len(given) not in ((0, 1) if method in CLOCK else (int(method != "size"),)):
         raise ConditionError(f"gives .{method}() too many values, or too few")
     if method == "matches" or method in CLOCK:
-        texts = list(_list_text_literals(given))
-        if len(texts) != len(given):
+        if len(texts := list(_list_text_literals(given))) != len(given):
             raise ConditionError(f"needs words in quotes in .{method}()")
         for text in texts:
             (compile_pattern if method == "matches" else load_time_zone)(text)
 
 
 def _list_text_literals(nodes: list[Any]) -> Iterator[str]:
-    """Return the values of the text literals among the nodes."""
-    return (
-        node.children[0]
-        for node in nodes
-        if node.data == "literal" and isinstance(node.children[0], str)
-    )
+    literals = (node.children[0] for node in nodes if node.data == "literal")
+    return (each for each in literals if isinstance(each, str))

@@ -61,11 +61,7 @@ if TYPE_CHECKING:
 
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
-SAID_BESIDE = (
-    "why",
-    "within",
-    programs.ASKED_BY,
-)  # of a delivery: what is no part of the call
+SAID_BESIDE = ("why", "within", programs.ASKED_BY)  # of a delivery: what is no part of the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +235,9 @@ class ProgramRequests:
         return ProgramRequest(self._store, run_id, self._at_work, is_new=is_new)
 
     def _require_colleague(self, requester: str) -> None:
-        """Raise RequesterNotPermittedError if the requester may not ask."""
         if not requester or not self._authority.is_active_colleague(requester):
-            raise RequesterNotPermittedError(
-                f"{requester!r} is not a full member of this workspace"
-            )
+            why = f"{requester!r} is not a full member of this workspace"
+            raise RequesterNotPermittedError(why)
 
     def _prepare_delivery_key(self, client: str, key: str, *, while_open: bool) -> str:
         """Return the delivery's key; with `while_open`, first free it if its request is over."""
