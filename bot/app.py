@@ -224,7 +224,7 @@ def build(
         raise StartupError((), error.problems) from None
     require_fitting_templates(policy, registry)
     current = CurrentPolicy(policy)
-    told = signals.tracer.report_audit_lines
+    told = signals.tracer.log_and_export_audit_lines
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
     advance_clock_past_record(store, clock)
     store.set_failed_commit_handler(partial(signals.tracer.report_incident, Incident.UNSTORED))

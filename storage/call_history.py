@@ -290,7 +290,7 @@ _VOTES_GIVEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedRevision:
+class RevisionAuthor:
     """One revision of a call: its author, and when it was made.
 
     The author is one of `storage.calls.WRITERS`, or a person's id.
@@ -319,7 +319,7 @@ class ReportedCall:
     status: CallStatus
     decided_at: datetime | None
     requester: str
-    revisions_by_number: dict[int, ReportedRevision]  # by the revision's number
+    revisions_by_number: dict[int, RevisionAuthor]  # by the revision's number
     votes: tuple[ReportedVote, ...]  # oldest first
 
 
@@ -328,9 +328,9 @@ def list_calls_asked_of_people(
 ) -> list[ReportedCall]:
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
-    drafts: defaultdict[str, dict[int, ReportedRevision]] = defaultdict(dict)
+    drafts: defaultdict[str, dict[int, RevisionAuthor]] = defaultdict(dict)
     for call, number, author, at in tx.execute(_DRAFTS, given):
-        drafts[call][number] = ReportedRevision(author, at)
+        drafts[call][number] = RevisionAuthor(author, at)
     votes: defaultdict[str, tuple[ReportedVote, ...]] = defaultdict(tuple)
     for call, revision, person, verb, at in tx.execute(_VOTES_GIVEN, given):
         votes[call] += (ReportedVote(person, verb, revision, at),)

@@ -16,7 +16,7 @@ from storage.transaction import Transaction, fetch_first_row, fetch_rows
 # A call is ENTRUSTED to a sub-agent's run, and that run's end decides the call's outcome.
 
 
-def entrust_call_to_sub_agent(
+def hand_call_to_sub_agent(
     tx: Transaction, parent: Run, call: Call, task: dict[str, Any], *, at: datetime
 ) -> Run:
     """Change a call to ENTRUSTED, and create the sub-agent's run for it in the same thread.

@@ -58,7 +58,7 @@ class Webhook(Row, table=True):
     error: str = ""  # of the last attempt
 
 
-class WebhookEvent(NamedTuple):
+class UnstoredWebhook(NamedTuple):
     """An event that is to be sent and is not stored as a webhook yet."""
 
     run_id: str
@@ -169,7 +169,7 @@ def count_requests_awaiting_webhooks(tx: Transaction) -> int:
     return tx.scalar(_WAITING) or 0
 
 
-def list_unstored_events(tx: Transaction) -> list[WebhookEvent]:
+def list_unstored_events(tx: Transaction) -> list[UnstoredWebhook]:
     """Return the events that have happened and are not stored yet; decisions first."""
     kinds = (
         (_DECIDED, WebhookKind.DECIDED, ""),
@@ -177,13 +177,13 @@ def list_unstored_events(tx: Transaction) -> list[WebhookEvent]:
         (_ENDED, WebhookKind.ENDED, AFTER_ALL),
     )
     return [
-        WebhookEvent(run_id, key_id, kind, about or revision)
+        UnstoredWebhook(run_id, key_id, kind, about or revision)
         for statement, kind, about in kinds
         for run_id, key_id, revision in tx.execute(statement)
     ]
 
 
-def store_webhook(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
+def store_webhook(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -> None:
     """Store an event to be sent from now on; repeating it changes nothing."""
     if found.about == AFTER_ALL:
         mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))

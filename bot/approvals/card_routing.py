@@ -213,7 +213,7 @@ def _notify_thread_of_place(
     here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):
         shown = [each.call for each in part]
-        row = _build_message(run, plan_id, shown, here, run.channel, (number, len(parts)))
+        row = _build_card_message(run, plan_id, shown, here, run.channel, (number, len(parts)))
         row.kind, row.key = MessageKind.COPY, f"copy:{row.key}"
         row.body = json.dumps({**json.loads(row.body), "asked_in": where})
         outbox.queue_message(tx, row)
@@ -233,19 +233,19 @@ def build_card_message(
     run: Run, plan_id: str, part: Sequence[RoutedCall], target: str, number: int = 1, parts: int = 1
 ) -> Message:
     """Return one copy of a card, as a message to a channel or a person."""
-    return _build_message(
+    return _build_card_message(
         run, plan_id, [each.call for each in part], part[0].place, target, (number, parts)
     )
 
 
 def build_card_without_approval(run: Run, plan_id: str, call: Call) -> Message:
     """Return the card of a call that needs no approval, for the request's thread."""
-    return _build_message(
+    return _build_card_message(
         run, plan_id, [call], CardPlace(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1)
     )
 
 
-def _build_message(
+def _build_card_message(
     run: Run,
     plan_id: str,
     shown: Sequence[Call],

@@ -205,13 +205,15 @@ def _compare_arguments(
                 "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts)
                 or UNSET
             )
-        yield _build_change(slot, old, old_value, new.text, new.value)
+        yield _compare_field_values(slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
-            yield _build_change(row.slot, row.text, row.value, UNSET, SlotMark.ABSENT)
+            yield _compare_field_values(row.slot, row.text, row.value, UNSET, SlotMark.ABSENT)
 
 
-def _build_change(slot: FieldSlot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
+def _compare_field_values(
+    slot: FieldSlot, old: str, old_value: Any, new: str, new_value: Any
+) -> _Change:
     differs = not is_same_json(old_value, new_value)
     if differs and old == new and not slot.hidden_paths:
         old, new = (_dump_visible_json(value) for value in (old_value, new_value))

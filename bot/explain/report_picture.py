@@ -67,12 +67,12 @@ def draw_report_figure(report: Report, titles: Mapping[str, str]) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=INK)
         axes.set_axisbelow(True)
-    _draw_decisions_by_day(days, report)
+    _draw_decisions_over_time(days, report)
     _draw_decision_times(tools, report, titles)
     return drawn
 
 
-def _draw_decisions_by_day(axes: Axes, report: Report) -> None:
+def _draw_decisions_over_time(axes: Axes, report: Report) -> None:
     """Draw a column for each day or week: approved at the bottom, rejected and expired above."""
     first, last = _get_drawn_period(report)
     width = 1 if (last - first).days < BY_DAY else 7

@@ -178,14 +178,14 @@ class ApiKeyChecker:
             is_good = key is not None and text.has_hash(key.hash) and not key.revoked_at
             if key is not None and is_good and key.team == self._team:
                 return key
-        raise _build_no_key_problem()
+        raise _build_invalid_key_problem()
 
     def check_not_revoked(self, key: ClientKey) -> None:
         """Raise ProblemError if a key that was good has been revoked meanwhile."""
         with self._store.read() as tx:
             now = programs.find_api_key(tx, key.id)
         if now is None or now.revoked_at:
-            raise _build_no_key_problem()
+            raise _build_invalid_key_problem()
 
     def check_hourly_limit(
         self, key: ClientKey, idempotency: str, *, while_open: bool = False
@@ -218,7 +218,7 @@ def build_rate_limit_problem(key: ClientKey, since: datetime, now: datetime) -> 
     )
 
 
-def _build_no_key_problem() -> ProblemError:
+def _build_invalid_key_problem() -> ProblemError:
     return ProblemError(
         HTTPStatus.UNAUTHORIZED,
         _UNKNOWN,

@@ -60,7 +60,7 @@ class AccountKeyChecker(ApiKeyChecker):
             super().check_hourly_limit(key, idempotency, while_open=while_open)
 
 
-class LocalApi:
+class SocketApiServer:
     """The server at the bot's socket; one per process, created at the first connection."""
 
     def __init__(self, host: Host, listening: socket.socket) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from storage.backend import LONGEST_SOCKET_PATH, socket_path
 
 if TYPE_CHECKING:
-    from bot.http.local_api import LocalApi
+    from bot.http.local_api import SocketApiServer
     from bot.runs.surfaces import Host
 
 log = logging.getLogger("countersign.socket")
@@ -33,7 +33,7 @@ class LocalSocket:
         self._listening: socket.socket | None = None
         self._stopping, self._woken = socket.socketpair()
         self._thread: threading.Thread | None = None
-        self._api: LocalApi | None = None
+        self._api: SocketApiServer | None = None
 
     def start(self) -> None:
         """Begin to listen; if that is not possible, log why and go on without a socket."""
@@ -68,11 +68,11 @@ class LocalSocket:
                 return
         try:
             # only now: it takes memory and a moment, and most bots are asked in Slack alone
-            from bot.http.local_api import LocalApi
+            from bot.http.local_api import SocketApiServer
 
             if self._stopping.fileno() < 0:  # it was stopped meanwhile
                 return
-            self._api = LocalApi(self._host, listening)
+            self._api = SocketApiServer(self._host, listening)
         except Exception:
             log.exception("commands and programs cannot be answered at %s", self._path)
             listening.close()

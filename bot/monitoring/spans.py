@@ -175,7 +175,7 @@ class Tracer:
         for each in self._exporters:
             _call_and_log_errors(each.report_span, span)
 
-    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
+    def log_and_export_audit_lines(self, facts: Sequence[AuditLine]) -> None:
         """Log committed audit rows, and pass them to every exporter."""
         if not facts:
             return

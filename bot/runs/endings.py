@@ -195,7 +195,7 @@ class CallOutcomeStore:
         match outcome:
             case ToolSuccess(output=text) if self._is_sub_agent_call(call):
                 if going_on:
-                    children.entrust_call_to_sub_agent(
+                    children.hand_call_to_sub_agent(
                         tx, run, call, prompt.build_task_item(run.requester, text), at=now
                     )
                 else:

@@ -29,7 +29,7 @@ from bot.slack.lookups import (
     LookupCache,
     LookupKey,
     LookupKind,
-    LookupReader,
+    SlackLookupClient,
     build_person,
     get_casefolded_names,
 )
@@ -102,7 +102,7 @@ class SlackDirectory:
 
     def __init__(self, client: WebClient, clock: Clock, signals: Signals | None = None) -> None:
         """`client` may retry: every call here only reads."""
-        self._reader = reader = LookupReader(client)
+        self._reader = reader = SlackLookupClient(client)
         self._answers = LookupCache(clock, signals or Signals())
         self._patience = PATIENCE
         self._reading_all = threading.Lock()

@@ -41,8 +41,8 @@ Json = dict[str, Any]
 
 
 def _translate_slack_errors(
-    read: Callable[[LookupReader, str], T],
-) -> Callable[[LookupReader, str], T | None]:
+    read: Callable[[SlackLookupClient, str], T],
+) -> Callable[[SlackLookupClient, str], T | None]:
     """Make a reading method return None if Slack knows no such thing.
 
     Every other error of Slack's becomes LookupFailedError; its subclass TokenRefusedError if Slack
@@ -50,7 +50,7 @@ def _translate_slack_errors(
     """
 
     @wraps(read)
-    def asked(reader: LookupReader, name: str) -> T | None:
+    def asked(reader: SlackLookupClient, name: str) -> T | None:
         try:
             return read(reader, name)
         except SlackApiError as error:
@@ -63,7 +63,7 @@ def _translate_slack_errors(
     return asked
 
 
-class LookupReader:
+class SlackLookupClient:
     """Slack's read calls for people, groups and channels; any thread.
 
     Every method takes the id or name to look up; the methods for whole lists (people, groups,

@@ -73,7 +73,7 @@ MOST = 50  # calls of which it is judged whether the operator may decide
 C = CallStatus
 
 
-class TerminalCallReader:
+class OperatorCallFinder:
     """The calls as the operator is shown them."""
 
     def __init__(self, host: Host, operator: str) -> None:
@@ -247,7 +247,7 @@ TYPED = "typed:"  # what the keys of notices begin with that only repeat what wa
 class ChatFollower:
     """A reader of one chat, which returns its events as they happen."""
 
-    def __init__(self, host: Host, seen: TerminalCallReader, run_id: str) -> None:
+    def __init__(self, host: Host, seen: OperatorCallFinder, run_id: str) -> None:
         """`run_id`: any request of the chat. `close` is to be called at the end."""
         self._host = host
         self._seen = seen
@@ -364,7 +364,7 @@ class OperatorTerminal:
     def __init__(self, host: Host, operator: str) -> None:
         """`operator`: the Slack user id of the person at the terminal."""
         self._host = host
-        self._seen = TerminalCallReader(host, operator)
+        self._seen = OperatorCallFinder(host, operator)
         self._acts = CommandDeliveryBuilder(host, operator)
         self._ending = threading.Event()
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from bot.policy.authority import LookupPendingError
 from bot.tools import Preview, Tool, ToolContext, ToolError
-from bot.tools.runner import await_result, error_line, mask_call_secrets
+from bot.tools.runner import await_result, format_masked_error, mask_call_secrets
 
 # Where async tools and async previews run: one event loop on one thread, started when needed.
 
@@ -175,7 +175,7 @@ class PreviewRunner:
             return _build_missing_preview(tool, "the bot is stopping")
         if error is None:
             return future.result()
-        message = error_line(tool, args, error)
+        message = format_masked_error(tool, args, error)
         if isinstance(error, ToolError):
             raise ToolError(message) from error
         return _build_missing_preview(tool, message)

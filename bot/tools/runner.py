@@ -168,7 +168,7 @@ def build_tool_outcome(
     error = future.exception()
     if error is None:
         return _build_success(tool, args, future.result())
-    message = error_line(tool, args, error)
+    message = format_masked_error(tool, args, error)
     if isinstance(error, ToolError):
         certain = tool.does is Effect.READ or not isinstance(error, BrokeOffError)
         return (
@@ -183,7 +183,7 @@ def build_tool_outcome(
     )
 
 
-def error_line(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
+def format_masked_error(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
     """Return a tool's error as one line of at most 1,000 characters, the call's secrets masked."""
     return format_masked_line(tool, args, _describe_error(error), MESSAGE_LENGTH)
 
@@ -258,7 +258,7 @@ def _build_success(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess
         )
     except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
         # It did run: a result nobody can write down must not turn into a failure.
-        why = error_line(tool, args, error)
+        why = format_masked_error(tool, args, error)
         log.error("the result of %s cannot be written down: %s", tool.name, why)
         text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
         return ToolSuccess(text, text)
@@ -336,7 +336,7 @@ def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
                 else ""
             )
         except Exception as error:  # noqa: BLE001 # its traceback may quote secrets
-            why = error_line(tool, args, error)
+            why = format_masked_error(tool, args, error)
             log.error("%s runs, and its step sentence failed: %s", tool.name, why)
     return ToolStep(
         call_id=call.id,

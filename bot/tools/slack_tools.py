@@ -261,7 +261,7 @@ def _build_list_channels_tool(lookup: SlackLookup) -> Tool[Any]:
         return {
             "matching": len(seen),
             "channels": [
-                _drop_empty_values(
+                _drop_unset_values(
                     channel=f"#{each.name}",
                     id=each.id,
                     members=each.members,
@@ -290,7 +290,7 @@ def _build_list_people_tool(lookup: SlackLookup) -> Tool[Any]:
         return {
             "matching": len(found),
             "people": [
-                _drop_empty_values(
+                _drop_unset_values(
                     name=each.name,
                     handle=f"@{each.handle}",
                     id=each.id,
@@ -370,7 +370,7 @@ def _build_invite_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
                 f"#{channel.name}",
                 lambda: client.conversations_invite(channel=channel.id, users=ids),
             )
-        return _drop_empty_values(
+        return _drop_unset_values(
             channel=f"#{channel.name}",
             invited=[each.name for each in new],
             already_there=[each.name for each in people if each.id in inside],
@@ -414,5 +414,5 @@ def _invitation_sentence(_args: Invite, done: dict[str, Any]) -> str:
     return f"Invited {new} to {done['channel']}" + (f"; already there: {there}" if there else "")
 
 
-def _drop_empty_values(**values: Any) -> dict[str, Any]:
+def _drop_unset_values(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, "", False, [])}

@@ -60,7 +60,7 @@ def test_what_is_on_record(store: Store) -> None:
     change(seeded, 4, does="read", asked_at=AT)
     change(seeded, 0, status=C.RUNNING)
     with store.write() as tx:
-        child = sub_agents.entrust_call_to_sub_agent(tx, seeded.run(), seeded.call(0), SAID, at=AT)
+        child = sub_agents.hand_call_to_sub_agent(tx, seeded.run(), seeded.call(0), SAID, at=AT)
         theirs = {**get_column_values(seeded.call(4)), "id": "theirs", "run_id": child.id}
         tx.execute(insert(Call).values({**theirs, "provider_id": "call_of_theirs"}))
         runs.add_used_tokens(tx, child, 30)

@@ -239,7 +239,7 @@ def run_watched_changes(
         for number, (statement, table) in enumerate(named, 1):
             with add_statement_number_to_errors(number, statements):
                 watch = ChangeWatcher(raw, catalog, statement, table, later=number > 1)
-                made.append(watch.run_trials(run, most))
+                made.append(watch.run_after_trial(run, most))
             check_row_limit(_select_second_trials(made), most)
         return made
 
@@ -279,7 +279,7 @@ class ChangeWatcher:
         self._before: dict[int, list[tuple[str, Row]]] = {}
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
-    def run_trials(self, run: StatementRunner, most: int) -> tuple[Change, Change]:
+    def run_after_trial(self, run: StatementRunner, most: int) -> tuple[Change, Change]:
         """Run the change twice, the first time rolled back; return the rows of both trials."""
         self._raw.execute("SAVEPOINT countersign_trial")
         once = self._run_trial(run, most)

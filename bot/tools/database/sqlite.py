@@ -94,17 +94,17 @@ class SqliteAuthorizer:
         """
         why = ""
         if action == sqlite3.SQLITE_READ:
-            why = self._explain_refused_read(str(first), str(second), place, inner)
+            why = self._find_read_refusal(str(first), str(second), place, inner)
         elif action == sqlite3.SQLITE_FUNCTION:
             why = "" if str(second).lower() in _FUNCTIONS else f"{second} cannot be called"
         elif action in _CHANGES:
-            why = self._explain_refused_change(_CHANGES[action], str(first), place, inner)
+            why = self._find_change_refusal(_CHANGES[action], str(first), place, inner)
         elif action not in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             why = f"it would do more than read and change rows (SQLite's action {action})"
         self.refused = self.refused or why
         return sqlite3.SQLITE_DENY if why else sqlite3.SQLITE_OK
 
-    def _explain_refused_read(self, table: str, column: str, place: Any, inner: Any) -> str:
+    def _find_read_refusal(self, table: str, column: str, place: Any, inner: Any) -> str:
         """Return why this column cannot be read; "" if it can."""
         name = table.lower()
         found = self._catalog.tables.get(name) if place in ("main", None) else None
@@ -121,7 +121,7 @@ class SqliteAuthorizer:
             return f"{found.name}.{column} is secret{where}; name the columns that are not"
         return ""
 
-    def _explain_refused_change(self, verb: str, table: str, place: Any, inner: Any) -> str:
+    def _find_change_refusal(self, verb: str, table: str, place: Any, inner: Any) -> str:
         """Return why this table cannot be changed in this way; "" if it can.
 
         A statement may change its own table; triggers and foreign keys may change others.

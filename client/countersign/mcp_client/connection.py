@@ -223,7 +223,7 @@ class ServerSession:
         client = Client(
             open_transport(self._address, self.wire),
             client_info=Implementation(name="countersign", version=VERSION),
-            message_handler=self._handle_message,
+            message_handler=self._notice_changed_tool_list,
             elicitation_callback=self._elicit,
             cache=None,
         )
@@ -247,7 +247,7 @@ class ServerSession:
         except (MCPError, SubscriptionLost, TimeoutError):
             return  # every call looks for itself as well
 
-    async def _handle_message(self, message: Any) -> None:
+    async def _notice_changed_tool_list(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
         await anyio.lowlevel.checkpoint()
