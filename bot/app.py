@@ -38,18 +38,14 @@ from bot.monitoring.logs import mask_root_log_handlers
 from bot.monitoring.spans import Incident, Tracer
 from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError
-from bot.replicas.membership import (
-    SingleProcess,
-    adapt_settings_and_clock,
-    advance_clock_past_record,
-    create_replica_or_single_process,
-)
+from bot.replicas import membership
 from bot.runs.loop import MainLoop
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
 from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
+from bot.slack import request_dialogs
 from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, build_slack_clients, find_app_id
@@ -61,12 +57,6 @@ from bot.slack.listeners import LOOK_UP, Listeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
-from bot.slack.request_dialogs import (
-    AnswerDialogFamily,
-    DelegationDialogFamily,
-    RequestDialogFamily,
-    RequestDialogOpener,
-)
 from bot.slack.slash_commands import SlashCommandHandler
 from bot.slack.socket import SocketModeConnection, open_sole_connection
 from bot.slack.socket_client import ACKNOWLEDGED
@@ -96,7 +86,7 @@ class App:
     loop: MainLoop
     outbox: Outbox
     listeners: Listeners
-    replicas: ReplicaProcess | SingleProcess
+    replicas: ReplicaProcess | membership.SingleProcess
     surfaces: tuple[NamedSurface, ...]
     daily_purge: DailyPurge
     presence: SlackPresence
@@ -212,7 +202,7 @@ def build(
     registered.
     """
     mask_root_log_handlers()
-    settings, clock = adapt_settings_and_clock(settings, clock)
+    settings, clock = membership.adapt_settings_and_clock(settings, clock)
     signals = Signals(tracer=build_tracer(settings, clock))
     posting, reading = build_slack_clients(settings, clock, signals.tracer)
     identity = Identity.from_auth_test(reading.auth_test().get)
@@ -226,7 +216,7 @@ def build(
     current = CurrentPolicy(policy)
     told = signals.tracer.log_and_export_audit_lines
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
-    advance_clock_past_record(store, clock)
+    membership.advance_clock_past_record(store, clock)
     store.set_failed_commit_handler(partial(signals.tracer.report_incident, Incident.UNSTORED))
     signals.tracer.attach_store(store)
     core = Core(
@@ -267,7 +257,7 @@ def _assemble_app(
         presence,
     )
     commands = build_command_handler(core, posting, hurried)
-    replicas = create_replica_or_single_process(
+    replicas = membership.create_replica_or_single_process(
         core, worker.advance_run, directory.update_from_event, posting.pauses
     )
     bolt = build_bolt_app(core.identity, posting)
@@ -309,7 +299,7 @@ def _build_loop(
     presence: SlackPresence,
     home: HomeTabPublisher,
     commands: SlashCommandHandler,
-    replicas: ReplicaProcess | SingleProcess,
+    replicas: ReplicaProcess | membership.SingleProcess,
 ) -> MainLoop:
     """Return the loop, which decides without waiting for look-ups in Slack."""
     deciding, me = core.with_directory(directory.with_timeout(0)), core.identity.user
@@ -364,8 +354,8 @@ def build_command_handler(
     grounds = ExplanationSources(
         core.build_policy_sources(), core.authority, core.build_call_limits()
     )
-    forms = RequestDialogFamily(core.store, core.with_directory(hurried).forms())
-    doors = RequestDialogOpener(forms, posting, core.identity.team)
+    forms = request_dialogs.RequestDialogFamily(core.store, core.with_directory(hurried).forms())
+    doors = request_dialogs.RequestDialogOpener(forms, posting, core.identity.team)
     modes = ChannelModes(core.store, core.clock, core.policy, core.authority, core.signals.outbox)
     answerer = AnswerServices(
         grounds, core.build_grant_list(), core.tools, doors, modes, core.build_person_views()
@@ -380,11 +370,15 @@ def build_listeners(
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.with_directory(hurried)
     may, edits = asking.build_permissions(), asking.build_edits()
-    answers = AnswerDialogFamily(AnswerHandler(store, asking.authority), clock, hurried)
+    answers = request_dialogs.AnswerDialogFamily(
+        AnswerHandler(store, asking.authority), clock, hurried
+    )
     families = (
-        RequestDialogFamily(asking.store, asking.forms()),
+        request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
-        DelegationDialogFamily(asking.build_person_views().build_delegation_manager()),
+        request_dialogs.DelegationDialogFamily(
+            asking.build_person_views().build_delegation_manager()
+        ),
     )
     dialogs = DialogHandler(store, clock, core.tools, hurried, signals.outbox, may, edits, families)
     return Listeners(

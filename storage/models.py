@@ -12,20 +12,8 @@ from datetime import datetime
 from sqlalchemy import Index, UniqueConstraint
 from sqlmodel import Field
 
-from storage import columns
+from storage import columns, states
 from storage.columns import Row
-from storage.states import (
-    CallStatus,
-    CallVerb,
-    ChannelMode,
-    DeliveryKind,
-    DeliveryStatus,
-    MessageKind,
-    MessageStatus,
-    RunSource,
-    RunStatus,
-    Surface,
-)
 
 PURGED = "{}"  # what is left of arguments and of a transcript's item
 
@@ -47,18 +35,22 @@ class Delivery(Row, table=True):
     __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # what makes a redelivery the same delivery
-    kind: DeliveryKind = columns.status_column(DeliveryKind, index=False)
+    kind: states.DeliveryKind = columns.status_column(states.DeliveryKind, index=False)
     team: str
     user: str
     channel: str = ""
     thread_ts: str = ""
     body: str = columns.text_column("{}")  # JSON: the raw payload
     received_at: datetime = columns.time_column()
-    status: DeliveryStatus = columns.status_column(DeliveryStatus, DeliveryStatus.NEW)
+    status: states.DeliveryStatus = columns.status_column(
+        states.DeliveryStatus, states.DeliveryStatus.NEW
+    )
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
-    surface: Surface = columns.status_column(Surface, Surface.SLACK, index=False)
+    surface: states.Surface = columns.status_column(
+        states.Surface, states.Surface.SLACK, index=False
+    )
     answer: str = columns.text_column("")  # what its person is told elsewhere than in Slack
 
 
@@ -77,11 +69,13 @@ class Run(Row, table=True):
     channel: str
     thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
     requester: str
-    source: RunSource = columns.status_column(RunSource, RunSource.MESSAGE, index=False)
+    source: states.RunSource = columns.status_column(
+        states.RunSource, states.RunSource.MESSAGE, index=False
+    )
     client: str = ""  # the name of the key by which a program asked; "" without one
     root_id: str = Field(default="", index=True)  # the request's first run, or this one
     parent_call: str = ""  # the call that entrusted it to a sub-agent, or that it is asked amid
-    status: RunStatus = columns.status_column(RunStatus, RunStatus.READY)
+    status: states.RunStatus = columns.status_column(states.RunStatus, states.RunStatus.READY)
     fence: int = 0
     lease_until: datetime | None = columns.time_column(nullable=True)
     created_at: datetime = columns.time_column()
@@ -151,8 +145,8 @@ class Call(Row, table=True):
     tool: str
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
-    status: CallStatus = columns.status_column(
-        CallStatus, index=False
+    status: states.CallStatus = columns.status_column(
+        states.CallStatus, index=False
     )  # ix_call_due begins with it
     revision: int = 1
     digest: str = Field(default="", index=True)  # of the current revision: exactly what would run
@@ -217,7 +211,7 @@ class Vote(Row, table=True):
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
     person: str
-    verb: CallVerb = columns.status_column(CallVerb, index=False)  # APPROVE or REJECT
+    verb: states.CallVerb = columns.status_column(states.CallVerb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str
@@ -253,7 +247,7 @@ class ModeSwitch(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     team: str
     channel: str = Field(index=True)
-    mode: ChannelMode = columns.status_column(ChannelMode, index=False)
+    mode: states.ChannelMode = columns.status_column(states.ChannelMode, index=False)
     person: str  # Slack user id, or system
     at: datetime = columns.time_column()
 
@@ -296,14 +290,16 @@ class Message(Row, table=True):
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # also in the Slack message's metadata
-    kind: MessageKind = columns.status_column(MessageKind, index=False)
+    kind: states.MessageKind = columns.status_column(states.MessageKind, index=False)
     run_id: str = Field(default="", index=True)
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…
     thread_ts: str = ""
     recipient: str = ""  # private: who alone sees it
     body: str = columns.text_column("{}")  # JSON: what the drawing needs beside the rows
-    status: MessageStatus = columns.status_column(MessageStatus, MessageStatus.PENDING)
+    status: states.MessageStatus = columns.status_column(
+        states.MessageStatus, states.MessageStatus.PENDING
+    )
     wanted: int = 1
     shown: int = 0
     showing: str = columns.text_column(

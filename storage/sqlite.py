@@ -17,23 +17,11 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
+from storage import sqlite_connections
 from storage.chain import AuditChain
 from storage.digest import key_file_path, load_or_create_key
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
-from storage.sqlite_connections import (
-    DIALECT,
-    FileConnection,
-    LostFileError,
-    OpenFileGuard,
-    foreign_file_sentence,
-    has_foreign_content,
-    is_foreign_file,
-    open_plain_connection,
-    open_prepared_connection,
-    prepare_connection,
-    prepare_engine_connections,
-)
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
@@ -116,10 +104,10 @@ class AlreadyRunningError(Exception):
     """Raised when another process holds the lock of this database."""
 
 
-class _IdleConnections(list[FileConnection]):
+class _IdleConnections(list[sqlite_connections.FileConnection]):
     """Idle connections; the one returned last is used first."""
 
-    def add_or_close(self, connection: FileConnection) -> None:
+    def add_or_close(self, connection: sqlite_connections.FileConnection) -> None:
         """Take back a connection, or close it if there are enough."""
         if len(self) < KEPT:
             self.append(connection)
@@ -135,14 +123,14 @@ class SqliteTransaction(Transaction):
 
     __slots__ = ("file",)
 
-    file: OpenFileGuard | None
+    file: sqlite_connections.OpenFileGuard | None
 
     def run_transaction_command(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         if sql == "COMMIT" and self.durable and self.file is not None:
             try:
                 self.file.check_before_commit()
-            except LostFileError as error:
+            except sqlite_connections.LostFileError as error:
                 raise wrap_driver_error(error, self.dialect, sql, ()) from error
         super().run_transaction_command(sql)
 
@@ -153,13 +141,17 @@ class SqliteFile:
     is_multi_process = False
 
     def __init__(
-        self, url: URL, connect: Callable[[URL], FileConnection] = open_prepared_connection
+        self,
+        url: URL,
+        connect: Callable[
+            [URL], sqlite_connections.FileConnection
+        ] = sqlite_connections.open_prepared_connection,
     ) -> None:
         """Set the file's URL without opening it; `connect` creates its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
-        self._open_database_file: OpenFileGuard | None = (
+        self._open_database_file: sqlite_connections.OpenFileGuard | None = (
             None  # once it stands, where this process writes it
         )
         self._url, self._connect = url, connect
@@ -180,7 +172,7 @@ class SqliteFile:
             connect_args={"check_same_thread": False},
             hide_parameters=True,  # errors are logged
         )
-        prepare_engine_connections(engine)
+        sqlite_connections.prepare_engine_connections(engine)
         event.listen(engine, "engine_disposed", lambda _: self.close_idle_connections())
         return engine
 
@@ -209,11 +201,11 @@ class SqliteFile:
                 self._lock = lock_database(self.path)
                 undone.callback(self.close)
             if found is not None:
-                prepare_connection(found)
+                sqlite_connections.prepare_connection(found)
                 self._idle.append(found)
             undone.pop_all()
 
-    def _connect_to_existing_file(self) -> FileConnection | None:
+    def _connect_to_existing_file(self) -> sqlite_connections.FileConnection | None:
         """Return a first, unprepared connection to the file; None if there is no file.
 
         Raises SchemaError for another application's file.
@@ -222,12 +214,12 @@ class SqliteFile:
             return None
         # what a crash left behind is its owner's to mend, which whoever may write does unasked
         left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
-        if any(each.exists() for each in left) and is_foreign_file(self._file):
-            raise SchemaError(foreign_file_sentence(self.path))
-        connection = open_plain_connection(self._url)
+        if any(each.exists() for each in left) and sqlite_connections.is_foreign_file(self._file):
+            raise SchemaError(sqlite_connections.foreign_file_sentence(self.path))
+        connection = sqlite_connections.open_plain_connection(self._url)
         try:
-            if has_foreign_content(connection):
-                raise SchemaError(foreign_file_sentence(self.path))
+            if sqlite_connections.has_foreign_content(connection):
+                raise SchemaError(sqlite_connections.foreign_file_sentence(self.path))
         except BaseException:
             connection.close()
             raise
@@ -241,10 +233,10 @@ class SqliteFile:
         """Create the file if it does not exist."""
         create_private_file(self._file)
         if not self._file.stat().st_size:
-            connection = open_plain_connection(self._url)
+            connection = sqlite_connections.open_plain_connection(self._url)
             try:
                 enable_incremental_vacuum(connection)  # before the first page is written
-                prepare_connection(connection)
+                sqlite_connections.prepare_connection(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -291,7 +283,7 @@ class SqliteFile:
         if self.has_exclusive_lock:
             kept = self._connect(self._url)
             kept.execute("SELECT 1 FROM sqlite_master").fetchall()
-            self._open_database_file = OpenFileGuard(self.path, self._file, kept)
+            self._open_database_file = sqlite_connections.OpenFileGuard(self.path, self._file, kept)
 
     def build_head_file(self, chain: AuditChain) -> AuditHeadFile:
         """Return the head file beside the database."""
@@ -310,7 +302,13 @@ class SqliteFile:
             if writes:
                 connection.set_waits_for_disk(waits=durable)
             tx = SqliteTransaction(
-                connection, idle.add_or_close, DIALECT, trace, chain, writes=writes, durable=durable
+                connection,
+                idle.add_or_close,
+                sqlite_connections.DIALECT,
+                trace,
+                chain,
+                writes=writes,
+                durable=durable,
             )
             tx.file = self._open_database_file
             tx.run_transaction_command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
@@ -319,7 +317,7 @@ class SqliteFile:
             raise
         return tx
 
-    def _connect_to_open_file(self) -> FileConnection:
+    def _connect_to_open_file(self) -> sqlite_connections.FileConnection:
         """Return a new connection to the open file; fail if the file is gone, not recreate it."""
         if self._open_database_file is not None:
             self._run_file_check(self._open_database_file.check_before_connect)
@@ -328,8 +326,8 @@ class SqliteFile:
     def _run_file_check(self, look: Callable[[], None]) -> None:
         try:
             look()
-        except LostFileError as error:
-            raise wrap_driver_error(error, DIALECT, "", ()) from error
+        except sqlite_connections.LostFileError as error:
+            raise wrap_driver_error(error, sqlite_connections.DIALECT, "", ()) from error
 
     def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return up to STEP free pages to the disk; True if there are more."""

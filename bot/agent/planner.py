@@ -21,31 +21,8 @@ import tenacity
 from openai._models import FinalRequestOptions
 from pydantic_core import PydanticSerializationError, to_json
 
-from bot.agent.model_errors import (
-    TRANSIENT,
-    CutStreamError,
-    StreamWithoutAnswerError,
-    build_planner_error,
-    can_retry,
-    classify_error,
-    is_api_missing,
-    is_streaming_unsupported,
-    raise_stream_error,
-)
+from bot.agent import model_errors, turn
 from bot.agent.responses import RESPONSES
-from bot.agent.turn import (
-    AnswerReader,
-    AnswerSink,
-    CompactedItems,
-    Dialect,
-    GatheredAnswer,
-    ModelRequest,
-    PlannerError,
-    Proposal,
-    Reply,
-    build_turn_result,
-    estimate_usage,
-)
 from bot.monitoring.spans import Tracer, WorkKind
 
 log = logging.getLogger("countersign.planner")
@@ -59,7 +36,7 @@ class Planner:
         client: openai.OpenAI,
         *,
         model: str,
-        dialects: Sequence[Dialect] = (RESPONSES,),
+        dialects: Sequence[turn.Dialect] = (RESPONSES,),
         reasoning_effort: str | None = None,
         retries: int = 4,
         backoff: float = 1.0,
@@ -91,8 +68,8 @@ class Planner:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: AnswerSink,
-    ) -> Reply | Proposal:
+        sink: turn.AnswerSink,
+    ) -> turn.Reply | turn.Proposal:
         """Take one model turn. Raises PlannerError; whatever `sink` raises passes through."""
 
         def again(state: tenacity.RetryCallState) -> None:
@@ -102,8 +79,8 @@ class Planner:
             sink.discard_text()
 
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TRANSIENT)
-            & tenacity.retry_if_exception(can_retry),
+            retry=tenacity.retry_if_exception_type(model_errors.TRANSIENT)
+            & tenacity.retry_if_exception(model_errors.can_retry),
             stop=tenacity.stop_after_attempt(self._retries + 1)
             | tenacity.stop_when_event_set(self._stopping),
             wait=self._compute_retry_delay,
@@ -112,11 +89,11 @@ class Planner:
             reraise=True,
         )
         try:
-            return build_turn_result(
+            return turn.build_turn_result(
                 retrying(self._ask_once, transcript, tools, instructions, sink)
             )
-        except (openai.OpenAIError, CutStreamError) as error:
-            raise build_planner_error(error, self._model) from error
+        except (openai.OpenAIError, model_errors.CutStreamError) as error:
+            raise model_errors.build_planner_error(error, self._model) from error
 
     @property
     def compaction_server_id(self) -> str:
@@ -125,7 +102,7 @@ class Planner:
 
     def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
-    ) -> CompactedItems | None:
+    ) -> turn.CompactedItems | None:
         """Have the server compact these items, with one try; None if it cannot or does not."""
         path = self._dialects[0].compaction_path
         if not path or not self._compacts:
@@ -140,8 +117,8 @@ class Planner:
                     cast_to=object,
                 )
             except openai.OpenAIError as error:
-                span.end = classify_error(error)
-                self._compacts = not is_api_missing(error)
+                span.end = model_errors.classify_error(error)
+                self._compacts = not model_errors.is_api_missing(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
             if not isinstance(made, dict):  # a page of something in between
@@ -152,7 +129,7 @@ class Planner:
         found = [each for each in made.get("output") or () if isinstance(each, dict)]
         if not any(each.get("type") == "compaction" for each in found):
             return None
-        return CompactedItems(found, used.get("total_tokens") or 0)
+        return turn.CompactedItems(found, used.get("total_tokens") or 0)
 
     def _compute_retry_delay(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -170,13 +147,15 @@ class Planner:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: AnswerSink,
-    ) -> GatheredAnswer:
-        asked = ModelRequest(self._model, self._effort, list(transcript), list(tools), instructions)
+        sink: turn.AnswerSink,
+    ) -> turn.GatheredAnswer:
+        asked = turn.ModelRequest(
+            self._model, self._effort, list(transcript), list(tools), instructions
+        )
         if self._streams is not False:
             try:
                 return self._send_request(asked, sink)
-            except StreamWithoutAnswerError as error:
+            except model_errors.StreamWithoutAnswerError as error:
                 if self._stopping.is_set():  # who stops cuts its own streams
                     raise
                 log.info("not streamed, so the model is asked for all at once: %s", error)
@@ -191,10 +170,10 @@ class Planner:
         return gathered
 
     def _send_request(
-        self, asked: ModelRequest, sink: AnswerSink, *, whole: bool = False
-    ) -> GatheredAnswer:
+        self, asked: turn.ModelRequest, sink: turn.AnswerSink, *, whole: bool = False
+    ) -> turn.GatheredAnswer:
         """Send one request, for an answer that is streamed, or `whole`."""
-        reading: AnswerReader | None = None
+        reading: turn.AnswerReader | None = None
         with self._tracer.start_span(WorkKind.MODEL) as span:
             try:
                 dialect, answer = self._send_in_first_dialect(asked, whole=whole)
@@ -208,34 +187,40 @@ class Planner:
                 if not gathered.complete:
                     # its end was told: a server may end one stream for another's sake
                     ended = (
-                        StreamWithoutAnswerError
+                        model_errors.StreamWithoutAnswerError
                         if dialect.accepts_unstreamed and not whole
-                        else CutStreamError
+                        else model_errors.CutStreamError
                     )
                     raise ended("the model's answer broke off")
                 if not gathered.tokens:
-                    estimate_usage(asked, gathered)
-            except (openai.OpenAIError, CutStreamError, PlannerError) as error:
-                span.end = classify_error(error)
+                    turn.estimate_usage(asked, gathered)
+            except (openai.OpenAIError, model_errors.CutStreamError, turn.PlannerError) as error:
+                span.end = model_errors.classify_error(error)
                 raise
             finally:
-                had = reading.get_answer_so_far() if reading else GatheredAnswer()
+                had = reading.get_answer_so_far() if reading else turn.GatheredAnswer()
                 span.amounts |= {"in": had.tokens - had.output_tokens, "out": had.output_tokens}
         if not whole:
             self._streams = True
         return gathered
 
-    def _send_in_first_dialect(self, asked: ModelRequest, *, whole: bool) -> tuple[Dialect, object]:
+    def _send_in_first_dialect(
+        self, asked: turn.ModelRequest, *, whole: bool
+    ) -> tuple[turn.Dialect, object]:
         """Send the request in the first dialect that the server speaks, and use only that later."""
         dialects = self._dialects
         for dialect in dialects:
             try:
                 answer = self._post_request(dialect, asked, whole=whole)
             except openai.APIStatusError as error:
-                if dialect.accepts_unstreamed and not whole and is_streaming_unsupported(error):
+                if (
+                    dialect.accepts_unstreamed
+                    and not whole
+                    and model_errors.is_streaming_unsupported(error)
+                ):
                     self._dialects = (dialect,)
-                    raise StreamWithoutAnswerError(str(error)) from error
-                if not is_api_missing(error) or dialect is dialects[-1]:
+                    raise model_errors.StreamWithoutAnswerError(str(error)) from error
+                if not model_errors.is_api_missing(error) or dialect is dialects[-1]:
                     raise
                 log.info("the model's server has no %s: %s", dialect.path, error)
             else:
@@ -243,7 +228,9 @@ class Planner:
                 return dialect, answer
         raise ValueError("a planner needs a dialect")
 
-    def _post_request(self, dialect: Dialect, asked: ModelRequest, *, whole: bool) -> object:
+    def _post_request(
+        self, dialect: turn.Dialect, asked: turn.ModelRequest, *, whole: bool
+    ) -> object:
         """Open the stream of an answer, or get it whole, as plain JSON.
 
         The library's own methods post the same with the same options, but convert each item and
@@ -263,7 +250,7 @@ class Planner:
         )
 
 
-def _iterate_events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
+def _iterate_events(answer: object, dialect: turn.Dialect) -> Generator[dict[str, Any]]:
     """Yield the events of a streamed answer, or a whole answer as one event.
 
     Raises UnstreamedError for an empty stream if the answer may also be had whole.
@@ -279,13 +266,13 @@ def _iterate_events(answer: object, dialect: Dialect) -> Generator[dict[str, Any
                 if isinstance(event, dict):
                     began = True
                     yield event
-        except (CutStreamError, openai.APIConnectionError) as error:
+        except (model_errors.CutStreamError, openai.APIConnectionError) as error:
             slow = isinstance(error, openai.APITimeoutError)
             if began or slow or not dialect.accepts_unstreamed:
                 raise
-            raise StreamWithoutAnswerError(str(error)) from error
+            raise model_errors.StreamWithoutAnswerError(str(error)) from error
     if not began and dialect.accepts_unstreamed:
-        raise StreamWithoutAnswerError("the stream was empty")
+        raise model_errors.StreamWithoutAnswerError("the stream was empty")
 
 
 _END = object()
@@ -301,14 +288,14 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
         return next(stream, _END)
     except openai.APIError as error:
         if type(error) is openai.APIError:  # told in the stream, not by a status
-            raise_stream_error(
+            model_errors.raise_stream_error(
                 error.body if isinstance(error.body, dict) else {"message": str(error)}
             )
         raise
     except openai.OpenAIError:
         raise
     except Exception as error:
-        raise CutStreamError(f"{type(error).__name__}: {error}") from error
+        raise model_errors.CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
 # The maximum length of an answer: a model that repeats itself might never end.
@@ -338,7 +325,7 @@ class AnswerLimits:
         )
         is_late = self._until is not None and time.monotonic() > self._until
         if self._left < 0 or is_late:
-            raise PlannerError(ENDLESS)
+            raise turn.PlannerError(ENDLESS)
 
 
 def _count_characters(part: Any) -> int:

@@ -11,15 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.agent import outputs, prompt
-from bot.approvals.call_state import (
-    describe_call_effect,
-    describe_effect_for_approvers,
-    find_approval_expiry,
-    list_approving_votes,
-    map_delegators_to_delegates,
-    measure_waiting_time,
-    tally_votes,
-)
+from bot.approvals import call_state
 from bot.approvals.card_routing import list_still_away
 from bot.approvals.channel_mode import get_strictest_mode
 from bot.approvals.person_questions import find_question, get_asking_server
@@ -115,7 +107,7 @@ def _build_unmasked_call_view(
         id=call.id,
         revision=call.revision,
         title=tool.title if tool else call.tool,
-        effect=describe_effect_for_approvers(tools, call, shown.revision),
+        effect=call_state.describe_effect_for_approvers(tools, call, shown.revision),
         does=call.does,
         effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
         status=call.status,
@@ -128,7 +120,7 @@ def _build_unmasked_call_view(
         **_build_proposer_fields(tools, tx, call),
         edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
         decided_by=_list_deciders(call, votes),
-        stand_ins=map_delegators_to_delegates(votes),
+        stand_ins=call_state.map_delegators_to_delegates(votes),
         decided_at=call.decided_at,
         approval_expires_at=_find_expiry_if_approved(call),
         was_handed_over=calls.was_passed_on_by_program(call),
@@ -163,7 +155,9 @@ def _build_outcome_fields(
     tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]
 ) -> dict[str, Any]:
     """Return the outcome of a call that ran, and what its approvers wrote."""
-    said = [(each.person, mask_secrets(each.reason)) for each in list_approving_votes(votes)]
+    said = [
+        (each.person, mask_secrets(each.reason)) for each in call_state.list_approving_votes(votes)
+    ]
     remarks = tuple((who, text) for who, text in said if text.strip())
     if call.status is not CallStatus.SUCCEEDED:
         return {"remarks": remarks}
@@ -206,12 +200,12 @@ def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
         return ()
     if call.status is CallStatus.REJECTED:
         return tuple(vote.counted_person for vote in votes if vote.verb is CallVerb.REJECT)
-    return tuple(vote.counted_person for vote in list_approving_votes(votes))
+    return tuple(vote.counted_person for vote in call_state.list_approving_votes(votes))
 
 
 def _find_expiry_if_approved(call: Call) -> datetime | None:
     """Return until when an approved call may start without being asked again; None for others."""
-    return find_approval_expiry(call) if call.status is CallStatus.APPROVED else None
+    return call_state.find_approval_expiry(call) if call.status is CallStatus.APPROVED else None
 
 
 def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
@@ -239,7 +233,7 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> VoteProgress | No
         return None
     if gate.required_approvers == 1 and gate.veto == 1:
         return None
-    seen = tally_votes(gate, votes)
+    seen = call_state.tally_votes(gate, votes)
     approved = tuple(person for people in seen.approved for person in people)
     return VoteProgress(
         approved=approved,
@@ -248,7 +242,7 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> VoteProgress | No
         stage=seen.stage + 1,
         stages=1 if gate.any_order else len(gate.stages),
         rejections_to_end=gate.veto,
-        stand_ins=map_delegators_to_delegates(votes),
+        stand_ins=call_state.map_delegators_to_delegates(votes),
     )
 
 
@@ -260,7 +254,9 @@ def _add_missing_votes(
     gate = load_gate(call.gate) if call else None
     if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:
         return view
-    approved = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved
+    approved = call_state.tally_votes(
+        gate, calls.list_votes_on_revision(tx, call.id, call.revision)
+    ).approved
     missing = tuple(
         MissingVotes(
             stage.quorum - len(people),
@@ -285,8 +281,10 @@ def _build_approver_fields(
     gate = load_gate(call.gate) if call else None
     if call is None or not isinstance(gate, Ask):
         return {}
-    seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    who = gate.get_approvers_of_stages(seen.asked_stages, measure_waiting_time(gate, call, now))
+    seen = call_state.tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
+    who = gate.get_approvers_of_stages(
+        seen.asked_stages, call_state.measure_waiting_time(gate, call, now)
+    )
     own = gate.self_approval or who.requester
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
@@ -389,7 +387,9 @@ def list_delegated_tasks(tools: Registry, tx: Transaction, run: Run) -> tuple[De
         by = found[-1].agent if found else ""
         found.append(
             DelegatedTask(
-                tool.title if tool else call.tool, by, describe_call_effect(tools, tx, call)
+                tool.title if tool else call.tool,
+                by,
+                call_state.describe_call_effect(tools, tx, call),
             )
         )
     return tuple(found)

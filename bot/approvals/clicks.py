@@ -15,19 +15,8 @@ from bot.approvals.grants import GrantList
 from bot.approvals.replies import DeliverySettler, reply_privately
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
 from bot.approvals.votes import VoteHandler
-from bot.cards import refusals
+from bot.cards import button_codec, refusals
 from bot.cards.action_names import Action, DialogId
-from bot.cards.button_codec import (
-    AnswerRating,
-    CallTarget,
-    CardTarget,
-    Click,
-    DialogSubject,
-    MalformedValue,
-    RunTarget,
-    decode_clicked_element,
-    decode_dialog_subject,
-)
 from bot.cards.edit_form import FieldErrors
 from bot.cards.review_dialog import parse_approval, parse_feedback, parse_rejection
 from bot.policy.authority import Authority
@@ -37,7 +26,9 @@ from storage.states import CallVerb, DeliveryKind, UnknownCallResolution
 
 log = logging.getLogger("countersign.clicks")
 # deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
-ClickHandler = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
+ClickHandler = Callable[
+    [Delivery, button_codec.Click | button_codec.DialogSubject, dict[str, Any]], None
+]
 NOTHING_LEFT = "That was revoked already, or has expired."
 RESOLVE = {
     Action.RESOLVE_DONE: UnknownCallResolution.DONE,
@@ -87,59 +78,63 @@ class ClickDispatcher:
         """
         payload = json.loads(delivery.body)
         wanted = (
-            decode_clicked_element(payload["actions"][0])
+            button_codec.decode_clicked_element(payload["actions"][0])
             if delivery.kind == DeliveryKind.ACTION
-            else decode_dialog_subject(payload["view"])
+            else button_codec.decode_dialog_subject(payload["view"])
         )
         match wanted:
-            case MalformedValue():
+            case button_codec.MalformedValue():
                 self._refuse_malformed(delivery, wanted)
                 return
-            case Click(name, target) | DialogSubject(name, target) if (
+            case button_codec.Click(name, target) | button_codec.DialogSubject(name, target) if (
                 not self._is_from_accepted_workspace(delivery)
             ):
                 self._replies.refuse_outsider(delivery, name, target)
                 return
         delivery.team = self._authority.team  # whichever of their workspaces they clicked in
         match wanted:
-            case Click(Action() as name) if name in self._acts:
+            case button_codec.Click(Action() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
-            case DialogSubject(DialogId() as name) if name in self._acts:
+            case button_codec.DialogSubject(DialogId() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
-            case Click():
+            case button_codec.Click():
                 self._handle_click(delivery, wanted)
-            case DialogSubject():
+            case button_codec.DialogSubject():
                 self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
 
     def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
         return self._authority.may_act_from_workspace(delivery.user, delivery.team)
 
-    def _handle_click(self, delivery: Delivery, click: Click) -> None:
+    def _handle_click(self, delivery: Delivery, click: button_codec.Click) -> None:
         match click:
-            case Click(Action.APPROVE, CallTarget() as target):
+            case button_codec.Click(Action.APPROVE, button_codec.CallTarget() as target):
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
-            case Click(Action.REJECT_NOW, CallTarget() as target):
+            case button_codec.Click(Action.REJECT_NOW, button_codec.CallTarget() as target):
                 self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
-            case Click(Action.APPROVE_ALL, CardTarget() as target):
+            case button_codec.Click(Action.APPROVE_ALL, button_codec.CardTarget() as target):
                 self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
-            case Click(Action.ROWS, CallTarget() as target):
+            case button_codec.Click(Action.ROWS, button_codec.CallTarget() as target):
                 self._rows.send_rows(delivery, target)
-            case Click(Action.WITHDRAW, CallTarget() as target):
+            case button_codec.Click(Action.WITHDRAW, button_codec.CallTarget() as target):
                 self._plans.withdraw_call(delivery, target)
-            case Click(Action.CANCEL_RUN, RunTarget(run)):
+            case button_codec.Click(Action.CANCEL_RUN, button_codec.RunTarget(run)):
                 self._requests.cancel_request(delivery, run)
-            case Click(Action.RETRY, RunTarget(run)):
+            case button_codec.Click(Action.RETRY, button_codec.RunTarget(run)):
                 self._requests.retry_request(delivery, run)
-            case Click(Action.REVOKE, CallTarget() as target):
+            case button_codec.Click(Action.REVOKE, button_codec.CallTarget() as target):
                 self._revoke_grants(delivery, target)
-            case Click(Action.FEEDBACK, AnswerRating() as rating):
+            case button_codec.Click(Action.FEEDBACK, button_codec.AnswerRating() as rating):
                 self._requests.record_feedback(delivery, rating)
-            case Click(action, CallTarget() as target) if action in RESOLVE:
+            case button_codec.Click(action, button_codec.CallTarget() as target) if (
+                action in RESOLVE
+            ):
                 self._requests.resolve_unknown_call(delivery, target, RESOLVE[action])
-            case Click(action):
-                self._refuse_malformed(delivery, MalformedValue(f"{action} is not for the loop"))
+            case button_codec.Click(action):
+                self._refuse_malformed(
+                    delivery, button_codec.MalformedValue(f"{action} is not for the loop")
+                )
 
-    def _revoke_grants(self, delivery: Delivery, target: CallTarget) -> None:
+    def _revoke_grants(self, delivery: Delivery, target: button_codec.CallTarget) -> None:
         """End the saved approval given with this call; Home then shows that it is gone."""
         with self._grants.store.write() as tx:
             person, at = delivery.user, delivery.received_at
@@ -148,30 +143,34 @@ class ClickDispatcher:
             inbox.mark_delivery_done(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def _handle_dialog(
-        self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]
+        self, delivery: Delivery, dialog: button_codec.DialogSubject, state: dict[str, Any]
     ) -> None:
         match dialog:
-            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 note, chosen = parse_approval(state)
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
-            case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+            case button_codec.DialogSubject(
+                DialogId.SEND_BACK, button_codec.CallTarget() as target
+            ):
                 self._plans.send_back_plan(delivery, target, parse_feedback(state))
-            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
+            case button_codec.DialogSubject(
+                DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ):
                 reason = parse_rejection(state)
                 if not isinstance(reason, str):
                     self._replies.settle_silently(delivery, "invalid reason")
-                elif isinstance(target, CardTarget):
+                elif isinstance(target, button_codec.CardTarget):
                     self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
                 else:
                     self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
-            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 self._handle_edit(delivery, target, state)
-            case DialogSubject(name):
+            case button_codec.DialogSubject(name):
                 self._refuse_malformed(
-                    delivery, MalformedValue(f"{name} is about something else", name)
+                    delivery, button_codec.MalformedValue(f"{name} is about something else", name)
                 )
 
-    def _refuse_malformed(self, delivery: Delivery, malformed: MalformedValue) -> None:
+    def _refuse_malformed(self, delivery: Delivery, malformed: button_codec.MalformedValue) -> None:
         """Refuse a click with values the bot never sent.
 
         If the button is one of the bot's, the person is told that the card is out of date.
@@ -182,7 +181,9 @@ class ClickDispatcher:
         else:
             self._replies.refuse_click(delivery, refusals.outdated_card_reply())
 
-    def _handle_edit(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
+    def _handle_edit(
+        self, delivery: Delivery, target: button_codec.CallTarget, state: dict[str, Any]
+    ) -> None:
         at = delivery.received_at
         match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
             case ForbiddenEdit(sentence=sentence):

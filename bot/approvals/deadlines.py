@@ -20,14 +20,7 @@ from bot.approvals.person_questions import (
     is_question,
     was_replied_in_time,
 )
-from bot.cards import notices
-from bot.cards.button_codec import (
-    CallTarget,
-    CardTarget,
-    RunTarget,
-    decode_clicked_element,
-    decode_dialog_subject,
-)
+from bot.cards import button_codec, notices
 from bot.clock import Clock
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
@@ -140,14 +133,18 @@ def _get_click_target_id(click: Delivery) -> str:
     try:
         payload = json.loads(click.body)
         read = (
-            decode_clicked_element(payload["actions"][0])
+            button_codec.decode_clicked_element(payload["actions"][0])
             if click.kind == DeliveryKind.ACTION
-            else decode_dialog_subject(payload["view"])
+            else button_codec.decode_dialog_subject(payload["view"])
         )
     except (LookupError, TypeError, ValueError):
         return ""
     match getattr(read, "target", None):
-        case CallTarget(call=found) | CardTarget(plan=found) | RunTarget(run=found):
+        case (
+            button_codec.CallTarget(call=found)
+            | button_codec.CardTarget(plan=found)
+            | button_codec.RunTarget(run=found)
+        ):
             return found
         case _:
             return ""

@@ -14,17 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from bot.approvals import card_routing
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.card_routing import (
-    CALLS_PER_CARD,
-    CardPlace,
-    PlaceKind,
-    RoutedCall,
-    build_card_message,
-    build_routing_key,
-    list_group_ids,
-    resolve_place_for_people,
-)
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.replies import reply_privately
 from bot.cards import request_sentences as words
@@ -203,13 +194,17 @@ class DelegateNotifier:
 
     def _notify_delegate(self, row: Delegation, now: datetime) -> None:
         found = [
-            (run, RoutedCall(call, gate, self._resolve_place(run, gate, row.delegate)))
+            (run, card_routing.RoutedCall(call, gate, self._resolve_place(run, gate, row.delegate)))
             for call, run, gate in self._list_waiting_calls(row, now)
         ]
-        plans: dict[str, list[tuple[Run, RoutedCall]]] = {}
+        plans: dict[str, list[tuple[Run, card_routing.RoutedCall]]] = {}
         for run, asked in found:
             key = json.dumps(
-                [asked.call.plan_id, asked.place.targets, build_routing_key(asked.gate)]
+                [
+                    asked.call.plan_id,
+                    asked.place.targets,
+                    card_routing.build_routing_key(asked.gate),
+                ]
             )
             plans.setdefault(key, []).append((run, asked))
         with self._store.write() as tx:
@@ -246,18 +241,20 @@ class DelegateNotifier:
                 waiting.append((call, run, gate))
         return waiting
 
-    def _resolve_place(self, run: Run, gate: Ask, delegate: str) -> CardPlace:
+    def _resolve_place(self, run: Run, gate: Ask, delegate: str) -> card_routing.CardPlace:
         """Return where the delegate sees a card: where others do, else in a direct message.
 
         Looks people up.
         """
-        place = resolve_place_for_people(self._authority, run, gate, [delegate])
-        if place.kind is PlaceKind.PEOPLE:  # without those who decide for the delegate in turn
-            place = CardPlace(PlaceKind.PEOPLE, (delegate,))
-        return replace(place, groups=list_group_ids(self._authority, gate))
+        place = card_routing.resolve_place_for_people(self._authority, run, gate, [delegate])
+        if (
+            place.kind is card_routing.PlaceKind.PEOPLE
+        ):  # without those who decide for the delegate in turn
+            place = card_routing.CardPlace(card_routing.PlaceKind.PEOPLE, (delegate,))
+        return replace(place, groups=card_routing.list_group_ids(self._authority, gate))
 
     def _queue_messages(
-        self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[RoutedCall]
+        self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[card_routing.RoutedCall]
     ) -> None:
         """Put a line under the cards the delegate sees, and new cards for calls on none of them."""
         if not waiting:
@@ -272,11 +269,14 @@ class DelegateNotifier:
                 outbox.queue_message(
                     tx, self._build_notice(tx, row, run, on_it, (card.channel, thread))
                 )
-        parts = [left[at : at + CALLS_PER_CARD] for at in range(0, len(left), CALLS_PER_CARD)]
+        parts = [
+            left[at : at + card_routing.CALLS_PER_CARD]
+            for at in range(0, len(left), card_routing.CALLS_PER_CARD)
+        ]
         for number, part in enumerate(parts, 1):
             for target in targets:
                 outbox.queue_message(
-                    tx, build_card_message(run, plan, part, target, number, len(parts))
+                    tx, card_routing.build_card_message(run, plan, part, target, number, len(parts))
                 )
 
     def _build_notice(
@@ -284,7 +284,7 @@ class DelegateNotifier:
         tx: Transaction,
         row: Delegation,
         run: Run,
-        shown: Sequence[RoutedCall],
+        shown: Sequence[card_routing.RoutedCall],
         place: tuple[str, str],
     ) -> Message:
         """Return the message that tells the delegate, in this channel and thread, what waits."""

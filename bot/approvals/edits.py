@@ -14,23 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, describe_display_problem
 from bot.approvals.call_gates import compute_gate, prepare_preview_for_thread
-from bot.approvals.call_state import (
-    build_preview_columns,
-    build_tool_context,
-    compute_call_digest,
-    describe_call_effect,
-    find_next_notification_time,
-)
-from bot.approvals.card_routing import (
-    CardPlace,
-    RoutedCall,
-    build_routing_key,
-    queue_cards,
-    remove_calls_from_cards,
-    resolve_card_place,
-)
 from bot.approvals.facts import FactSources
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.replies import reply_privately
@@ -211,7 +197,7 @@ class EditHandler:
         seen = self._previews.get_edit_preview(
             tool,
             args,
-            build_tool_context(run, call, now),
+            call_state.build_tool_context(run, call, now),
             (call.id, call.revision, dump_arguments(args)),
             patience=patience,
             then=self._wake,
@@ -275,10 +261,10 @@ class EditHandler:
                 inbox.mark_delivery_done(tx, delivery, "the edit came too late")
                 return
             if place is not None:
-                remove_calls_from_cards(tx, call.plan_id, {call.id})
-                asked = RoutedCall(outcome.call, edit.gate, place)
-                queue_cards(tx, edit.run, call.plan_id, [asked])
-            effect = describe_call_effect(self._tools, tx, outcome.call)
+                card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
+                asked = card_routing.RoutedCall(outcome.call, edit.gate, place)
+                card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
+            effect = call_state.describe_call_effect(self._tools, tx, outcome.call)
             line = notices.decision_line(CallVerb.EDIT, delivery.user, [effect])
             key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
@@ -288,11 +274,13 @@ class EditHandler:
                 reply_privately(tx, delivery, LOOK_FIRST if edit.approve else "")
                 inbox.mark_delivery_done(tx, delivery, "edited")
 
-    def _find_new_place(self, edit: Edit) -> CardPlace | None:
+    def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
         """Return where other people are asked now; None if the same people are. Looks them up."""
-        if build_routing_key(load_gate(edit.shown.call.gate)) == build_routing_key(edit.gate):
+        if card_routing.build_routing_key(
+            load_gate(edit.shown.call.gate)
+        ) == card_routing.build_routing_key(edit.gate):
             return None
-        return resolve_card_place(self._authority, edit.run, edit.gate)
+        return card_routing.resolve_card_place(self._authority, edit.run, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
         """Return the columns of the new revision."""
@@ -304,7 +292,7 @@ class EditHandler:
         return {
             "arguments": edit.arguments,
             "secret": tool.list_secret_paths(loads(edit.arguments)),
-            "digest": compute_call_digest(
+            "digest": call_state.compute_call_digest(
                 get_key_by_id_or_current(self._key, call.key_id),
                 edit.run,
                 tool,
@@ -315,9 +303,11 @@ class EditHandler:
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            **build_preview_columns(seen),
+            **call_state.build_preview_columns(seen),
             "names": edit.names,
-            "next_at": find_next_notification_time(edit.gate, call.asked_at or call.created_at),
+            "next_at": call_state.find_next_notification_time(
+                edit.gate, call.asked_at or call.created_at
+            ),
         }
 
 

@@ -15,22 +15,9 @@ from bot.approvals.call_state import build_tool_context
 from bot.approvals.channel_mode import get_strictest_mode
 from bot.approvals.facts import FactSources, load_facts_from_values
 from bot.approvals.replies import DeliverySettler
-from bot.cards import refusals, request_sentences
+from bot.cards import refusals, request_form, request_sentences
 from bot.cards.button_codec import Click, DialogSubject, FormKind, FormTarget
 from bot.cards.field_layout import FieldErrors
-from bot.cards.request_form import (
-    CompletedForm,
-    FormChoice,
-    RequestForm,
-    build_default_values,
-    build_error_at_first_input,
-    can_ask_with_form,
-    list_template_value_problems,
-    parse_form_submission,
-    prefill_with_message_text,
-    render_form_invitation,
-    render_request_root_message,
-)
 from bot.cards.slack_text import strip_mrkdwn
 from bot.config.startup import StartupError
 from bot.identity import Identity
@@ -59,21 +46,23 @@ class FormCatalog:
     authority: Authority
     tools: Registry
 
-    def list_choices(self, person: str, channel: str) -> list[FormChoice]:
+    def list_choices(self, person: str, channel: str) -> list[request_form.FormChoice]:
         """Return what this person may ask for there, by title; raises LookupFailedError."""
         found = [
-            FormChoice(FormKind.TOOL, tool.name, tool.title, tool.declared_effect)
+            request_form.FormChoice(FormKind.TOOL, tool.name, tool.title, tool.declared_effect)
             for tool in self.tools
             if self._may_ask(tool, person, channel)
         ]
         for each in self.sources.policy.policy.templates:
             if tool := self._find_template_tool(each, person, channel):
                 found.append(
-                    FormChoice(FormKind.TEMPLATE, each.title, each.title, tool.declared_effect)
+                    request_form.FormChoice(
+                        FormKind.TEMPLATE, each.title, each.title, tool.declared_effect
+                    )
                 )
         return sorted(found, key=lambda each: each.title.casefold())
 
-    def find_choice(self, words: str, person: str, channel: str) -> FormChoice | None:
+    def find_choice(self, words: str, person: str, channel: str) -> request_form.FormChoice | None:
         """Return the choice of this person with this name or title; None if there is none."""
         meant = " ".join(words.split()).casefold()
         found = self.list_choices(person, channel)
@@ -85,7 +74,7 @@ class FormCatalog:
         tool = self.tools.get(target.name) if target.kind is FormKind.TOOL else None
         return tool.title if tool else target.name
 
-    def find_form(self, target: FormTarget, person: str) -> RequestForm | None:
+    def find_form(self, target: FormTarget, person: str) -> request_form.RequestForm | None:
         """Return the form for this person; None if they may not ask for that.
 
         The form is the same each time, so that a submission is read by the form that was shown.
@@ -100,12 +89,14 @@ class FormCatalog:
             tool = tool if tool and self._may_ask(tool, person, channel) else None
         if tool is None:
             return None
-        initial = build_default_values(tool)
+        initial = request_form.build_default_values(tool)
         if target.repeated_call_id:
             initial |= self._load_earlier_values(tool, target.repeated_call_id, person)
         fixed = template.fixed if template else {}
-        values = prefill_with_message_text(tool, {**initial, **fixed}, target.form_context.quoted)
-        return RequestForm(
+        values = request_form.prefill_with_message_text(
+            tool, {**initial, **fixed}, target.form_context.quoted
+        )
+        return request_form.RequestForm(
             tool, template.title if template else tool.title, values, frozenset(fixed)
         )
 
@@ -114,7 +105,7 @@ class FormCatalog:
     ) -> Tool[Any] | None:
         """Return the tool of a template if this person may ask for it; None otherwise."""
         tool, who = self.tools.get(template.tool), template.who
-        if tool is None or list_template_value_problems(
+        if tool is None or request_form.list_template_value_problems(
             tool, template.fixed
         ):  # since the policy was read anew
             return None
@@ -126,7 +117,9 @@ class FormCatalog:
 
     def _may_ask(self, tool: Tool[Any], person: str, channel: str) -> bool:
         """Return whether a form can hold the tool's fields and policy may allow the tool here."""
-        return can_ask_with_form(tool) and not self._is_denied_by_policy(tool, person, channel)
+        return request_form.can_ask_with_form(tool) and not self._is_denied_by_policy(
+            tool, person, channel
+        )
 
     def _is_denied_by_policy(self, tool: Tool[Any], person: str, channel: str) -> bool:
         """Return whether policy denies the tool to this person there, whatever the arguments."""
@@ -211,7 +204,7 @@ def list_template_problems(policy: Policy, tools: Registry) -> list[str]:
         else:
             found += [
                 f"{each.place}: {why}; correct it"
-                for why in list_template_value_problems(tool, each.fixed)
+                for why in request_form.list_template_value_problems(tool, each.fixed)
             ]
     return found
 
@@ -230,7 +223,7 @@ def queue_form_invitation(tx: Transaction, delivery: Delivery, *, in_private: bo
 
     `in_private`: only the writer sees the answer, for another company reads along.
     """
-    text, blocks = render_form_invitation(delivery.user, delivery.channel)
+    text, blocks = request_form.render_form_invitation(delivery.user, delivery.channel)
     row = Message(
         key=f"invited:{delivery.seq}",
         kind=MessageKind.PRIVATE if in_private else MessageKind.NOTICE,
@@ -250,8 +243,8 @@ class FilledForm:
     """A filled-in form that passed its checks."""
 
     target: FormTarget
-    form: RequestForm
-    filled: CompletedForm
+    form: request_form.RequestForm
+    filled: request_form.CompletedForm
     names: Mapping[str, str]  # of the ids in it
 
     @property
@@ -314,7 +307,7 @@ class FormReader:
                 request_sentences.unknown_form_reply(self._offers.get_title(target))
             )
         names = NameResolver(self._sources.directory, person)
-        filled = parse_form_submission(form, state, names)
+        filled = request_form.parse_form_submission(form, state, names)
         if isinstance(filled, FieldErrors):
             return filled
         return FilledForm(target, form, filled, names.names_by_id)
@@ -334,7 +327,7 @@ class FormReader:
             why = self._describe_obstacle(entry, target, person, patience)
         except LookupFailedError:
             return DeclinedForm(refusals.lookup_failed_reply())
-        return build_error_at_first_input(entry.form, why) if why else None
+        return request_form.build_error_at_first_input(entry.form, why) if why else None
 
     def _describe_obstacle(
         self, entry: FilledForm, target: FormTarget, person: str, patience: float
@@ -460,7 +453,7 @@ class FormRequestStarter:
             moves.insert_run(tx, run, at=now)
             inbox.hold_message(tx, delivery, run.id, asked_in=asked_in)
             mode = get_strictest_mode(channel_modes.list_modes_of_run(tx, run))
-            text, blocks = render_request_root_message(
+            text, blocks = request_form.render_request_root_message(
                 delivery.user, entry.effect_sentence, setting.link, mode
             )
             outbox.queue_thread_root_message(tx, run, text, blocks)

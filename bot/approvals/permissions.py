@@ -18,15 +18,8 @@ from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
 from bot.policy.gates import Ask, load_gate
-from storage import calls, delegations, runs
+from storage import calls, decisions, delegations, runs
 from storage.calls import CallPeople
-from storage.decisions import (
-    DecidableCall,
-    DecisionOutcome,
-    EarlierDecision,
-    MissedDeadline,
-    RepeatedVote,
-)
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb
 from storage.store import Store
@@ -246,12 +239,14 @@ class PermissionChecker:
         others = " and others" if len(people) > NAMED else ""
         return ", ".join(user_mention(user) for user in people[:NAMED]) + others
 
-    def too_late_sentence(self, outcome: DecisionOutcome | DecidableCall, person: str) -> str:
+    def too_late_sentence(
+        self, outcome: decisions.DecisionOutcome | decisions.DecidableCall, person: str
+    ) -> str:
         """Return what to tell a person who came too late, and what came first."""
         match outcome:
-            case EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
+            case decisions.EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
                 return refusals.deadline_passed_reply(call.deadline)
-            case EarlierDecision(call=call):
+            case decisions.EarlierDecision(call=call):
                 with self._store.read() as tx:
                     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
                 by = votes[0].person if votes else ""
@@ -259,11 +254,11 @@ class PermissionChecker:
                 if by == person:
                     return refusals.repeated_click_reply(verb)
                 return refusals.already_decided_reply(by, verb, call.decided_at)
-            case MissedDeadline(call=call):
+            case decisions.MissedDeadline(call=call):
                 return refusals.deadline_passed_reply(call.deadline)
-            case RepeatedVote(verb=verb, earlier_voter=by) if by != person:
+            case decisions.RepeatedVote(verb=verb, earlier_voter=by) if by != person:
                 return refusals.counted_as_one_vote_reply(by, verb)
-            case RepeatedVote(verb=verb):
+            case decisions.RepeatedVote(verb=verb):
                 return refusals.repeated_click_reply(verb)
             case _:
                 return refusals.outdated_card_reply()

@@ -11,23 +11,10 @@ from datetime import datetime, timedelta
 from pydantic import ValidationError
 
 from bot.agent import outputs
+from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
-from bot.approvals.card_routing import (
-    MOST_MESSAGES,
-    AwayPeople,
-    CardPlace,
-    PlaceKind,
-    list_away_people,
-    list_still_away,
-    update_away_on_cards,
-)
 from bot.approvals.facts import FactSources
-from bot.cards.request_sentences import (
-    answer_reminder_notice,
-    asked_elsewhere_notice,
-    join_mentions,
-    unanswered_line,
-)
+from bot.cards import request_sentences
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
 from bot.tools.approval_words import find_approval_words
@@ -99,7 +86,7 @@ def list_question_messages(tx: Transaction, call: Call) -> list[Message]:
 def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
     """Return who is asked, as mrkdwn; the ids of groups are stored with the message."""
     groups = (outbox.parse_message_body(row)["groups"] if row else {}).values()
-    return join_mentions(found.possible_answerers.users, groups)
+    return request_sentences.join_mentions(found.possible_answerers.users, groups)
 
 
 LOOKED_AT = 50  # questions of a workspace, for one person
@@ -142,7 +129,7 @@ class PlacedQuestion:
     """A question that may be asked, with the place for its message."""
 
     asked: AskPerson
-    place: CardPlace
+    place: card_routing.CardPlace
 
 
 def prepare_question(
@@ -182,14 +169,14 @@ def prepare_question(
     return PlacedQuestion(asked, place)
 
 
-def _resolve_place(authority: Authority, run: Run, who: Approvers) -> CardPlace:
+def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routing.CardPlace:
     """Return the thread if its requester or a channel member may answer, else direct messages.
 
     Raises RefusedError if nobody can answer, or Slack cannot be asked.
     """
     try:
         named = authority.list_named_people(who, requester=run.requester, channel=run.channel)
-        able = authority.list_first_colleagues(named, MOST_MESSAGES)
+        able = authority.list_first_colleagues(named, card_routing.MOST_MESSAGES)
         if not able:
             note = "none of those it is for is a full member of this workspace"
             raise CallRefusedError(outputs.nobody_to_ask_output(note), note, tell=True)
@@ -205,14 +192,14 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> CardPlace:
         ) from error
     away = _list_away_answerers(authority, named)
     if here:
-        return CardPlace(PlaceKind.THREAD, (run.channel,), groups, away)
-    return CardPlace(PlaceKind.PEOPLE, tuple(able), groups, away)
+        return card_routing.CardPlace(card_routing.PlaceKind.THREAD, (run.channel,), groups, away)
+    return card_routing.CardPlace(card_routing.PlaceKind.PEOPLE, tuple(able), groups, away)
 
 
-def _list_away_answerers(authority: Authority, named: frozenset[str]) -> AwayPeople:
+def _list_away_answerers(authority: Authority, named: frozenset[str]) -> card_routing.AwayPeople:
     """Return who of the people asked is away; empty while that is still being looked up."""
     try:
-        return list_away_people(authority, named)
+        return card_routing.list_away_people(authority, named)
     except LookupPendingError:
         return ()
 
@@ -220,7 +207,7 @@ def _list_away_answerers(authority: Authority, named: frozenset[str]) -> AwayPeo
 def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
     """Put the messages of a stored question in the outbox; the thread is told of another place."""
     asked, place = question.asked, question.place
-    here = place.kind is PlaceKind.THREAD
+    here = place.kind is card_routing.PlaceKind.THREAD
     body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
     body |= {"away": dict(place.away)}
     body |= {"elsewhere": not here, "part": 1, "parts": 1}
@@ -243,8 +230,8 @@ def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuesti
     trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
     if not here:
         users = build_answerers(asked.to, run.requester).users
-        names = join_mentions(users, dict(place.groups).values())
-        text = asked_elsewhere_notice(names, asked.question)
+        names = request_sentences.join_mentions(users, dict(place.groups).values())
+        text = request_sentences.asked_elsewhere_notice(names, asked.question)
         outbox.queue_notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
 
 
@@ -253,7 +240,7 @@ class ReminderRecipients:
     """The people a reminder names, and who is away."""
 
     members: tuple[str, ...] = ()  # of the group that was asked, where some are away; else all
-    away: AwayPeople = ()
+    away: card_routing.AwayPeople = ()
 
 
 def find_reminder_recipients(
@@ -267,8 +254,8 @@ def find_reminder_recipients(
     named = authority.list_named_people(
         found.possible_answerers, requester=run.requester, channel=run.channel
     )
-    away = list_away_people(authority, named)
-    there = named - {user for user, _ in list_still_away(away, now)}
+    away = card_routing.list_away_people(authority, named)
+    there = named - {user for user, _ in card_routing.list_still_away(away, now)}
     some = bool(there) and there != named
     return ReminderRecipients(tuple(sorted(there)) if some else (), away)
 
@@ -285,14 +272,18 @@ def queue_question_reminder(
     found = find_question(tx, call.id)
     if found is None:
         return
-    update_away_on_cards(tx, call, who.away)
+    card_routing.update_away_on_cards(tx, call, who.away)
     outbox.mark_cards_for_redraw(tx, call.plan_id)
     for row in list_question_messages(tx, call):
         thread = row.thread_ts or row.ts
         if not thread:
             continue
-        names = join_mentions(who.members, ()) if who.members else describe_asked_people(found, row)
-        text = answer_reminder_notice(names, found.asked.question, call.deadline)
+        names = (
+            request_sentences.join_mentions(who.members, ())
+            if who.members
+            else describe_asked_people(found, row)
+        )
+        text = request_sentences.answer_reminder_notice(names, found.asked.question, call.deadline)
         line = Message(
             key=f"nudge:{call.id}:{call.revision}:{row.seq}",
             kind=MessageKind.NOTICE,
@@ -312,7 +303,9 @@ def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Ca
     found = [each for each in (find_question(tx, call.id) for call in fallen) if each is not None]
     if found:
         first = found[0].call
-        text = unanswered_line([each.asked.question for each in found], first.deadline)
+        text = request_sentences.unanswered_line(
+            [each.asked.question for each in found], first.deadline
+        )
         outbox.queue_notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
 
 

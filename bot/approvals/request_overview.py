@@ -19,7 +19,7 @@ from bot.approvals.call_state import (
 from bot.approvals.card_views import list_delegated_tasks
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server, list_questions_for_person
-from bot.cards import request_list
+from bot.cards import request_list, slack_text
 from bot.cards.notices import describe_wordless_request
 from bot.cards.request_list import (
     CallHistoryEntry,
@@ -31,12 +31,6 @@ from bot.cards.request_list import (
     RequestHistory,
     format_permalink,
     parse_permalink,
-)
-from bot.cards.slack_text import (
-    decider_mention,
-    shorten_text,
-    show_hidden_characters,
-    unescape_mrkdwn,
 )
 from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission
@@ -209,7 +203,7 @@ def get_first_words(tx: Transaction, run: Run, now: datetime) -> str:
 
 def describe_request_origin(run: Run) -> str:
     """Return how a request without words was made, as plain text; "" for one with words."""
-    return unescape_mrkdwn(describe_wordless_request(run.source, run.client))
+    return slack_text.unescape_mrkdwn(describe_wordless_request(run.source, run.client))
 
 
 def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
@@ -221,7 +215,9 @@ def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]
     else:
         return ()
     proxies = map_delegators_to_delegates(votes)
-    return tuple(dict.fromkeys(decider_mention(vote.counted_person, proxies) for vote in counted))
+    return tuple(
+        dict.fromkeys(slack_text.decider_mention(vote.counted_person, proxies) for vote in counted)
+    )
 
 
 VALUE = 200  # characters of one argument
@@ -351,7 +347,7 @@ class RequestHistoryReader:
         fields = tool.arguments.model_fields
         labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
         return {
-            show_hidden_characters(labels.get(name, name)): _format_value(value)
+            slack_text.show_hidden_characters(labels.get(name, name)): _format_value(value)
             for name, value in tool.mask_arguments(stored).items()
             if value not in (None, "", [])
         }
@@ -359,7 +355,9 @@ class RequestHistoryReader:
 
 def _format_value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shorten_text(show_hidden_characters(" ".join(mask_secrets(text).split())), VALUE)
+    return slack_text.shorten_text(
+        slack_text.show_hidden_characters(" ".join(mask_secrets(text).split())), VALUE
+    )
 
 
 def list_past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:

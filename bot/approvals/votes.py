@@ -6,13 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.agent import outputs
-from bot.approvals import grants
-from bot.approvals.call_state import (
-    build_vote_counter,
-    count_missing_approvals,
-    describe_call_effect,
-    has_newly_opened_stage,
-)
+from bot.approvals import call_state, grants
 from bot.approvals.permissions import PermissionChecker, has_own_words, needs_reason
 from bot.approvals.replies import record_refusal, reply_privately
 from bot.cards import notices, refusals
@@ -273,10 +267,12 @@ class VoteHandler:
 
         "" if the votes open the next stage: the line that notifies its people says so.
         """
-        if verb is CallVerb.APPROVE and all(has_newly_opened_stage(tx, call) for call, _ in done):
+        if verb is CallVerb.APPROVE and all(
+            call_state.has_newly_opened_stage(tx, call) for call, _ in done
+        ):
             return ""
-        effects = [describe_call_effect(self._tools, tx, call) for call, _ in done]
-        needed = max(count_missing_approvals(tx, call) for call, _ in done)
+        effects = [call_state.describe_call_effect(self._tools, tx, call) for call, _ in done]
+        needed = max(call_state.count_missing_approvals(tx, call) for call, _ in done)
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
         givers = {found.giver for _, found in done}
@@ -312,6 +308,6 @@ def _cast_vote(
         counts_as=admission.why,
         surface=delivery.surface,
         giver=admission.giver,
-        weigh=build_vote_counter(admission.gate),
+        weigh=call_state.build_vote_counter(admission.gate),
         words=outputs,
     )

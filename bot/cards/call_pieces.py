@@ -13,22 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from bot.cards.block_kit import (
-    Json,
-    count_text_characters,
-    rich_text_line,
-    rich_text_preformatted,
-    rich_text_quote,
-    text_leaf,
-)
-from bot.cards.slack_text import (
-    WITHIN,
-    count_slack_characters,
-    isolate_right_to_left_runs,
-    isolate_right_to_left_text,
-    shorten_text,
-    show_hidden_characters,
-)
+from bot.cards import block_kit, slack_text
 from bot.cards.views import ArgumentValue, CallView
 from bot.tools.effect_source import EffectSource
 
@@ -77,18 +62,18 @@ class CallPiece:
     kind: PieceKind
     name: str  # the argument's label, else what kind of piece it is
     texts: tuple[str, ...]
-    render: Callable[[Sequence[str]], tuple[Json, ...]]
+    render: Callable[[Sequence[str]], tuple[block_kit.Json, ...]]
     cell: str = ""  # an argument so short that two of them fit beside one another
 
     @cached_property
-    def rendered_elements(self) -> tuple[Json, ...]:
+    def rendered_elements(self) -> tuple[block_kit.Json, ...]:
         """The whole piece as rich-text elements."""
         return self.render(self.texts)
 
     @cached_property
     def character_count(self) -> int:
         """The number of characters of the whole piece, as Slack counts them."""
-        return count_text_characters(list(self.rendered_elements))
+        return block_kit.count_text_characters(list(self.rendered_elements))
 
     @property
     def is_short_enough_for_card(self) -> bool:
@@ -98,17 +83,19 @@ class CallPiece:
             and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
         )
 
-    def render_beginning(self, room: int) -> tuple[Json, ...]:
+    def render_beginning(self, room: int) -> tuple[block_kit.Json, ...]:
         """Return as much of the piece as `room` characters hold, ending in how much is missing.
 
         Nothing if that would be too little to be of use.
         """
-        around = count_text_characters(list(self.render(["" for _ in self.texts])))
+        around = block_kit.count_text_characters(list(self.render(["" for _ in self.texts])))
         most = BEGINNING_SENTENCE if self.kind is PieceKind.SENTENCE else BEGINNING
         each = (min(room, most) - around) // len(self.texts)
         if each < LEAST:
             return ()
-        return self.render([shorten_text(text, each, BEGINNING_LINES) for text in self.texts])
+        return self.render(
+            [slack_text.shorten_text(text, each, BEGINNING_LINES) for text in self.texts]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +115,7 @@ def irreversibility_warning(does: str, stated: EffectSource) -> str:
 def build_approval_confirmation(effect: str, final: str = FINAL) -> Confirmation:
     """Return the question before approving one call; `final`: see `irreversibility_warning`."""
     return Confirmation(
-        "Approve this?", f"{shorten_text(effect, SURE_LIMIT)}\n\n{final}", "Approve"
+        "Approve this?", f"{slack_text.shorten_text(effect, SURE_LIMIT)}\n\n{final}", "Approve"
     )
 
 
@@ -143,7 +130,8 @@ def build_joint_approval_confirmation(
     parts = [(head, each) for head, each in parts if each]
     room = SURE_LIMIT // max(len(parts), 1) - (20 if len(parts) > 1 else 0)
     texts = [
-        (head, shorten_text("\n".join(f"• {one}" for one in each), room)) for head, each in parts
+        (head, slack_text.shorten_text("\n".join(f"• {one}" for one in each), room))
+        for head, each in parts
     ]
     what = "\n".join(f"{head}:\n{text}" for head, text in texts)
     return Confirmation(f"Approve {which} {count}?", what, f"Approve {which}")
@@ -151,7 +139,7 @@ def build_joint_approval_confirmation(
 
 def show_hidden_or_default(text: str, instead: str) -> str:
     """Return the text with hidden characters made visible; `instead` if nothing can be seen."""
-    clear = show_hidden_characters(text)
+    clear = slack_text.show_hidden_characters(text)
     return clear if clear.strip() else instead
 
 
@@ -161,20 +149,22 @@ def get_effect_sentence(call: CallView) -> str:
         " ".join(call.effect.split()),
         show_hidden_or_default(" ".join(call.title.split()), "Action"),
     )
-    return isolate_right_to_left_runs(effect)
+    return slack_text.isolate_right_to_left_runs(effect)
 
 
 def get_tool_title(call: CallView, limit: int = HEADER_LIMIT) -> str:
     """Return the tool's title on one line of at most `limit` characters; it says if it was cut."""
-    return shorten_text(
-        isolate_right_to_left_runs(show_hidden_or_default(" ".join(call.title.split()), "Action")),
+    return slack_text.shorten_text(
+        slack_text.isolate_right_to_left_runs(
+            show_hidden_or_default(" ".join(call.title.split()), "Action")
+        ),
         limit,
     )
 
 
 def is_short_enough_for_header(text: str) -> bool:
     """Return whether the text fits into a header block."""
-    return count_slack_characters(text) <= HEADER_LIMIT and "\n" not in text
+    return slack_text.count_slack_characters(text) <= HEADER_LIMIT and "\n" not in text
 
 
 def get_card_headline(call: CallView) -> str:
@@ -200,26 +190,30 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
     if not is_short_enough_for_header(effect):
         pieces.append(
             _build_single_text_piece(
-                PieceKind.SENTENCE, effect, lambda text: (rich_text_line(_bold_leaf(text)),)
+                PieceKind.SENTENCE,
+                effect,
+                lambda text: (block_kit.rich_text_line(_bold_leaf(text)),),
             )
         )
     pieces.extend(_build_argument_piece(value) for value in call.values if value.is_or_was_set)
     if call.preview.strip():
-        title = rich_text_line(text_leaf("Preview", bold=True))
+        title = block_kit.rich_text_line(block_kit.text_leaf("Preview", bold=True))
         pieces.append(
             _build_single_text_piece(
                 PieceKind.PREVIEW,
-                isolate_right_to_left_runs(show_hidden_characters(call.preview)),
-                lambda text: (title, rich_text_preformatted(text)),
+                slack_text.isolate_right_to_left_runs(
+                    slack_text.show_hidden_characters(call.preview)
+                ),
+                lambda text: (title, block_kit.rich_text_preformatted(text)),
             )
         )
     if call.agent_reason.strip():
-        says = rich_text_line(text_leaf(reason_label(call), italic=True))
+        says = block_kit.rich_text_line(block_kit.text_leaf(reason_label(call), italic=True))
         pieces.append(
             _build_single_text_piece(
                 PieceKind.REASON,
-                show_hidden_characters(call.agent_reason),
-                lambda text: (says, rich_text_quote(text)),
+                slack_text.show_hidden_characters(call.agent_reason),
+                lambda text: (says, block_kit.rich_text_quote(text)),
             )
         )
     return pieces
@@ -228,57 +222,70 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
 def reason_label(call: CallView) -> str:
     """Return what stands before the reason for a call: "The agent says:", or "Why:" of a person."""
     return (
-        f"{shorten_text(show_hidden_characters(call.agent), AGENT)} says:" if call.agent else "Why:"
+        f"{slack_text.shorten_text(slack_text.show_hidden_characters(call.agent), AGENT)} says:"
+        if call.agent
+        else "Why:"
     )
 
 
 def _build_single_text_piece(
-    kind: PieceKind, text: str, draw: Callable[[str], tuple[Json, ...]]
+    kind: PieceKind, text: str, draw: Callable[[str], tuple[block_kit.Json, ...]]
 ) -> CallPiece:
     return CallPiece(kind, kind, (text,), lambda texts: draw(texts[0]))
 
 
-def _bold_leaf(text: str) -> Json:
-    return text_leaf(text, bold=True)
+def _bold_leaf(text: str) -> block_kit.Json:
+    return block_kit.text_leaf(text, bold=True)
 
 
 def _build_argument_piece(value: ArgumentValue) -> CallPiece:
     name = get_value_label(value)
-    label = text_leaf(f"{isolate_right_to_left_text(name)}:  ", bold=True)
-    mark = [text_leaf(secrecy_note(value), italic=True)] if secrecy_note(value) else []
-    now = isolate_right_to_left_text(show_hidden_or_default(value.text, "(blank)"))
+    label = block_kit.text_leaf(f"{slack_text.isolate_right_to_left_text(name)}:  ", bold=True)
+    mark = [block_kit.text_leaf(secrecy_note(value), italic=True)] if secrecy_note(value) else []
+    now = slack_text.isolate_right_to_left_text(show_hidden_or_default(value.text, "(blank)"))
     was = (
         None
         if value.previous_text is None
-        else isolate_right_to_left_text(show_hidden_or_default(value.previous_text, "(blank)"))
+        else slack_text.isolate_right_to_left_text(
+            show_hidden_or_default(value.previous_text, "(blank)")
+        )
     )
     flat = "\n" not in now + (was or "")
 
-    def draw(texts: Sequence[str]) -> tuple[Json, ...]:
+    def draw(texts: Sequence[str]) -> tuple[block_kit.Json, ...]:
         *before, text = texts
         if flat:
-            change = [text_leaf(before[0], strike=True), text_leaf("  →  ")] if before else []
+            change = (
+                [block_kit.text_leaf(before[0], strike=True), block_kit.text_leaf("  →  ")]
+                if before
+                else []
+            )
             return (
-                rich_text_line(
-                    label, *change, text_leaf(text, bold=True) if before else text_leaf(text), *mark
+                block_kit.rich_text_line(
+                    label,
+                    *change,
+                    block_kit.text_leaf(text, bold=True) if before else block_kit.text_leaf(text),
+                    *mark,
                 ),
             )
         if not before:
-            return rich_text_line(label, *mark), rich_text_preformatted(text)
+            return block_kit.rich_text_line(label, *mark), block_kit.rich_text_preformatted(text)
         return (
-            rich_text_line(label, text_leaf("before", italic=True)),
-            rich_text_preformatted(before[0]),
-            rich_text_line(text_leaf("now", italic=True), *mark),
-            rich_text_preformatted(text),
+            block_kit.rich_text_line(label, block_kit.text_leaf("before", italic=True)),
+            block_kit.rich_text_preformatted(before[0]),
+            block_kit.rich_text_line(block_kit.text_leaf("now", italic=True), *mark),
+            block_kit.rich_text_preformatted(text),
         )
 
     texts = (now,) if was is None else (was, now)
-    cell = f"{isolate_right_to_left_text(name)}: {now}"
+    cell = f"{slack_text.isolate_right_to_left_text(name)}: {now}"
     # what belongs together, as an address does, stays together
-    is_short = was is None and not secrecy_note(value) and flat and WITHIN not in name
+    is_short = was is None and not secrecy_note(value) and flat and slack_text.WITHIN not in name
     # nothing in it may look like a label, or like the gap between two of them
     is_short = (
-        is_short and count_slack_characters(cell) <= SHORT and not re.search(r":\s|\s\s|\t", now)
+        is_short
+        and slack_text.count_slack_characters(cell) <= SHORT
+        and not re.search(r":\s|\s\s|\t", now)
     )
     return CallPiece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
 
@@ -288,9 +295,9 @@ class FilledPieces:
     """The pieces of one call that a card has room for, and a sentence about the others."""
 
     cells: tuple[str, ...]  # short arguments, for two columns
-    sentence: tuple[Json, ...]  # where it is too long for the top, as rich-text elements
-    body: tuple[Json, ...]  # other arguments and the preview
-    reason: tuple[Json, ...]  # the agent's words
+    sentence: tuple[block_kit.Json, ...]  # where it is too long for the top, as rich-text elements
+    body: tuple[block_kit.Json, ...]  # other arguments and the preview
+    reason: tuple[block_kit.Json, ...]  # the agent's words
     missing: str  # "" when everything is shown
 
     @property
@@ -310,14 +317,14 @@ def fit_pieces_into_limit(
     short = [piece for piece in pieces if piece.cell][:cells]
     beside = {id(piece) for piece in short} if len(short) > 1 else set()
     found: list[str] = []
-    parts: dict[PieceKind, list[Json]] = {kind: [] for kind in PieceKind}
+    parts: dict[PieceKind, list[block_kit.Json]] = {kind: [] for kind in PieceKind}
     missing: list[str] = []
     for piece in pieces:
         whole = piece.is_short_enough_for_card and piece.character_count <= room
         elements = piece.rendered_elements if whole else piece.render_beginning(room)
         if not whole or piece.name in covered:
             missing.append(piece.name)
-        room -= count_text_characters(list(elements))
+        room -= block_kit.count_text_characters(list(elements))
         if whole and id(piece) in beside:
             found.append(piece.cell)
         else:
@@ -333,7 +340,7 @@ def count_wanted_characters(piece: CallPiece) -> int:
     return (
         piece.character_count
         if piece.is_short_enough_for_card
-        else count_text_characters(list(piece.render_beginning(BEGINNING)))
+        else block_kit.count_text_characters(list(piece.render_beginning(BEGINNING)))
     )
 
 
@@ -349,39 +356,44 @@ def _missing_pieces_sentence(short: Sequence[str]) -> str:
 def join_piece_names(names: Sequence[str]) -> str:
     """Join the names of pieces: "“Text”, 2 more arguments and the preview"; long names are cut."""
     arguments = [name for name in names if name not in frozenset(PieceKind)]
-    kept = [shorten_text(f"“{name}”", 60) for name in arguments[:NAMED]]
+    kept = [slack_text.shorten_text(f"“{name}”", 60) for name in arguments[:NAMED]]
     if more := len(arguments) - len(kept):
         kept.append(f"{more} more argument{'s' if more > 1 else ''}")
     found = [*kept, *(kind for kind in PieceKind if kind in names)]
     return ", ".join(found[:-1]) + (" and " if found[1:] else "") + found[-1]
 
 
-def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[Json]:
+def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[block_kit.Json]:
     """Return the arguments as rich text on one line for a decided card, counting those left out.
 
     An argument that an edit has changed also shows its old value.
     """
-    leaves: list[Json] = []
+    leaves: list[block_kit.Json] = []
     for index, value in enumerate(values):
         if leaves:
-            leaves.append(text_leaf("  ·  "))
-        if count_text_characters(leaves) > COMPACT_TOTAL:
-            leaves.append(text_leaf(f"and {len(values) - index} more", italic=True))
+            leaves.append(block_kit.text_leaf("  ·  "))
+        if block_kit.count_text_characters(leaves) > COMPACT_TOTAL:
+            leaves.append(block_kit.text_leaf(f"and {len(values) - index} more", italic=True))
             break
-        label = shorten_text(show_hidden_or_default(" ".join(value.label.split()), "(no name)"), 60)
-        text = shorten_text(
+        label = slack_text.shorten_text(
+            show_hidden_or_default(" ".join(value.label.split()), "(no name)"), 60
+        )
+        text = slack_text.shorten_text(
             show_hidden_or_default(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT
         )
         was = []
         if value.previous_text is not None:
-            before = shorten_text(
+            before = slack_text.shorten_text(
                 show_hidden_or_default(" ".join(value.previous_text.split()), "(blank)"),
                 COMPACT_LIMIT,
             )
-            was = [text_leaf(isolate_right_to_left_text(before), strike=True), text_leaf(" → ")]
+            was = [
+                block_kit.text_leaf(slack_text.isolate_right_to_left_text(before), strike=True),
+                block_kit.text_leaf(" → "),
+            ]
         leaves += [
-            text_leaf(f"{isolate_right_to_left_text(label)}: ", bold=True),
+            block_kit.text_leaf(f"{slack_text.isolate_right_to_left_text(label)}: ", bold=True),
             *was,
-            text_leaf(isolate_right_to_left_text(text)),
+            block_kit.text_leaf(slack_text.isolate_right_to_left_text(text)),
         ]
     return leaves

@@ -11,50 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from bot.cards import block_kit, call_blocks, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    button,
-    confirmation_dialog,
-    context_block,
-    count_text_characters,
-    divider_block,
-    header_block,
-    mrkdwn,
-    overflow_menu,
-    plain_text,
-)
 from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
-from bot.cards.call_blocks import (
-    CANCEL,
-    RICH_LIMIT,
-    ROW_LIMIT,
-    build_send_back_choice,
-    choose_approve_button_style,
-    has_approve_button,
-    render_request_origin,
-    render_waiting_call,
-)
-from bot.cards.call_pieces import (
-    FilledPieces,
-    build_call_pieces,
-    build_joint_approval_confirmation,
-    count_wanted_characters,
-    fit_pieces_into_limit,
-    get_effect_sentence,
-)
 from bot.cards.decided_call import outcome_sentence, render_card_foot, render_decided_call
 from bot.cards.notices import card_posted_elsewhere_notice, through_client_suffix
-from bot.cards.slack_text import (
-    channel_mention,
-    count_slack_characters,
-    escape_mrkdwn,
-    format_time_with_countdown,
-    group_mention,
-    shorten_text,
-    user_mention,
-)
 from bot.cards.views import CallView, CardView
 from bot.tools.effect_source import EffectSource
 from countersign.durations import format_rough_duration
@@ -75,7 +36,7 @@ class RenderedMessage:
     """A message ready for Slack: the notification's text and the blocks."""
 
     text: str  # the notification: one plain sentence, escaped
-    blocks: list[Json]
+    blocks: list[block_kit.Json]
 
 
 def render_card(view: CardView, now: datetime) -> RenderedMessage:
@@ -94,19 +55,21 @@ def list_calls_with_approve_button(view: CardView, now: datetime) -> frozenset[s
     """Return the ids of the calls that have an Approve button on this card, not Review."""
     waiting = [call for call in view.calls if is_still_undecided(call, now)]
     fills = _fit_waiting_calls(view, now, waiting)
-    return frozenset(call.id for call in waiting if has_approve_button(call, fills[call.id]))
+    return frozenset(
+        call.id for call in waiting if call_blocks.has_approve_button(call, fills[call.id])
+    )
 
 
 def _fit_waiting_calls(
     view: CardView, now: datetime, waiting: Sequence[CallView]
-) -> dict[str, FilledPieces]:
+) -> dict[str, call_pieces.FilledPieces]:
     """Return, by id, the pieces of each waiting call that the card has room for."""
     if not waiting:
         return {}
     bare = _render_card_blocks(
-        view, now, {call.id: fit_pieces_into_limit([], 0) for call in view.calls}
+        view, now, {call.id: call_pieces.fit_pieces_into_limit([], 0) for call in view.calls}
     )
-    fixed = count_text_characters(bare) + PER_BLOCK * len(bare)
+    fixed = block_kit.count_text_characters(bare) + PER_BLOCK * len(bare)
     cells = CELLS if len(view.calls) <= IN_COLUMNS else 0
     return _divide_room_among_calls({call.id: call for call in waiting}, TOTAL - fixed, cells)
 
@@ -118,19 +81,23 @@ def is_still_undecided(call: CallView, now: datetime) -> bool:
 
 def _divide_room_among_calls(
     calls: dict[str, CallView], room: int, cells: int
-) -> dict[str, FilledPieces]:
+) -> dict[str, call_pieces.FilledPieces]:
     """Divide the card's room among the calls: what small calls leave over goes to larger ones."""
-    pieces = {key: build_call_pieces(call) for key, call in calls.items()}
-    sizes = {key: sum(map(count_wanted_characters, each)) for key, each in pieces.items()}
+    pieces = {key: call_pieces.build_call_pieces(call) for key, call in calls.items()}
+    sizes = {
+        key: sum(map(call_pieces.count_wanted_characters, each)) for key, each in pieces.items()
+    }
     # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
     # and what is said if some is missing.
-    own = 3 + -(-cells // ROW_LIMIT)
-    room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
-    fills: dict[str, FilledPieces] = {}
+    own = 3 + -(-cells // call_blocks.ROW_LIMIT)
+    room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(
+        room, 0
+    ) // call_blocks.RICH_LIMIT
+    fills: dict[str, call_pieces.FilledPieces] = {}
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
-        fills[key] = fit_pieces_into_limit(
+        fills[key] = call_pieces.fit_pieces_into_limit(
             pieces[key], room // left, calls[key].covered_pieces, cells=cells
         )
         room -= min(sizes[key], room // left)
@@ -138,31 +105,31 @@ def _divide_room_among_calls(
 
 
 def _render_card_blocks(
-    view: CardView, now: datetime, fills: dict[str, FilledPieces]
-) -> list[Json]:
+    view: CardView, now: datetime, fills: dict[str, call_pieces.FilledPieces]
+) -> list[block_kit.Json]:
     waiting = [call for call in view.calls if is_still_undecided(call, now)]
     alone, shared = len(view.calls) == 1, _find_common_deadline(waiting)
-    blocks: list[Json] = []
+    blocks: list[block_kit.Json] = []
     if view.parts > 1:
         blocks.append(
-            context_block(
+            block_kit.context_block(
                 build_block_id(BlockKind.PART, view.plan_id),
-                [plain_text(f"Part {view.part} of {view.parts}")],
+                [block_kit.plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
     if waiting:
-        blocks += render_request_origin(view)
+        blocks += call_blocks.render_request_origin(view)
     if waiting and not alone:
         blocks += _render_multi_call_head(view, waiting, fills, shared)
     for index, call in enumerate(view.calls):
         # below the head, too; as many calls as there can be leave no blocks for lines
         if not alone and len(view.calls) < MOST and (index or waiting):
-            blocks.append(divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
+            blocks.append(block_kit.divider_block(build_block_id(BlockKind.DIVIDER, call.target)))
         if call in waiting:
             small = _list_request_small_print(view) if alone else []
             small += _build_deadline_parts(call.deadline) if alone or shared is None else []
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
-            blocks += render_waiting_call(
+            blocks += call_blocks.render_waiting_call(
                 call, fills[call.id], small=small, whole=whole, alone=alone
             )
         else:
@@ -183,17 +150,19 @@ def _find_common_deadline(waiting: Sequence[CallView]) -> datetime | None:
 
 
 def _build_deadline_parts(deadline: datetime | None) -> list[str]:
-    return [f"⏳ Decide by {format_time_with_countdown(deadline)}"] if deadline else []
+    return [f"⏳ Decide by {slack_text.format_time_with_countdown(deadline)}"] if deadline else []
 
 
 def _list_request_small_print(view: CardView) -> list[str]:
     """Return who asked, who may decide and further notes, as parts of a line of mrkdwn."""
-    names = [group_mention(each) for each in view.approver_groups] + [
-        user_mention(each) for each in view.approver_users
+    names = [slack_text.group_mention(each) for each in view.approver_groups] + [
+        slack_text.user_mention(each) for each in view.approver_users
     ]
     more = len(names) - MENTIONS
     who = names[:MENTIONS] + (
-        [f"members of {channel_mention(view.approver_channel)}"] if view.approver_channel else []
+        [f"members of {slack_text.channel_mention(view.approver_channel)}"]
+        if view.approver_channel
+        else []
     )
     who += [f"{more} more"] if more > 0 else []
     own = (
@@ -206,20 +175,20 @@ def _list_request_small_print(view: CardView) -> list[str]:
 
 def _describe_requester(view: CardView) -> str:
     link = (
-        escape_mrkdwn(view.origin.replace("|", "%7C"))
+        slack_text.escape_mrkdwn(view.origin.replace("|", "%7C"))
         if view.origin.startswith(("https://", "http://"))
         else ""
     )
-    who = f"{user_mention(view.requester)}{through_client_suffix(view.client)}"
+    who = f"{slack_text.user_mention(view.requester)}{through_client_suffix(view.client)}"
     return f"Asked by {who}" + (f" (<{link}|see it>)" if link else "")
 
 
 def _render_multi_call_head(
     view: CardView,
     waiting: Sequence[CallView],
-    fills: dict[str, FilledPieces],
+    fills: dict[str, call_pieces.FilledPieces],
     deadline: datetime | None,
-) -> list[Json]:
+) -> list[block_kit.Json]:
     """Build what stands above several calls: how many, who decides, until when, buttons for all.
 
     `deadline`: the one of all of them; None if they differ.
@@ -230,48 +199,54 @@ def _render_multi_call_head(
         count += f", and {'a question' if view.open_question_count == 1 else 'questions'} to answer"
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
-    row: list[Json] = []
-    if all(has_approve_button(call, fills[call.id]) for call in waiting):
+    row: list[block_kit.Json] = []
+    if all(call_blocks.has_approve_button(call, fills[call.id]) for call in waiting):
         row.append(_render_approve_all_button(waiting, about, which))
-    row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
-    cancel = (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
-    row.append(overflow_menu([build_send_back_choice(waiting[0].target), cancel]))
-    small = mrkdwn(
+    row.append(block_kit.button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
+    cancel = (call_blocks.CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
+    row.append(
+        block_kit.overflow_menu([call_blocks.build_send_back_choice(waiting[0].target), cancel])
+    )
+    small = block_kit.mrkdwn(
         "  ·  ".join([*_list_request_small_print(view), *_build_deadline_parts(deadline)])
     )
     head = [
-        header_block(build_block_id(BlockKind.HEAD, about), count),
-        context_block(build_block_id(BlockKind.ASKED, about), [small]),
+        block_kit.header_block(build_block_id(BlockKind.HEAD, about), count),
+        block_kit.context_block(build_block_id(BlockKind.ASKED, about), [small]),
     ]
     # the last one has buttons of its own for all that is left
     return (
-        [*head, actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
+        [*head, block_kit.actions_block(build_block_id(BlockKind.HEAD_BUTTONS, about), row)]
         if left > 1
         else head
     )
 
 
-def _render_approve_all_button(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:
+def _render_approve_all_button(
+    waiting: Sequence[CallView], about: CardTarget, which: str
+) -> block_kit.Json:
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
         known = [
-            get_effect_sentence(call)
+            call_pieces.get_effect_sentence(call)
             for call in final
             if call.effect_source is EffectSource.BY_AUTHOR
         ]
         unsure = [
-            get_effect_sentence(call)
+            call_pieces.get_effect_sentence(call)
             for call in final
             if call.effect_source is not EffectSource.BY_AUTHOR
         ]
-        sure = build_joint_approval_confirmation(known, len(waiting), which, unsure=unsure)
-        ask = confirmation_dialog(sure.title, sure.text, sure.yes)
-    return button(
+        sure = call_pieces.build_joint_approval_confirmation(
+            known, len(waiting), which, unsure=unsure
+        )
+        ask = block_kit.confirmation_dialog(sure.title, sure.text, sure.yes)
+    return block_kit.button(
         Action.APPROVE_ALL,
         f"Approve {which} ({len(waiting)})",
         about,
-        style=choose_approve_button_style(*waiting),
+        style=call_blocks.choose_approve_button_style(*waiting),
         confirm=ask,
     )
 
@@ -287,11 +262,17 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     within = f" within {format_rough_duration(first - now)}" if first else ""
     end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
-    who = f"{user_mention(view.requester)}{through_client_suffix(view.client)}"
+    who = f"{slack_text.user_mention(view.requester)}{through_client_suffix(view.client)}"
     start = f"{who} asks for {count}" if count else f"{who} asks to "
-    room = NOTIFICATION - count_slack_characters(start) - count_slack_characters(end)
-    what = "; ".join(_lower_first_letter(get_effect_sentence(call)).rstrip(".") for call in waiting)
-    return f"{start}{escape_mrkdwn(shorten_text(what, room))}{end}"
+    room = (
+        NOTIFICATION
+        - slack_text.count_slack_characters(start)
+        - slack_text.count_slack_characters(end)
+    )
+    what = "; ".join(
+        _lower_first_letter(call_pieces.get_effect_sentence(call)).rstrip(".") for call in waiting
+    )
+    return f"{start}{slack_text.escape_mrkdwn(slack_text.shorten_text(what, room))}{end}"
 
 
 def _lower_first_letter(sentence: str) -> str:
@@ -320,5 +301,7 @@ def render_card_copy(view: CardView, place: str, now: datetime) -> RenderedMessa
     if not any(is_still_undecided(call, now) for call in view.calls):
         return RenderedMessage(drawn.text, blocks)
     said = card_posted_elsewhere_notice(place)
-    where = context_block(build_block_id(BlockKind.ELSEWHERE, view.target), [mrkdwn(said)])
+    where = block_kit.context_block(
+        build_block_id(BlockKind.ELSEWHERE, view.target), [block_kit.mrkdwn(said)]
+    )
     return RenderedMessage(said, [where, *blocks])

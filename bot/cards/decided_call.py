@@ -5,35 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    button,
-    confirmation_dialog,
-    context_block,
-    mrkdwn,
-    overflow_menu,
-    rich_text_block,
-    rich_text_line,
-    rich_text_quote,
-    section_block,
-    text_leaf,
-    time_leaf,
-    user_leaf,
-)
 from bot.cards.button_codec import CardTarget, Click, build_block_id
 from bot.cards.call_pieces import (
     get_effect_sentence,
     render_values_on_one_line,
     show_hidden_or_default,
-)
-from bot.cards.slack_text import (
-    decider_mention,
-    escape_mrkdwn,
-    format_local_time,
-    shorten_text,
-    user_mention,
 )
 from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus
@@ -90,7 +68,9 @@ WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
-def render_decided_call(call: CallView, *, alone: bool, undecided: bool = False) -> list[Json]:
+def render_decided_call(
+    call: CallView, *, alone: bool, undecided: bool = False
+) -> list[block_kit.Json]:
     """Build the blocks of a decided call: its result or effect, its status and why, who took part.
 
     There are buttons only if nobody knows how the call ended. `alone`: the card shows no other
@@ -98,29 +78,35 @@ def render_decided_call(call: CallView, *, alone: bool, undecided: bool = False)
     about others of its plan.
     """
     title = _get_outcome_or_effect(call)
-    elements = [rich_text_line(text_leaf(title, bold=True))]
+    elements = [block_kit.rich_text_line(block_kit.text_leaf(title, bold=True))]
     text = _format_result_or_note(call)
     inline = (
         bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text and not call.needs_quotation
     )
     elements.append(
-        rich_text_line(
+        block_kit.rich_text_line(
             *_render_status(call, undecided),
-            *([text_leaf(_choose_status_separator(call)), text_leaf(text)] if inline else []),
+            *(
+                [block_kit.text_leaf(_choose_status_separator(call)), block_kit.text_leaf(text)]
+                if inline
+                else []
+            ),
         )
     )
     if text and not inline:
-        elements.append(rich_text_quote(text))
+        elements.append(block_kit.rich_text_quote(text))
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
-        elements.append(rich_text_line(*render_values_on_one_line(values)))
-    blocks = [rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
+        elements.append(block_kit.rich_text_line(*render_values_on_one_line(values)))
+    blocks = [block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
     if (small := _list_small_print_parts(call)) and not alone:
-        joined = mrkdwn("  ·  ".join(small))
-        blocks.append(context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined]))
+        joined = block_kit.mrkdwn("  ·  ".join(small))
+        blocks.append(
+            block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined])
+        )
     if is_outcome_still_asked(call):
         blocks.append(
-            actions_block(
+            block_kit.actions_block(
                 build_block_id(BlockKind.RESOLUTIONS, call.target), _render_resolution_buttons(call)
             )
         )
@@ -130,7 +116,9 @@ def render_decided_call(call: CallView, *, alone: bool, undecided: bool = False)
 def _get_outcome_or_effect(call: CallView) -> str:
     """Return what a call did, in its tool's words, or else what it would do."""
     came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
-    return shorten_text(show_hidden_or_default(came_to, get_effect_sentence(call)), EFFECT_LIMIT)
+    return slack_text.shorten_text(
+        show_hidden_or_default(came_to, get_effect_sentence(call)), EFFECT_LIMIT
+    )
 
 
 def _should_list_value(value: ArgumentValue, title: str) -> bool:
@@ -143,9 +131,10 @@ def _should_list_value(value: ArgumentValue, title: str) -> bool:
     return re.search(rf"(?<![\w.,:/-]){re.escape(value.text)}(?![.,:/-]?\w)", title) is None
 
 
-def _render_remark(who: str, said: str) -> Json:
-    return rich_text_quote(
-        f": {shorten_text(show_hidden_or_default(said, '(blank)'), REMARK_LIMIT)}", user_leaf(who)
+def _render_remark(who: str, said: str) -> block_kit.Json:
+    return block_kit.rich_text_quote(
+        f": {slack_text.shorten_text(show_hidden_or_default(said, '(blank)'), REMARK_LIMIT)}",
+        block_kit.user_leaf(who),
     )
 
 
@@ -154,42 +143,46 @@ def is_outcome_still_asked(call: CallView) -> bool:
     return call.status is S.UNKNOWN and call.deadline is not None
 
 
-def _render_status(call: CallView, undecided: bool) -> list[Json]:
+def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
     """Return the line "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
     icon, is_now = ICONS[call.status], WORDS[call.status]
     if call.was_handed_over:
         icon, is_now = HANDED_ICON, HANDED_WORDS
-    leaves = [text_leaf(f"{icon} "), text_leaf(is_now, bold=True)]
+    leaves = [block_kit.text_leaf(f"{icon} "), block_kit.text_leaf(is_now, bold=True)]
     match call.status:
         case S.APPROVED | S.REJECTED | S.CANCELLED:
             leaves += _render_deciders(call)
         case S.EXPIRED:
-            leaves.append(text_leaf(": nobody answered"))
+            leaves.append(block_kit.text_leaf(": nobody answered"))
             leaves += (
-                [text_leaf(" by "), time_leaf(call.deadline)]
+                [block_kit.text_leaf(" by "), block_kit.time_leaf(call.deadline)]
                 if call.deadline
-                else [text_leaf(" in time")]
+                else [block_kit.text_leaf(" in time")]
             )
         case S.PENDING:
-            leaves.append(text_leaf(": the deadline has passed, and this is being closed"))
+            leaves.append(
+                block_kit.text_leaf(": the deadline has passed, and this is being closed")
+            )
         case S.UNKNOWN if call.was_handed_over:
-            leaves.append(text_leaf(": the program that asked has not said how it went"))
+            leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
             given_up = "" if is_outcome_still_asked(call) else ", and it is no longer asked"
-            leaves.append(text_leaf(f": started, never confirmed{given_up}"))
+            leaves.append(block_kit.text_leaf(f": started, never confirmed{given_up}"))
         case S.FAILED if call.failed_midway:
-            leaves.append(text_leaf(" after it had begun, so part of it may have happened"))
+            leaves.append(
+                block_kit.text_leaf(" after it had begun, so part of it may have happened")
+            )
         case S.SUPERSEDED if not call.note.strip():
-            leaves.append(text_leaf(" by a newer request"))
+            leaves.append(block_kit.text_leaf(" by a newer request"))
         case S.INVALIDATED if not call.note.strip():
-            leaves.append(text_leaf(": what was shown is no longer what would run"))
+            leaves.append(block_kit.text_leaf(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:
         waits = WAITS_FOR_PROGRAM if call.program_note else _describe_wait_after_approval(undecided)
-        leaves.append(text_leaf(f" — {waits}", italic=True))
+        leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))
         if call.approval_expires_at:
             leaves += [
-                text_leaf(". Approval expires ", italic=True),
-                time_leaf(call.approval_expires_at),
+                block_kit.text_leaf(". Approval expires ", italic=True),
+                block_kit.time_leaf(call.approval_expires_at),
             ]
     return leaves
 
@@ -199,33 +192,35 @@ def _describe_wait_after_approval(undecided: bool) -> str:
     return "runs once the rest is decided" if undecided else "not started yet"
 
 
-def _render_deciders(call: CallView) -> list[Json]:
-    leaves: list[Json] = []
+def _render_deciders(call: CallView) -> list[block_kit.Json]:
+    leaves: list[block_kit.Json] = []
     for index, user in enumerate(call.decided_by):
         leaves += [
-            text_leaf(
+            block_kit.text_leaf(
                 (" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "
             ),
             *_render_decider(call, user),
         ]
     if not call.decided_by and call.status is S.APPROVED:
-        leaves.append(text_leaf(" by policy"))
+        leaves.append(block_kit.text_leaf(" by policy"))
     if call.decided_at:
-        leaves += [text_leaf(" · "), time_leaf(call.decided_at)]
+        leaves += [block_kit.text_leaf(" · "), block_kit.time_leaf(call.decided_at)]
     return leaves
 
 
 def _join_decider_mentions(call: CallView) -> str:
-    return " and ".join(decider_mention(user, call.stand_ins) for user in call.decided_by)
+    return " and ".join(
+        slack_text.decider_mention(user, call.stand_ins) for user in call.decided_by
+    )
 
 
-def _render_decider(call: CallView, user: str) -> list[Json]:
+def _render_decider(call: CallView, user: str) -> list[block_kit.Json]:
     """Return the leaves that name who decided: "@cleo, for @ana"."""
     stand_in = call.stand_ins.get(user)
     return (
-        [user_leaf(stand_in), text_leaf(", for "), user_leaf(user)]
+        [block_kit.user_leaf(stand_in), block_kit.text_leaf(", for "), block_kit.user_leaf(user)]
         if stand_in
-        else [user_leaf(user)]
+        else [block_kit.user_leaf(user)]
     )
 
 
@@ -242,33 +237,35 @@ def _format_result_or_note(call: CallView) -> str:
     text = call.result if call.status is S.SUCCEEDED else call.note
     if call.status is S.FAILED and not text.strip():
         text = call.result
-    return shorten_text(show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
+    return slack_text.shorten_text(show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
 
 
 def _list_small_print_parts(call: CallView) -> list[str]:
     """Return in mrkdwn who edited the call and, if it was started, who approved it."""
-    small = [f"Edited by {user_mention(call.edited_by)}"] if call.edited_by else []
+    small = [f"Edited by {slack_text.user_mention(call.edited_by)}"] if call.edited_by else []
     if call.status in STARTED:
-        at = f", {format_local_time(call.decided_at)}" if call.decided_at else ""
+        at = f", {slack_text.format_local_time(call.decided_at)}" if call.decided_at else ""
         small.append(f"Approved by {_join_decider_mentions(call) or 'policy'}{at}")
     return small
 
 
-def _render_resolution_buttons(call: CallView) -> list[Json]:
-    again = confirmation_dialog(
+def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
+    again = block_kit.confirmation_dialog(
         "Run it again?",
-        f"{shorten_text(get_effect_sentence(call), 150)}\n\n"
+        f"{slack_text.shorten_text(get_effect_sentence(call), 150)}\n\n"
         "If the first attempt did finish after all, this happens a second time.",
         "Run it again",
     )
     return [
-        button(Action.RESOLVE_DONE, "It happened", call.target),
-        button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
-        button(Action.RUN_AGAIN, "Run it again", call.target, style="danger", confirm=again),
+        block_kit.button(Action.RESOLVE_DONE, "It happened", call.target),
+        block_kit.button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
+        block_kit.button(
+            Action.RUN_AGAIN, "Run it again", call.target, style="danger", confirm=again
+        ),
     ]
 
 
-def render_card_foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
+def render_card_foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> block_kit.Json:
     """Build the line of who asked (mrkdwn), with a menu to ask for the same calls again.
 
     For a single call the line also says who edited and approved it.
@@ -281,15 +278,21 @@ def render_card_foot(calls: Sequence[CallView], asked: str, about: CardTarget) -
         for call in over
     ]
     if not choices:
-        return context_block(build_block_id(BlockKind.ASKED, about), [mrkdwn(asked)])
+        return block_kit.context_block(
+            build_block_id(BlockKind.ASKED, about), [block_kit.mrkdwn(asked)]
+        )
     return {
-        **section_block(build_block_id(BlockKind.ASKED, about), mrkdwn(asked)),
-        "accessory": overflow_menu(choices),
+        **block_kit.section_block(build_block_id(BlockKind.ASKED, about), block_kit.mrkdwn(asked)),
+        "accessory": block_kit.overflow_menu(choices),
     }
 
 
 def _ask_again_label(call: CallView, *, alone: bool) -> str:
-    return "Ask again…" if alone else shorten_text(f"Ask again: {get_effect_sentence(call)}", 75)
+    return (
+        "Ask again…"
+        if alone
+        else slack_text.shorten_text(f"Ask again: {get_effect_sentence(call)}", 75)
+    )
 
 
 def outcome_sentence(call: CallView) -> str:
@@ -297,11 +300,15 @@ def outcome_sentence(call: CallView) -> str:
 
     "Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@U1>."
     """
-    effect = escape_mrkdwn(shorten_text(get_effect_sentence(call), 120)).rstrip(".")
+    effect = slack_text.escape_mrkdwn(
+        slack_text.shorten_text(get_effect_sentence(call), 120)
+    ).rstrip(".")
     by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:
         approved = f"Approved{by or ' by policy'}."
-        came_to = escape_mrkdwn(shorten_text(_get_outcome_or_effect(call), 120)).rstrip(".")
+        came_to = slack_text.escape_mrkdwn(
+            slack_text.shorten_text(_get_outcome_or_effect(call), 120)
+        ).rstrip(".")
         if call.status is S.SUCCEEDED and call.outcome.strip():
             return f"{came_to}. {approved}"
         unsaid = HANDED_WORDS if call.was_handed_over else "Nobody knows whether this happened"

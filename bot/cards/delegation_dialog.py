@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from bot.cards import button_codec
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
 from bot.cards.block_kit import Json, button, confirmation_dialog, mrkdwn, plain_text, section_block
-from bot.cards.button_codec import (
-    DelegationTarget,
-    DialogSubject,
-    NoTarget,
-    build_block_id,
-    encode_dialog_metadata,
-)
 from bot.cards.request_list import CommandAnswer
 from bot.cards.request_sentences import delegation_line
 from bot.cards.review_dialog import build_input_block, build_text_input, get_entered_text
@@ -39,7 +33,7 @@ class DelegationView:
 def render_delegations(found: Sequence[DelegationView]) -> CommandAnswer:
     """Draw the answer to `/approvals delegate`: all current delegations of a person."""
     title = "Who decides for whom" if found else "You have no delegations, in either direction."
-    top = section_block(build_block_id(BlockKind.DELEGATION, "title"), mrkdwn(title))
+    top = section_block(button_codec.build_block_id(BlockKind.DELEGATION, "title"), mrkdwn(title))
     return CommandAnswer(title, [top, *(render_delegation(each) for each in found)])
 
 
@@ -47,18 +41,19 @@ def render_delegation(each: DelegationView) -> Json:
     """Draw one delegation, with a button that ends it if the reader has given it."""
     text = delegation_line(each.giver, each.delegate, each.until, each.words)
     block = section_block(
-        build_block_id(BlockKind.DELEGATION, DelegationTarget(each.id)), mrkdwn(text)
+        button_codec.build_block_id(BlockKind.DELEGATION, button_codec.DelegationTarget(each.id)),
+        mrkdwn(text),
     )
     if not each.is_own:
         return block
     ask = confirmation_dialog("End this?", "From now on you decide alone.", "End it")
-    target = DelegationTarget(each.id)
+    target = button_codec.DelegationTarget(each.id)
     return {**block, "accessory": button(Action.END_DELEGATION, "End", target, confirm=ask)}
 
 
 def render_delegate_button() -> Json:
     """Build the button that opens the delegation dialog."""
-    return button(Action.DELEGATE, "Delegate…", NoTarget())
+    return button(Action.DELEGATE, "Delegate…", button_codec.NoTarget())
 
 
 LONGEST = timedelta(days=90)
@@ -107,7 +102,9 @@ def render_delegation_dialog(
         "title": plain_text("Delegate my approvals"),
         "submit": plain_text("Delegate"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.DELEGATE, NoTarget())),
+        "private_metadata": button_codec.encode_dialog_metadata(
+            button_codec.DialogSubject(DialogId.DELEGATE, button_codec.NoTarget())
+        ),
         "blocks": [
             *says,
             build_input_block(InputBlockId.DELEGATE, "Who decides for you?", person),

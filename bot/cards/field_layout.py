@@ -15,20 +15,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot.cards import field_inputs
 from bot.cards.action_names import Action, InputBlockId, InputElementId
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
 from bot.cards.field_errors import assign_errors_to_inputs, join_error_sentences
-from bot.cards.field_inputs import (
-    EMPTY_LIST,
-    EMPTY_TEXT,
-    LONGEST,
-    TEXT_INPUT,
-    FieldInput,
-    UnreadableError,
-    build_field_input,
-    format_exact_digits,
-    parse_entry,
-)
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
 from bot.cards.field_values import format_json_value, format_slot_value
 from bot.cards.slack_text import count_slack_characters, shorten_text, show_hidden_characters
@@ -56,7 +46,7 @@ def shortened_plain_text(text: str, limit: int) -> dict[str, Any]:
     return {"type": "plain_text", "text": shorten_text(text, limit), "emoji": False}
 
 
-def render_field_input(made: FieldInput) -> dict[str, Any]:
+def render_field_input(made: field_inputs.FieldInput) -> dict[str, Any]:
     """Build the block of an input, with its label and hint."""
     block: dict[str, Any] = {
         "type": "input",
@@ -94,7 +84,7 @@ def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
 
 def text_section_block(text: str) -> dict[str, Any]:
     """Return a section block of plain text."""
-    return {"type": "section", "text": shortened_plain_text(text, LONGEST)}
+    return {"type": "section", "text": shortened_plain_text(text, field_inputs.LONGEST)}
 
 
 def render_approve_too_checkbox() -> dict[str, Any]:
@@ -122,7 +112,7 @@ def _split_text_into_parts(text: str) -> list[str]:
     return parts
 
 
-def _build_input_element(made: FieldInput) -> dict[str, Any]:
+def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
     element: dict[str, Any] = {"type": made.widget, "action_id": InputElementId.VALUE}
     if made.widget in ("radio_buttons", "static_select"):
         options = [
@@ -140,12 +130,12 @@ def _build_input_element(made: FieldInput) -> dict[str, Any]:
             "is_decimal_allowed": made.kind is not SlotKind.INTEGER,
             **_list_number_bounds(made),
         }
-    if made.widget == TEXT_INPUT:
+    if made.widget == field_inputs.TEXT_INPUT:
         return {**element, "multiline": _is_multiline(made), **_list_length_limits(made)}
     return element
 
 
-def _is_multiline(made: FieldInput) -> bool:
+def _is_multiline(made: field_inputs.FieldInput) -> bool:
     if made.kind in (SlotKind.LINES, SlotKind.JSON):
         return True
     text = str(made.initial_entry or "")
@@ -153,24 +143,30 @@ def _is_multiline(made: FieldInput) -> bool:
     return most > LONG_TEXT or len(text) > LONG_LINE or "\n" in text or "\r" in text
 
 
-def _list_length_limits(made: FieldInput) -> dict[str, int]:
+def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
     """Return lengths for Slack to check while typing; none that refuses the old text or `""`."""
     if made.kind is not SlotKind.TEXT:
         return {}
-    least, most = made.slot.schema.get("minLength", 0), made.slot.schema.get("maxLength", LONGEST)
+    least, most = (
+        made.slot.schema.get("minLength", 0),
+        made.slot.schema.get("maxLength", field_inputs.LONGEST),
+    )
     if made.slot.nullable and not least:
-        most = max(most, len(EMPTY_TEXT))
+        most = max(most, len(field_inputs.EMPTY_TEXT))
     # Slack may count as slack_length does, Pydantic counts characters: never be stricter than
     # Pydantic here.
     text = str(made.initial_entry or "")
-    fits = {"min_length": 0 < least <= LONGEST, "max_length": 0 < most < LONGEST}
+    fits = {
+        "min_length": 0 < least <= field_inputs.LONGEST,
+        "max_length": 0 < most < field_inputs.LONGEST,
+    }
     if made.initial_entry is not None:
         fits["min_length"] &= least <= len(text)
         fits["max_length"] &= count_slack_characters(text) <= most
     return {key: size for key, size in (("min_length", least), ("max_length", most)) if fits[key]}
 
 
-def _list_number_bounds(made: FieldInput) -> dict[str, str]:
+def _list_number_bounds(made: field_inputs.FieldInput) -> dict[str, str]:
     """Return exact bounds for Slack to check while typing; none if the current value is outside."""
     branches = [
         option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
@@ -196,7 +192,7 @@ def _convert_bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) ->
         inclusive = exclusive + step
     # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the
     # model allows.
-    if inclusive is None or format_exact_digits(inclusive) is None:
+    if inclusive is None or field_inputs.format_exact_digits(inclusive) is None:
         return None
     return (
         None
@@ -205,7 +201,7 @@ def _convert_bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) ->
     )
 
 
-def build_input_hint(made: FieldInput, *, new: bool = False) -> str:
+def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str:
     """Return an input's hint: what the field is, how to write its value, hidden characters in it.
 
     `new`: there was no value before, so that nobody has to tell unset from empty.
@@ -217,20 +213,22 @@ def build_input_hint(made: FieldInput, *, new: bool = False) -> str:
             said.append("Written as JSON.")
         case SlotKind.LINES:
             said.append("One on each line.")
-        case SlotKind.DATETIME if made.widget == TEXT_INPUT:
+        case SlotKind.DATETIME if made.widget == field_inputs.TEXT_INPUT:
             said.append("Written like 2026-01-31T14:30:00.")
         case SlotKind.DATETIME | SlotKind.TIME if (
             made.initial_entry is not None and made.old_value != f"{made.initial_entry}:00"
         ):
             now = format_json_value(made.old_value, made.kind)
             said.append(f"Now {now}; kept to the second unless you pick another minute.")
-        case SlotKind.CHOICE if made.widget == TEXT_INPUT:
+        case SlotKind.CHOICE if made.widget == field_inputs.TEXT_INPUT:
             said.append("One of the allowed values, as it is written.")
         case _:
             pass
     if slot.nullable and not new and made.kind in (SlotKind.TEXT, SlotKind.LINES):
         empty, least = (
-            (EMPTY_TEXT, "minLength") if made.kind is SlotKind.TEXT else (EMPTY_LIST, "minItems")
+            (field_inputs.EMPTY_TEXT, "minLength")
+            if made.kind is SlotKind.TEXT
+            else (field_inputs.EMPTY_LIST, "minItems")
         )
         unset, holds_nothing = "Leave it empty for none", made.old_value in ("", [])
         said.append(  # few need to tell the two apart
@@ -275,7 +273,7 @@ class FieldPlace:
 
     slot: FieldSlot
     value: Any
-    input: FieldInput | None
+    input: field_inputs.FieldInput | None
     blocks: list[dict[str, Any]]
 
 
@@ -293,7 +291,11 @@ def lay_out_fields(
         if slot.kind is SlotKind.EMPTY:
             continue
         value = get_value_at_keys(arguments, slot.keys)
-        made = build_field_input(slot, value) if slot.editable and not slot.secret else None
+        made = (
+            field_inputs.build_field_input(slot, value)
+            if slot.editable and not slot.secret
+            else None
+        )
         blocks = [render_field_input(made)] if made else render_fixed_value(slot, value)
         cost = len(json.dumps(blocks))
         if len(blocks) > room or size + cost > _MOST_BYTES:
@@ -315,10 +317,10 @@ def apply_entries(
     errors: dict[str, str] = {}
     for block_id, made in inputs.items():
         try:
-            found[block_id] = parse_entry(
+            found[block_id] = field_inputs.parse_entry(
                 made, (state_values.get(block_id) or {}).get(InputElementId.VALUE)
             )
-        except UnreadableError as refused:
+        except field_inputs.UnreadableError as refused:
             errors[block_id] = join_error_sentences([str(refused)])
     data = copy.deepcopy(dict(arguments))
     for made in inputs.values():
@@ -357,7 +359,10 @@ def validate_entered_arguments(
 
 
 def _apply_presence_choice(
-    made: FieldInput, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]
+    made: field_inputs.FieldInput,
+    entered: dict[str, Any],
+    errors: dict[str, str],
+    data: dict[str, Any],
 ) -> None:
     """Set an optional nested model to {} or None, as its radio buttons say.
 

@@ -25,13 +25,8 @@ from pydantic import (
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
+from bot.cards import slack_text
 from bot.cards.action_names import ARGUMENT
-from bot.cards.slack_text import (
-    WITHIN,
-    build_label_for_key,
-    distinguish_labels,
-    humanise_field_name,
-)
 from bot.tools.declared_secrets import get_dump_key, may_hold_secrets
 from storage.masking import ValuePath
 
@@ -184,9 +179,9 @@ def _build_extra_slots(
         yield FieldSlot(
             (*names, key),
             (*keys, key),
-            f"{whole.label}{WITHIN}{build_label_for_key(key)}"
+            f"{whole.label}{slack_text.WITHIN}{slack_text.build_label_for_key(key)}"
             if whole
-            else build_label_for_key(key),
+            else slack_text.build_label_for_key(key),
             "",
             kind if editable else SlotKind.JSON,
             not editable,
@@ -218,7 +213,9 @@ def _mark_secret_slots(
 
 
 def _distinguish_slot_labels(found: list[FieldSlot]) -> tuple[FieldSlot, ...]:
-    labels = distinguish_labels([each.label for each in found], [each.keys for each in found])
+    labels = slack_text.distinguish_labels(
+        [each.label for each in found], [each.keys for each in found]
+    )
     return tuple(
         slot if slot.label == label else replace(slot, label=label)
         for slot, label in zip(found, labels, strict=True)
@@ -262,7 +259,7 @@ def _nest_slot(whole: FieldSlot, part: FieldSlot) -> FieldSlot:
         names=whole.names + part.names,
         keys=whole.keys + part.keys,
         error_names=whole.error_names + part.error_names,
-        label=f"{whole.label}{WITHIN}{part.label}",
+        label=f"{whole.label}{slack_text.WITHIN}{part.label}",
         is_within_optional=whole.nullable,
     )
 
@@ -283,7 +280,7 @@ def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
         found[name] = FieldSlot(
             names=(name,),
             keys=(get_dump_key(model, name),),
-            label=field.title or humanise_field_name(_get_name_for_label(model, name)),
+            label=field.title or slack_text.humanise_field_name(_get_name_for_label(model, name)),
             hint=field.description or "",
             kind=kind,
             nullable=nullable,

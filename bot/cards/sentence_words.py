@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bot.cards.slack_text import (
-    escape_mrkdwn,
-    isolate_right_to_left_runs,
-    shorten_text,
-    show_hidden_characters,
-)
+from bot.cards import slack_text
 from bot.policy.gates import GrantOffer
 from countersign.durations import format_duration
 from storage.masking import mask_secrets
@@ -20,10 +15,10 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 def sanitise_for_mrkdwn(text: str, limit: int = 300) -> str:
     """Return others' words as one line of mrkdwn: masked, hidden characters shown, cut, escaped."""
-    return escape_mrkdwn(
-        shorten_text(
-            isolate_right_to_left_runs(
-                show_hidden_characters(" ".join(mask_secrets(text).split()))
+    return slack_text.escape_mrkdwn(
+        slack_text.shorten_text(
+            slack_text.isolate_right_to_left_runs(
+                slack_text.show_hidden_characters(" ".join(mask_secrets(text).split()))
             ),
             limit,
         )
@@ -43,7 +38,7 @@ def grant_offer_label(what: GrantOffer, titles: Mapping[str, str]) -> str:
     same = "exactly this" if what.fields is None else "anything"
     if what.fields:
         same = "the same " + " and ".join(
-            show_hidden_characters(titles.get(name, name)) for name in what.fields
+            slack_text.show_hidden_characters(titles.get(name, name)) for name in what.fields
         )
     where = "in this thread" if what.where == "thread" else "everywhere"
     return f"{same}, {where}, for {format_duration(what.lasts)}, {what.uses} times"

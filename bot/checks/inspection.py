@@ -18,25 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk import WebClient
 
-from bot.checks.check import (
-    CheckLevel,
-    CheckResult,
-    build_failure_result,
-    build_ok_result,
-    build_warning_result,
-)
+from bot.checks import check
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.explain.explanation import describe_days_off
+from bot.policy import rules
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
-from bot.policy.rules import (
-    Rule,
-    list_tool_mismatches,
-    list_unmatched_patterns,
-    parse_cached_condition,
-)
 from bot.signals import Signals
 from bot.slack.client import build_reading_client
 from bot.toml_file import nearest_name_hint
@@ -60,7 +49,9 @@ _MOMENTS: dict[str, Any] = {
 }
 
 
-def check_policy_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[CheckResult]:
+def check_policy_rules(
+    registered: Iterable[Tool[Any]], policy: Policy
+) -> Iterator[check.CheckResult]:
     """Yield checks that each rule fits a tool, and that its condition fits that tool's fields.
 
     Then those of rules by which something is changed with nobody asked.
@@ -73,11 +64,11 @@ def check_policy_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Itera
     ]
     yield from found
     if not found:
-        yield build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
+        yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
 
 
-def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[CheckResult]:
+def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
     """Yield a check of each rule by which tools that change something run with nobody asked.
 
     It is a warning if one of these tools is not named in the rule.
@@ -98,9 +89,9 @@ def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[Check
         about, text = f"rule {rule.name!r}", "what changes something runs with nobody asked"
         if any(name not in rule.tools for name in names):
             remedy = 'Name the tools that are meant, or say effect = "read"'
-            yield build_warning_result(about, f"{text}: {', '.join(names)}", remedy)
+            yield check.build_warning_result(about, f"{text}: {', '.join(names)}", remedy)
         elif names:
-            yield build_ok_result(about, f"{text}, as it says by name: {', '.join(names)}")
+            yield check.build_ok_result(about, f"{text}, as it says by name: {', '.join(names)}")
 
 
 def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
@@ -118,27 +109,31 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
     return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
-def check_business_hours(policy: Policy, now: datetime) -> Iterator[CheckResult]:
+def check_business_hours(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
     """Yield the check that business hours, if set, leave out some holiday within a year."""
     hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
     if hours is None:
         return
     if off := describe_days_off(hours, now):
-        yield build_ok_result("business hours", f"the next days off are {off}")
+        yield check.build_ok_result("business hours", f"the next days off are {off}")
     else:
         remedy = 'List them under [hours], or name whose they are, as in calendar = "DE-BY"'
-        yield build_warning_result("business hours", "no holiday within a year is left out", remedy)
+        yield check.build_warning_result(
+            "business hours", "no holiday within a year is left out", remedy
+        )
 
 
-def _check_rule(rule: Rule, tools: ToolsByName, lines: Mapping[str, int]) -> Iterator[CheckResult]:
+def _check_rule(
+    rule: rules.Rule, tools: ToolsByName, lines: Mapping[str, int]
+) -> Iterator[check.CheckResult]:
     about = f"rule {rule.name!r}"
     refused = list(
-        list_tool_mismatches(
+        rules.list_tool_mismatches(
             rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()}
         )
     )
     for key, wrong, remedy in refused:  # the bot does not start with these
-        yield build_failure_result(
+        yield check.build_failure_result(
             about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:]
         )
     named = [
@@ -146,31 +141,33 @@ def _check_rule(rule: Rule, tools: ToolsByName, lines: Mapping[str, int]) -> Ite
         for each in tools.values()
         if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
     ]
-    for pattern in list_unmatched_patterns(rule, tools) if named else ():
+    for pattern in rules.list_unmatched_patterns(rule, tools) if named else ():
         remedy = "Correct the pattern, or remove it" + nearest_name_hint([pattern], tools)
-        yield build_warning_result(about, f"its pattern {pattern} fits no tool there is", remedy)
+        yield check.build_warning_result(
+            about, f"its pattern {pattern} fits no tool there is", remedy
+        )
     matching = [each for each in named if rule.can_match(each.name, each.does, each.risk)]
     if not named and any(key == "tool" for key, *_ in refused):
         return
     if not named:
         remedy = "Correct the name, or remove the rule" + nearest_name_hint(rule.tools, tools)
-        yield build_warning_result(
+        yield check.build_warning_result(
             about, f"fits no tool there is ({', '.join(rule.tools)})", remedy
         )
     elif not matching:
         text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
-        yield build_warning_result(about, text, "Correct effect or risk, or remove the rule")
+        yield check.build_warning_result(about, text, "Correct effect or risk, or remove the rule")
     else:
         yield from _check_named_fields(rule, matching)
         yield from _check_rule_condition(rule, matching, tools)
 
 
 def _check_rule_condition(
-    rule: Rule, matching: list[Tool[Any]], tools: ToolsByName
-) -> Iterator[CheckResult]:
+    rule: rules.Rule, matching: list[Tool[Any]], tools: ToolsByName
+) -> Iterator[check.CheckResult]:
     if not rule.when:
         return
-    about, told = f"rule {rule.name!r}", parse_cached_condition(rule.when)
+    about, told = f"rule {rule.name!r}", rules.parse_cached_condition(rule.when)
     lacking = {
         each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching
     }
@@ -180,7 +177,7 @@ def _check_rule_condition(
             blind, {field for each in matching for field in each.arguments.model_fields}
         )
         text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
-        yield build_failure_result(
+        yield check.build_failure_result(
             about, text, "What cannot be told is never allowed: correct the field" + near
         )
     else:
@@ -190,7 +187,7 @@ def _check_rule_condition(
         some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
         if some:
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
-            yield build_warning_result(
+            yield check.build_warning_result(
                 about,
                 f"its condition cannot be told of some tools: {'; '.join(some)}",
                 remedy,
@@ -200,24 +197,26 @@ def _check_rule_condition(
     yield from _check_mixed_currencies(rule, tools)
 
 
-def _check_mixed_currencies(rule: Rule, tools: ToolsByName) -> Iterator[CheckResult]:
+def _check_mixed_currencies(rule: rules.Rule, tools: ToolsByName) -> Iterator[check.CheckResult]:
     """Yield a warning for each sum of a rule that adds up amounts in different currencies."""
-    for each in sorted(parse_cached_condition(rule.when).spent):
+    for each in sorted(rules.parse_cached_condition(rule.when).spent):
         tool = tools.get(each.tool)
         there = tool.arguments.model_fields if tool else {}
         if each.field and CURRENCY in there and CURRENCY not in each.same:
             text = f"it adds up {each.field} of {each.tool} in whatever currency"
-            yield build_warning_result(
+            yield check.build_warning_result(
                 f"rule {rule.name!r}", text, f'Add "same {CURRENCY}" after the window'
             )
 
 
-def _check_condition_with_samples(rule: Rule, matching: list[Tool[Any]]) -> Iterator[CheckResult]:
+def _check_condition_with_samples(
+    rule: rules.Rule, matching: list[Tool[Any]]
+) -> Iterator[check.CheckResult]:
     """Yield a warning if the rule's condition fails with made-up values for every tool.
 
     Such a condition compares values of different kinds.
     """
-    told, problems = parse_cached_condition(rule.when), []
+    told, problems = rules.parse_cached_condition(rule.when), []
     for each in matching:
         for spent in SUMS:
             try:
@@ -227,14 +226,14 @@ def _check_condition_with_samples(rule: Rule, matching: list[Tool[Any]]) -> Iter
             else:
                 return
     text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
-    yield build_warning_result(
+    yield check.build_warning_result(
         f"rule {rule.name!r}", text, "See whether it compares things of one kind"
     )
 
 
-def _build_sample_facts(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
+def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Facts:
     """Return made-up facts of a call of this tool; whatever the rule looks up is among them."""
-    told = parse_cached_condition(rule.when)
+    told = rules.parse_cached_condition(rule.when)
     schema = tool.arguments.model_json_schema(by_alias=False)
     return Facts(
         tool=tool.name,
@@ -279,7 +278,7 @@ def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: in
     return _MOMENTS.get(field.get("format", ""), "TEXT")
 
 
-def _check_named_fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[CheckResult]:
+def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator[check.CheckResult]:
     """Yield a warning for each editable or remembered field that no tool of the rule has."""
     if not isinstance(rule.gate, Ask | Addition):
         return
@@ -288,7 +287,7 @@ def _check_named_fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check
     offered = (field for offer in offers for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
-        yield build_warning_result(
+        yield check.build_warning_result(
             f"rule {rule.name!r}", text, "Correct it" + nearest_name_hint([field], there)
         )
 
@@ -350,11 +349,13 @@ class SetupInspector:
             if changed.is_set():
                 known = frozenset()  # of another policy all is said
 
-    def list_problems(self) -> list[CheckResult]:
+    def list_problems(self) -> list[check.CheckResult]:
         """Make all checks, and return those that found something wrong or odd."""
-        return [each for each in self._run_all_checks() if each.level is not CheckLevel.OK]
+        return [each for each in self._run_all_checks() if each.level is not check.CheckLevel.OK]
 
-    def _log_new_findings(self, found: list[CheckResult], known: frozenset[str]) -> frozenset[str]:
+    def _log_new_findings(
+        self, found: list[check.CheckResult], known: frozenset[str]
+    ) -> frozenset[str]:
         """Log the findings that are not in `known`, and count all; return all as lines."""
         lines = [" ".join(str(each).split()) for each in found]
         for line in lines:
@@ -364,12 +365,12 @@ class SetupInspector:
             log.info("the setup: all is well")
         levels = [each.level for each in found]
         counts: Mapping[str, int] = {
-            each: levels.count(each) for each in (CheckLevel.FAIL, CheckLevel.WARN)
+            each: levels.count(each) for each in (check.CheckLevel.FAIL, check.CheckLevel.WARN)
         }
         self._signals.tracer.report_setup_problems(counts)
         return frozenset(lines)
 
-    def _run_all_checks(self) -> Iterator[CheckResult]:
+    def _run_all_checks(self) -> Iterator[check.CheckResult]:
         # only now: a start waits for none of what they import
 
         policy = self._policy.policy
@@ -377,7 +378,7 @@ class SetupInspector:
         yield from check_policy_rules(self._tools, policy)
         yield from check_business_hours(policy, self._clock.now())
 
-    def _run_slack_checks(self, client: WebClient) -> Iterator[CheckResult]:
+    def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""
         from bot.checks.people_checks import (
             check_operator,
@@ -388,7 +389,7 @@ class SetupInspector:
 
         settings, policy = self._settings, self._policy.policy
         found = sign_in_to_slack(client, self._clock)
-        if isinstance(found, CheckResult):
+        if isinstance(found, check.CheckResult):
             yield found
             return
         try:

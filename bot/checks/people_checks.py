@@ -11,12 +11,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
-from bot.checks.check import (
-    CheckResult,
-    build_failure_result,
-    build_ok_result,
-    build_warning_result,
-)
+from bot.checks import check
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.gates import Approvers, load_gate
 from bot.policy.rules import collect_needed_lookups
@@ -66,7 +61,7 @@ def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
 
 def check_policy_people(
     policy: Policy, workspace: Workspace, usual: RequestCounts
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield checks of the people, groups and channels that the policy names, then of each rule.
 
     `usual`: who asked how often under which rule.
@@ -121,20 +116,20 @@ def _list_requester_ids(policy: Policy) -> set[str]:
     return {each for each in named if not each.startswith("@")}
 
 
-def _check_requester_exists(user: str, directory: SlackDirectory) -> Iterator[CheckResult]:
+def _check_requester_exists(user: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
     """Yield a failure if a person whom rules name as requester only does not exist."""
     about = f"requester {user}"
     try:
         found = directory.find_person(user)
     except LookupFailedError as error:
-        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if found is None:
         text = "there is no such person, so the rules that name them are about nobody"
-        yield build_failure_result(about, text, "Correct the id in the policy")
+        yield check.build_failure_result(about, text, "Correct the id in the policy")
 
 
-def _check_handle_is_unique(handle: str, directory: SlackDirectory) -> Iterator[CheckResult]:
+def _check_handle_is_unique(handle: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
     """Yield a failure unless exactly one person has the handle that a condition names.
 
     Names that people give themselves do not count.
@@ -145,51 +140,53 @@ def _check_handle_is_unique(handle: str, directory: SlackDirectory) -> Iterator[
             user for user, known in directory.find_people_by_name(handle).items() if known == handle
         ]
     except LookupFailedError as error:
-        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if len(found) != 1:
         text = "nobody has that handle, so the rules that name it can never be told"
-        yield build_failure_result(about, text, "Correct the handle in the policy")
+        yield check.build_failure_result(about, text, "Correct the handle in the policy")
 
 
-def _check_condition_group(handle: str, directory: SlackDirectory) -> Iterator[CheckResult]:
+def _check_condition_group(handle: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
     """Yield a check that a group exists and has members; for groups that do not approve."""
     about = f"group @{handle}"
     try:
         group = directory.find_group(handle)
     except LookupFailedError as error:
-        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if group is None:
         text = "there is no such user group, so the rules that name it can never be told"
-        yield build_failure_result(about, text, "Correct the handle in the policy")
+        yield check.build_failure_result(about, text, "Correct the handle in the policy")
     elif not group.members:
-        yield build_warning_result(
+        yield check.build_warning_result(
             about, "is empty", "Put people into it, or take it out of the policy"
         )
     else:
-        yield build_ok_result(about, f"{len(group.members)} members")
+        yield check.build_ok_result(about, f"{len(group.members)} members")
 
 
-def _check_channel_exists(name: str, directory: SlackDirectory) -> Iterator[CheckResult]:
+def _check_channel_exists(name: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
     """Yield a failure if a channel of a rule does not exist, or is private without the bot."""
     about = f"channel {name}"
     try:
         found = directory.find_channel_id(name)
     except LookupFailedError as error:
-        yield build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if found is None:
         text = (
             "does not exist, or is private without the bot,"
             " so what the policy says of it never holds"
         )
-        yield build_failure_result(about, text, "Invite the bot, or correct the name in the policy")
+        yield check.build_failure_result(
+            about, text, "Invite the bot, or correct the name in the policy"
+        )
 
 
 def _check_public_channel_approvers(
     ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield a warning if people can make themselves approvers by joining a public channel."""
     where = "the channel where it is asked may decide, and anybody can join a public channel"
     if rule and rule.channels:
@@ -198,7 +195,7 @@ def _check_public_channel_approvers(
             return
         where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
     remedy = "Name people or a group, or limit the rule to private channels"
-    yield build_warning_result(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
+    yield check.build_warning_result(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
 
 
 def _is_public_channel(name: str, client: WebClient, directory: SlackDirectory) -> bool:
@@ -221,22 +218,22 @@ class _ApproverChecks:
         self._team = team
         self._authority = Authority(directory, team)
 
-    def check_approver(self, user: str) -> CheckResult:
+    def check_approver(self, user: str) -> check.CheckResult:
         """Return the check of one approver by Slack user id."""
         about = f"approver {user}"
         try:
             person = self._directory.find_person(user)
         except LookupFailedError as error:
-            return build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+            return check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         if person is None or not is_colleague(person, self._team):
-            return build_failure_result(
+            return check.build_failure_result(
                 about,
                 describe_why_cannot_decide(person, self._team),
                 "Name somebody else in the policy",
             )
-        return build_ok_result(about, f"{person.name} may decide")
+        return check.build_ok_result(about, f"{person.name} may decide")
 
-    def check_approver_group(self, handle: str) -> CheckResult:
+    def check_approver_group(self, handle: str) -> check.CheckResult:
         """Return the check of one user group by handle."""
         about = f"approvers @{handle}"
         try:
@@ -244,19 +241,19 @@ class _ApproverChecks:
             members = group.members if group else frozenset[str]()
             able = self._authority.list_first_colleagues(members, len(members))
         except LookupFailedError as error:
-            return build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+            return check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
         if group is None:
-            return build_failure_result(
+            return check.build_failure_result(
                 about, "there is no such user group", "Correct the handle in the policy"
             )
         if not able:
             text = "none of its members may decide" if members else "is empty"
-            return build_failure_result(
+            return check.build_failure_result(
                 about, text, "Put active, full members of this workspace into it"
             )
-        return build_ok_result(about, f"{len(able)} of {len(members)} members may decide")
+        return check.build_ok_result(about, f"{len(able)} of {len(members)} members may decide")
 
-    def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[CheckResult]:
+    def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[check.CheckResult]:
         """Yield checks of all approvers of a rule together: whether they are too few or too many.
 
         `asked`: how often each person asked under it.
@@ -288,16 +285,18 @@ class _ApproverChecks:
             )
             text = f"takes {ask.required_approvers} to approve in {steps}, and {can} can"
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
-            yield build_failure_result(about, text, remedy)
+            yield check.build_failure_result(about, text, remedy)
         if stuck:
-            yield build_warning_result(
+            yield check.build_warning_result(
                 about,
                 _describe_unapprovable_requesters(stuck, able, asked),
                 "Name another approver",
             )
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
-            yield build_warning_result(about, text, 'Set post_to to a channel, or to "thread"')
+            yield check.build_warning_result(
+                about, text, 'Set post_to to a channel, or to "thread"'
+            )
 
     def _list_able_approvers(self, ask: Ask, who: Approvers) -> frozenset[str]:
         return self._authority.list_able_approvers(ask, who, requester="", channel="")
@@ -341,7 +340,9 @@ ABOUT = "operator"
 REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 
-def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> list[CheckResult]:
+def check_operator(
+    settings: Settings, policy: Policy, workspace: Workspace
+) -> list[check.CheckResult]:
     """Return the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
         return []
@@ -350,23 +351,32 @@ def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> 
     if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
         return [found]
     text = f"{path} is too long for a socket, so no command reaches the bot"
-    return [found, build_failure_result(ABOUT, text, "Keep the database under a shorter path")]
+    return [
+        found,
+        check.build_failure_result(ABOUT, text, "Keep the database under a shorter path"),
+    ]
 
 
-def _check_operator_person(operator: str, policy: Policy, workspace: Workspace) -> CheckResult:
+def _check_operator_person(
+    operator: str, policy: Policy, workspace: Workspace
+) -> check.CheckResult:
     directory, team = workspace.directory, workspace.team
     try:
         person = directory.find_person(operator)
         if person is None or not is_colleague(person, team):
-            return build_failure_result(ABOUT, describe_why_cannot_decide(person, team), REMEDY)
+            return check.build_failure_result(
+                ABOUT, describe_why_cannot_decide(person, team), REMEDY
+            )
         may = _may_operator_decide(operator, policy, Authority(directory, team))
     except LookupFailedError as error:
-        return build_failure_result(
+        return check.build_failure_result(
             ABOUT, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
         )
     if not may:
-        return build_warning_result(ABOUT, f"{person.name} is an approver under no rule", REMEDY)
-    return build_ok_result(ABOUT, f"{person.name} decides at the terminal, too")
+        return check.build_warning_result(
+            ABOUT, f"{person.name} is an approver under no rule", REMEDY
+        )
+    return check.build_ok_result(ABOUT, f"{person.name} decides at the terminal, too")
 
 
 def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:

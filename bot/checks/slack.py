@@ -17,12 +17,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.checks.check import (
-    CheckResult,
-    build_failure_result,
-    build_ok_result,
-    build_warning_result,
-)
+from bot.checks import check
 from bot.clock import Clock
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
@@ -79,7 +74,7 @@ class SignInAnswer:
     asked_at: float  # when Slack was asked by our clock, Unix seconds
 
 
-def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | CheckResult:
+def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | check.CheckResult:
     """Ask Slack whose token it is; return the answer, or a failed check if there is none."""
     before = clock.now()
     try:
@@ -89,7 +84,7 @@ def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | CheckRes
             "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions),"
             " or see to the network and SLACK_API_URL"
         )
-        return build_failure_result("bot token", describe_slack_failure(error), remedy)
+        return check.build_failure_result("bot token", describe_slack_failure(error), remedy)
     between = before + (clock.now() - before) / 2
     return SignInAnswer(
         Workspace(
@@ -104,9 +99,9 @@ def sign_in_to_slack(client: WebClient, clock: Clock) -> SignInAnswer | CheckRes
     )
 
 
-def check_token_and_clock(found: SignInAnswer, settings: Settings) -> Iterator[CheckResult]:
+def check_token_and_clock(found: SignInAnswer, settings: Settings) -> Iterator[check.CheckResult]:
     """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
-    yield build_ok_result("bot token", found.name)
+    yield check.build_ok_result("bot token", found.name)
     yield _check_scopes(found.headers, list_unneeded_scopes(settings))
     yield _check_clock(found.headers, found.asked_at)
 
@@ -116,27 +111,29 @@ def list_unneeded_scopes(settings: Settings) -> set[str]:
     return {"files:read"} if settings.attached_files is AttachedFilesMode.OFF else set()
 
 
-def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> CheckResult:
+def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckResult:
     """Return the check of the token's scopes, from a header of Slack's, against the manifest's.
 
     The token may lack those in `unused`.
     """
     if "x-oauth-scopes" not in headers:
-        return build_warning_result("scopes", "not compared: Slack named none")
+        return check.build_warning_result("scopes", "not compared: Slack named none")
     given = set(filter(None, (each.strip() for each in headers["x-oauth-scopes"].split(","))))
     wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
     if missing := wanted - given - unused:
         remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
-        return build_failure_result("scopes", f"missing: {', '.join(sorted(missing))}", remedy)
+        return check.build_failure_result(
+            "scopes", f"missing: {', '.join(sorted(missing))}", remedy
+        )
     if more := given - wanted:
         remedy = "Take them away: Countersign does not use them"
-        return build_warning_result(
+        return check.build_warning_result(
             "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
         )
-    return build_ok_result("scopes", "exactly those of manifest.yml")
+    return check.build_ok_result("scopes", "exactly those of manifest.yml")
 
 
-def _check_clock(headers: Mapping[str, str], now: float) -> CheckResult:
+def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
     """Return the check of our clock (`now`, Unix seconds) against the Date of Slack's answer.
 
     That counts whole seconds.
@@ -144,25 +141,27 @@ def _check_clock(headers: Mapping[str, str], now: float) -> CheckResult:
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return build_warning_result("clock", "not compared: Slack's answer carried no date")
+        return check.build_warning_result("clock", "not compared: Slack's answer carried no date")
     if abs(drift) >= DRIFT:
         remedy = "Set the clock (NTP): deadlines and expiry hang on it"
-        return build_failure_result(
+        return check.build_failure_result(
             "clock",
             f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
             remedy,
         )
-    return build_ok_result("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
+    return check.build_ok_result("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
-def check_posting_channels(policy: Policy, workspace: Workspace) -> Iterator[CheckResult]:
+def check_posting_channels(policy: Policy, workspace: Workspace) -> Iterator[check.CheckResult]:
     """Yield checks that cards can be posted to the channels that the policy names for them."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):
         yield _check_posting_channel(place, workspace.client, workspace.directory)
 
 
-def _check_posting_channel(place: str, client: WebClient, directory: SlackDirectory) -> CheckResult:
+def _check_posting_channel(
+    place: str, client: WebClient, directory: SlackDirectory
+) -> check.CheckResult:
     """Return the check that cards can be posted to a channel that a rule names."""
     about = f"channel {place}"
     try:
@@ -171,26 +170,26 @@ def _check_posting_channel(place: str, client: WebClient, directory: SlackDirect
             client.conversations_info(channel=found)["channel"] if found else {}
         )
     except LookupFailedError as error:
-        return build_failure_result(
+        return check.build_failure_result(
             about, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
         )
     except (SlackApiError, *UNREACHABLE) as error:
-        return build_failure_result(
+        return check.build_failure_result(
             about, describe_slack_failure(error), "Correct what is wrong above first"
         )
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
-        return build_failure_result(
+        return check.build_failure_result(
             about, text, "Invite the bot, or name another channel in the policy"
         )
     if not channel.get("is_member"):
-        return build_failure_result(
+        return check.build_failure_result(
             about, "the bot is not in it", f"Write /invite @countersign in {place}"
         )
     if channel.get("is_ext_shared"):
-        return build_warning_result(
+        return check.build_warning_result(
             about,
             "is shared with another company, which would see the cards",
             "Name another channel",
         )
-    return build_ok_result(about, "the bot is in it")
+    return check.build_ok_result(about, "the bot is in it")

@@ -20,7 +20,7 @@ from bot.config.settings import Settings
 from bot.signing_key import open_store
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, print_error, print_line
-from storage import backups
+from storage import backups, digest
 from storage.backend import is_postgres_url
 from storage.backups import (
     Backup,
@@ -31,13 +31,6 @@ from storage.backups import (
     move_record,
 )
 from storage.chain import compute_key_id, list_key_ids
-from storage.digest import (
-    KeyFileError,
-    key_file_path,
-    load_or_create_key,
-    read_key_file,
-    write_key_if_absent,
-)
 from storage.examination import ExaminationResult
 from storage.migrations import SchemaError
 from storage.record_copies import UnreadableRowsError
@@ -58,8 +51,8 @@ def get_signing_key(settings: Settings) -> bytes:
     if settings.signing_key is not None:
         return settings.signing_key
     if settings.is_shared:
-        raise KeyFileError("COUNTERSIGN_KEY must be set")
-    return read_key_file(key_file_path(settings.database_path))
+        raise digest.KeyFileError("COUNTERSIGN_KEY must be set")
+    return digest.read_key_file(digest.key_file_path(settings.database_path))
 
 
 def format_row_counts(counts: Mapping[str, int]) -> str:
@@ -115,7 +108,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
     if arguments.with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
-        where = "COUNTERSIGN_KEY" if settings.key else key_file_path(settings.database_path)
+        where = "COUNTERSIGN_KEY" if settings.key else digest.key_file_path(settings.database_path)
         print_line(
             f"The key is NOT in it. Keep {where} elsewhere: without it nobody can check this"
             " backup, and nothing that waits in it can ever run."
@@ -151,7 +144,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
             return _restore_into_file(settings, arguments.file, path)
     except (BackupError, SchemaError, UnreadableRowsError) as error:
         return print_error(f"Nothing was put back: {error}.")
-    except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
+    except (OSError, digest.KeyFileError, DBAPIError, sqlite3.Error) as error:
         return print_error(f"Nothing was put back: {backups.error_sentence(error)}.")
 
 
@@ -163,7 +156,7 @@ def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
         key, lost = _choose_restore_key(settings, taken)
         made = taken.check_and_upgrade(key, now, lost=lost)
         if settings.key is None:
-            write_key_if_absent(key_file_path(path), key)
+            digest.write_key_if_absent(digest.key_file_path(path), key)
         aside = backups.replace_database_with_backup(taken, real, now)
     _print_restore_result(made, taken.sealing_key_id if lost else "", compute_key_id(key), aside)
     return 0
@@ -204,14 +197,14 @@ def _choose_restore_key(settings: Settings, taken: BackupWorkingCopy) -> tuple[b
 
     Raises BackupError if that key is neither here nor said to be lost.
     """
-    needed, kept = taken.sealing_key_id, key_file_path(settings.database_path)
+    needed, kept = taken.sealing_key_id, digest.key_file_path(settings.database_path)
     lost = bool(needed) and settings.lost_key == needed
     if settings.key is not None or settings.is_shared or kept.exists():
         mine = get_signing_key(settings)
     elif taken.signing_key and needed in list_key_ids(taken.signing_key):
         mine = taken.signing_key
     elif lost or not needed:
-        mine = load_or_create_key(kept)
+        mine = digest.load_or_create_key(kept)
     else:
         raise BackupError(
             f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
@@ -294,7 +287,7 @@ def _print_move_result(settings: Settings, moved: RecordMoveResult, name: str, k
     kept = (
         "what it is now"
         if settings.key
-        else f"what stands in {key_file_path(settings.database_path)}"
+        else f"what stands in {digest.key_file_path(settings.database_path)}"
     )
     print_line(
         f"Set DATABASE_URL to that address and COUNTERSIGN_KEY to {kept} (its id is {key}); start."

@@ -15,12 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bot.config.settings import Settings
-from bot.terminal.terminal_messages import (
-    CommandResult,
-    MalformedMessageError,
-    OperatorCommand,
-    parse_command_result,
-)
+from bot.terminal import terminal_messages
 from countersign.cli.console import DOTENV, escape_control_characters, print_error, print_line
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
@@ -39,7 +34,7 @@ class BotRefusedError(ValueError):
     """Raised when the bot refuses to do something; the message says why."""
 
 
-def send_command_and_print(asking: OperatorCommand) -> int:
+def send_command_and_print(asking: terminal_messages.OperatorCommand) -> int:
     """Send a message to the bot and print the answer; returns the exit code, 1 if it had no effect.
 
     Raises SettingsError.
@@ -68,13 +63,17 @@ def get_bot_socket_path() -> Path:
     return socket_path(settings.database_path)
 
 
-def send_command(path: Path, asking: OperatorCommand) -> CommandResult:
+def send_command(
+    path: Path, asking: terminal_messages.OperatorCommand
+) -> terminal_messages.CommandResult:
     """Send a message to the bot at this socket, and return the answer; raises NoBotError."""
     try:
-        return parse_command_result(post_to_bot(path, "/v1/terminal", asdict(asking)))
+        return terminal_messages.parse_command_result(
+            post_to_bot(path, "/v1/terminal", asdict(asking))
+        )
     except BotRefusedError as error:
         raise BotUnreachableError(str(error)) from None
-    except MalformedMessageError:
+    except terminal_messages.MalformedMessageError:
         raise BotUnreachableError(CUT_OFF) from None
 
 

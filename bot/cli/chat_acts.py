@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bot.cards.call_pieces import (
-    FINAL,
-    Confirmation,
-    build_approval_confirmation,
-    build_joint_approval_confirmation,
-)
+from bot.cards import call_pieces
 from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
-from bot.terminal.terminal_messages import (
-    AllowedAction,
-    CommandKind,
-    CommandResult,
-    OperatorCommand,
-    TerminalCall,
-    TerminalField,
-)
+from bot.terminal import terminal_messages
 
 # A form at the prompt: one field after the other, with its current value.
 
@@ -28,7 +16,9 @@ HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
 def ask_for_fields(
-    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
+    fields: Sequence[terminal_messages.TerminalField],
+    ask: Callable[[str], str | None],
+    painter: Painter,
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off.
 
@@ -50,7 +40,7 @@ def ask_for_fields(
     return found
 
 
-def format_field_prompt(field: TerminalField) -> str:
+def format_field_prompt(field: terminal_messages.TerminalField) -> str:
     """Return the prompt for a field: its label, its choices and its current value."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
@@ -59,7 +49,7 @@ def format_field_prompt(field: TerminalField) -> str:
 
 
 SendCommand = Callable[
-    [OperatorCommand, bool], CommandResult
+    [terminal_messages.OperatorCommand, bool], terminal_messages.CommandResult
 ]  # says it to the bot; True: what came of it is drawn
 AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
 
@@ -70,9 +60,9 @@ class CallNumbers:
     def __init__(self) -> None:
         """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
-        self.latest_calls: dict[str, TerminalCall] = {}
+        self.latest_calls: dict[str, terminal_messages.TerminalCall] = {}
 
-    def assign_number(self, call: TerminalCall) -> int:
+    def assign_number(self, call: terminal_messages.TerminalCall) -> int:
         """Remember a call as it is shown, and return its number."""
         name = call.id.rpartition(":")[0]
         if name not in self._names:
@@ -80,7 +70,7 @@ class CallNumbers:
         self.latest_calls[name] = call
         return self._names.index(name) + 1
 
-    def find_call(self, number: str) -> TerminalCall | None:
+    def find_call(self, number: str) -> terminal_messages.TerminalCall | None:
         """Return the call with this number; for "" the only one that can be acted on; else None."""
         if number.isdecimal() and 0 < int(number) <= len(self._names):
             return self.latest_calls[self._names[int(number) - 1]]
@@ -101,21 +91,27 @@ class ChatCommands:
             "/pending": lambda _: self._list_pending_calls(),
             "/approve": self._approve_call,
             "/reject": lambda rest: self._send_about_call(
-                "/reject", CommandKind.REJECT, rest, needs="why not"
+                "/reject", terminal_messages.CommandKind.REJECT, rest, needs="why not"
             ),
             "/send-back": lambda rest: self._send_about_call(
                 "/send-back",
-                CommandKind.SEND_BACK,
+                terminal_messages.CommandKind.SEND_BACK,
                 rest,
                 needs="what the new plan should do otherwise",
             ),
             "/answer": self._answer_question,
-            "/decline": lambda rest: self._send_about_call("/decline", CommandKind.DECLINE, rest),
-            "/done": lambda rest: self._send_about_call("/done", CommandKind.DONE, rest),
-            "/not-done": lambda rest: self._send_about_call(
-                "/not-done", CommandKind.NOT_DONE, rest
+            "/decline": lambda rest: self._send_about_call(
+                "/decline", terminal_messages.CommandKind.DECLINE, rest
             ),
-            "/again": lambda rest: self._send_about_call("/again", CommandKind.AGAIN, rest),
+            "/done": lambda rest: self._send_about_call(
+                "/done", terminal_messages.CommandKind.DONE, rest
+            ),
+            "/not-done": lambda rest: self._send_about_call(
+                "/not-done", terminal_messages.CommandKind.NOT_DONE, rest
+            ),
+            "/again": lambda rest: self._send_about_call(
+                "/again", terminal_messages.CommandKind.AGAIN, rest
+            ),
             "/all": self._approve_plan,
             "/edit": self._edit_call,
             "/show": self._show_call,
@@ -132,7 +128,9 @@ class ChatCommands:
             )
 
     def _list_pending_calls(self) -> None:
-        answer = self._ask(OperatorCommand(CommandKind.PENDING), False)
+        answer = self._ask(
+            terminal_messages.OperatorCommand(terminal_messages.CommandKind.PENDING), False
+        )
         for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
         if answer.counted and not answer.calls:
@@ -141,10 +139,14 @@ class ChatCommands:
     def _show_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/show 1")) is None:
             return
-        for each in self._ask(OperatorCommand(CommandKind.LOOK, call.id), False).calls:
+        for each in self._ask(
+            terminal_messages.OperatorCommand(terminal_messages.CommandKind.LOOK, call.id), False
+        ).calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
 
-    def _send_about_call(self, name: str, wish: CommandKind, rest: str, needs: str = "") -> None:
+    def _send_about_call(
+        self, name: str, wish: terminal_messages.CommandKind, rest: str, needs: str = ""
+    ) -> None:
         """Send the bot a wish about the call with the typed number, and the words behind that."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
@@ -152,19 +154,19 @@ class ChatCommands:
         if needs and not words.strip():
             self._painter.draw_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(OperatorCommand(wish, call.id, words.strip()), True)
+        self._ask(terminal_messages.OperatorCommand(wish, call.id, words.strip()), True)
 
     def _approve_call(self, rest: str) -> None:
         call = self._find_call(rest.partition(" ")[0], "/approve 1")
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and AllowedAction.APPROVE in call.may
+        asks = call.is_final and terminal_messages.AllowedAction.APPROVE in call.may
         if asks and not self._confirm(
-            build_approval_confirmation(call.effect, call.final or FINAL)
+            call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
         ):
             return
-        self._send_about_call("/approve", CommandKind.APPROVE, rest)
+        self._send_about_call("/approve", terminal_messages.CommandKind.APPROVE, rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:
@@ -173,15 +175,26 @@ class ChatCommands:
             self._painter.draw_sentence("Nothing else of its plan waits.")
             return
         plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
-        final = [each.effect for each in plan if each.is_final and each.final in ("", FINAL)]
-        unsure = [each.effect for each in plan if each.is_final and each.final not in ("", FINAL)]
+        final = [
+            each.effect for each in plan if each.is_final and each.final in ("", call_pieces.FINAL)
+        ]
+        unsure = [
+            each.effect
+            for each in plan
+            if each.is_final and each.final not in ("", call_pieces.FINAL)
+        ]
         asks = bool(final or unsure)
         if not asks or self._confirm(
-            build_joint_approval_confirmation(final, len(plan), unsure=unsure)
+            call_pieces.build_joint_approval_confirmation(final, len(plan), unsure=unsure)
         ):
-            self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.APPROVE_PLAN, call.plan
+                ),
+                True,
+            )
 
-    def _confirm(self, sure: Confirmation) -> bool:
+    def _confirm(self, sure: call_pieces.Confirmation) -> bool:
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES
@@ -194,7 +207,12 @@ class ChatCommands:
             return
         values = ask_for_fields(call.fields, self._line, self._painter)
         if values:
-            self._ask(OperatorCommand(CommandKind.EDIT, call.id, values=values), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.EDIT, call.id, values=values
+                ),
+                True,
+            )
         elif values is not None:
             self._painter.draw_sentence("Nothing is changed.")
 
@@ -203,11 +221,21 @@ class ChatCommands:
         if (call := self._find_call(number, "/answer 1 words")) is None:
             return
         if words.strip() and len(call.fields) == 1:
-            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, words.strip()), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.ANSWER, call.id, words.strip()
+                ),
+                True,
+            )
         elif values := ask_for_fields(call.fields, self._line, self._painter):
-            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, values=values), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.ANSWER, call.id, values=values
+                ),
+                True,
+            )
 
-    def _find_call(self, number: str, example: str) -> TerminalCall | None:
+    def _find_call(self, number: str, example: str) -> terminal_messages.TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
             self._painter.draw_sentence(LIKE_THIS.format(example=example))

@@ -14,12 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cards.call_pieces import FINAL
-from bot.cli.chat_painter import (
-    Painter,
-    describe_chat_call_status,
-    format_call_commands,
-    list_call_details,
-)
+from bot.cli import chat_painter
 from bot.terminal.terminal_messages import TerminalCall
 from countersign.cli.console import escape_control_characters
 from storage.states import CallStatus
@@ -38,7 +33,7 @@ COLOURS = {
 }
 
 
-class RichPainter(Painter):
+class RichPainter(chat_painter.Painter):
     """Draws a chat with colours and frames; one per chat."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -81,11 +76,16 @@ class RichPainter(Painter):
 
     def draw_call(self, number: int, call: TerminalCall) -> None:
         """Draw a call: in a frame while something can be done or decided, else as a line."""
-        colour, found = COLOURS.get(call.status, "white"), format_call_commands(number, call)
+        colour, found = (
+            COLOURS.get(call.status, "white"),
+            chat_painter.format_call_commands(number, call),
+        )
         effect = Text(escape_control_characters(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
         if call.status is not CallStatus.PENDING and not found:
-            head.append_text(effect).append(f"  {describe_chat_call_status(call)}", style=colour)
+            head.append_text(effect).append(
+                f"  {chat_painter.describe_chat_call_status(call)}", style=colour
+            )
             self._print_block(
                 head.append(
                     f"  {escape_control_characters(call.note)}" if call.note else "", style="dim"
@@ -94,7 +94,7 @@ class RichPainter(Painter):
             return
         parts: list[RenderableType] = [self._build_details_table(call)]
         if call.status is not CallStatus.PENDING:
-            parts.insert(0, Text(describe_chat_call_status(call), style=colour))
+            parts.insert(0, Text(chat_painter.describe_chat_call_status(call), style=colour))
         elif call.is_final:
             parts.insert(0, Text(call.final or FINAL, style="bold red"))
         if effect.cell_len + MARGIN > self._width:  # a title is one line
@@ -117,7 +117,7 @@ class RichPainter(Painter):
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="dim", max_width=24)
         table.add_column(overflow="fold")
-        for label, text in list_call_details(call):
+        for label, text in chat_painter.list_call_details(call):
             if text:
                 table.add_row(
                     Text(escape_control_characters(label)), Text(escape_control_characters(text))

@@ -6,21 +6,10 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.bot_connection import (
-    BotUnreachableError,
-    get_bot_socket_path,
-    send_command,
-    send_command_and_print,
-)
+from bot.cli import bot_connection
 from bot.terminal.terminal_messages import CommandKind, OperatorCommand, TerminalField
+from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import (
-    UsageError,
-    escape_control_characters,
-    parse_assignments,
-    print_error,
-    print_line,
-)
 
 
 def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +25,9 @@ def run_approve(arguments: argparse.Namespace) -> int:
     """Send the approval of a call or a plan to the bot; returns the exit code."""
     note = arguments.note.strip()
     if arguments.plan and note:
-        raise UsageError("a note is for one call: leave out --plan or --note")
+        raise console.UsageError("a note is for one call: leave out --plan or --note")
     wish = CommandKind.APPROVE_PLAN if arguments.plan else CommandKind.APPROVE
-    return send_command_and_print(OperatorCommand(wish, arguments.id, note))
+    return bot_connection.send_command_and_print(OperatorCommand(wish, arguments.id, note))
 
 
 APPROVE = CommandFunctions(add_approve_arguments, run_approve)
@@ -59,8 +48,10 @@ def run_reject(arguments: argparse.Namespace) -> int:
     """Send the rejection of a call to the bot; returns the exit code."""
     reason = arguments.reason.strip()
     if not reason:
-        raise UsageError("`reject` needs a --reason of some words")
-    return send_command_and_print(OperatorCommand(CommandKind.REJECT, arguments.id, reason))
+        raise console.UsageError("`reject` needs a --reason of some words")
+    return bot_connection.send_command_and_print(
+        OperatorCommand(CommandKind.REJECT, arguments.id, reason)
+    )
 
 
 REJECT = CommandFunctions(add_reject_arguments, run_reject)
@@ -82,21 +73,23 @@ def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_edit(arguments: argparse.Namespace) -> int:
     """Send the new values of a call to the bot, or list its fields; returns the exit code."""
-    values = parse_assignments(arguments.values)
+    values = console.parse_assignments(arguments.values)
     if values:
-        return send_command_and_print(
+        return bot_connection.send_command_and_print(
             OperatorCommand(CommandKind.EDIT, arguments.id, values=values)
         )
     try:
-        found = send_command(get_bot_socket_path(), OperatorCommand(CommandKind.LOOK, arguments.id))
-    except BotUnreachableError as error:
-        return print_error(error)
+        found = bot_connection.send_command(
+            bot_connection.get_bot_socket_path(), OperatorCommand(CommandKind.LOOK, arguments.id)
+        )
+    except bot_connection.BotUnreachableError as error:
+        return console.print_error(error)
     if not found.calls:
-        return print_error(found.sentence)
+        return console.print_error(found.sentence)
     if not found.calls[0].fields:
-        return print_error("There is nothing to edit in it.")
+        return console.print_error("There is nothing to edit in it.")
     for field in found.calls[0].fields:
-        print_line(escape_control_characters(format_field_line(field)))
+        console.print_line(console.escape_control_characters(format_field_line(field)))
     return 0
 
 
@@ -128,13 +121,15 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_answer(arguments: argparse.Namespace) -> int:
     """Send the answer to a question to the bot; returns the exit code."""
-    values = parse_assignments(arguments.field)
+    values = console.parse_assignments(arguments.field)
     given = [bool(arguments.words), bool(values), arguments.decline]
     if sum(given) != 1:
-        raise UsageError("`answer` needs an answer in words, --field, or --decline")
+        raise console.UsageError("`answer` needs an answer in words, --field, or --decline")
     if arguments.decline:
-        return send_command_and_print(OperatorCommand(CommandKind.DECLINE, arguments.id))
-    return send_command_and_print(
+        return bot_connection.send_command_and_print(
+            OperatorCommand(CommandKind.DECLINE, arguments.id)
+        )
+    return bot_connection.send_command_and_print(
         OperatorCommand(CommandKind.ANSWER, arguments.id, arguments.words, values)
     )
 
@@ -157,7 +152,9 @@ def add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_resolve(arguments: argparse.Namespace) -> int:
     """Send the bot what became of a call; returns the exit code."""
-    return send_command_and_print(OperatorCommand(BECAME[arguments.became], arguments.id))
+    return bot_connection.send_command_and_print(
+        OperatorCommand(BECAME[arguments.became], arguments.id)
+    )
 
 
 RESOLVE = CommandFunctions(add_resolve_arguments, run_resolve)
@@ -173,7 +170,7 @@ def add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_cancel(arguments: argparse.Namespace) -> int:
     """Have the bot stop a request; returns the exit code."""
-    return send_command_and_print(OperatorCommand(CommandKind.CANCEL, arguments.id))
+    return bot_connection.send_command_and_print(OperatorCommand(CommandKind.CANCEL, arguments.id))
 
 
 CANCEL = CommandFunctions(add_cancel_arguments, run_cancel)

@@ -16,13 +16,7 @@ from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
 from bot.cli.request_views import run_with_open_record
 from bot.config.settings import Settings
-from countersign.cli.console import (
-    DOTENV,
-    UsageError,
-    escape_control_characters,
-    print_error,
-    print_line,
-)
+from countersign.cli import console
 from storage import programs
 from storage.backend import socket_path
 from storage.programs import ClientKey
@@ -69,22 +63,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make, renew, list or revoke keys; returns the exit code."""
     if bool(arguments.name) == (arguments.what == LIST):
-        raise UsageError("`key list` takes no name, the others that of a program")
+        raise console.UsageError("`key list` takes no name, the others that of a program")
     options = (arguments.person, arguments.tools, arguments.per_hour, arguments.webhook)
     if arguments.what != NEW and (any(options) or arguments.service):
-        raise UsageError("only `key new` takes options")
+        raise console.UsageError("only `key new` takes options")
     if arguments.what == LIST:
         return run_with_open_record(_print_keys)
     if arguments.what == NEW and not (arguments.person and arguments.tools):
-        raise UsageError("`key new` needs --for and --tools")
-    settings = Settings.load(os.environ, DOTENV, reading=True)
+        raise console.UsageError("`key new` needs --for and --tools")
+    settings = Settings.load(os.environ, console.DOTENV, reading=True)
     try:
         for line in _change_keys(arguments, socket_path(settings.database_path)):
-            print_line(line)
+            console.print_line(line)
     except BotUnreachableError as error:
-        return print_error(f"The bot has to run for that. {error}")
+        return console.print_error(f"The bot has to run for that. {error}")
     except BotRefusedError as error:
-        return print_error(escape_control_characters(f"Nothing was done: {error}"))
+        return console.print_error(console.escape_control_characters(f"Nothing was done: {error}"))
     return 0
 
 
@@ -125,9 +119,9 @@ def _print_keys(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
         listed = programs.list_api_keys(tx)
     for each in listed:
         for line in _format_key_lines(each, words):
-            print_line(escape_control_characters(line))
+            console.print_line(console.escape_control_characters(line))
     if not listed:
-        print_line("There are no keys; `countersign key new` makes one.")
+        console.print_line("There are no keys; `countersign key new` makes one.")
     return 0
 
 

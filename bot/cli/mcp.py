@@ -12,32 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bot.config.settings import DotenvError, read_variables
-from bot.mcp.server_file import (
-    ChangeKind,
-    LockFileError,
-    Server,
-    ServerFile,
-    ServerFileError,
-    ToolChange,
-    ToolDefinition,
-    list_tool_changes,
-    read_lock_file,
-    read_server_file,
-    write_lock_file,
-)
+from bot.mcp import server_file
 from bot.tools.described import SchemaError, build_argument_model
-from countersign.cli.console import (
-    DOTENV,
-    UsageError,
-    escape_control_characters,
-    print_error,
-    print_line,
-)
+from countersign.cli import console
 
 _SAID = {
-    ChangeKind.NEW: "new",
-    ChangeKind.CHANGED: "changed since it was accepted",
-    ChangeKind.GONE: "no longer there",
+    server_file.ChangeKind.NEW: "new",
+    server_file.ChangeKind.CHANGED: "changed since it was accepted",
+    server_file.ChangeKind.GONE: "no longer there",
 }
 
 
@@ -57,61 +39,66 @@ def run(arguments: argparse.Namespace) -> int:
     """
     try:
         file = _read_server_file()
-    except (DotenvError, ServerFileError) as error:
-        return print_error(escape_control_characters(str(error)))
+    except (DotenvError, server_file.ServerFileError) as error:
+        return console.print_error(console.escape_control_characters(str(error)))
     if file is None:
-        return print_error("There are no servers: COUNTERSIGN_SERVERS names no file.")
+        return console.print_error("There are no servers: COUNTERSIGN_SERVERS names no file.")
     chosen = [each for each in file.servers if arguments.server in ("", each.name)]
     if not chosen:
         known = ", ".join(each.name for each in file.servers) or "none"
-        raise UsageError(f"there is no server {arguments.server!r}; there are: {known}")
+        raise console.UsageError(f"there is no server {arguments.server!r}; there are: {known}")
     try:
         from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise
-        return print_error("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
+        return console.print_error("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
     try:
-        read_lock_file(file.lock_path)
-    except LockFileError as error:
-        return print_error(f"{error}.")
+        server_file.read_lock_file(file.lock_path)
+    except server_file.LockFileError as error:
+        return console.print_error(f"{error}.")
     agree = _ask_yes_or_no if not arguments.yes else lambda _question: True
     done = []
     for server in chosen:
         try:
             done.append(_accept_tools(file, server, look_up_definitions(server), agree))
         except ServerUnreachableError as error:
-            print_error(
-                f"{server.name} cannot be reached: {escape_control_characters(str(error))}."
+            console.print_error(
+                f"{server.name} cannot be reached: {console.escape_control_characters(str(error))}."
             )
             done.append(False)
     return 0 if all(done) else 1
 
 
-def _read_server_file() -> ServerFile | None:
+def _read_server_file() -> server_file.ServerFile | None:
     """Return the file of servers, None if no file is set. Raises DotenvError and ServersError."""
-    given = read_variables(os.environ, DOTENV)
+    given = read_variables(os.environ, console.DOTENV)
     name = given.get("COUNTERSIGN_SERVERS")
-    return read_server_file(Path(name), given) if name else None
+    return server_file.read_server_file(Path(name), given) if name else None
 
 
 def _accept_tools(
-    file: ServerFile, server: Server, found: dict[str, ToolDefinition], agree: Callable[[str], bool]
+    file: server_file.ServerFile,
+    server: server_file.Server,
+    found: dict[str, server_file.ToolDefinition],
+    agree: Callable[[str], bool],
 ) -> bool:
     """Show what differs at one server, and save it after a yes; return False after a no."""
-    accepted = read_lock_file(file.lock_path)
+    accepted = server_file.read_lock_file(file.lock_path)
     usable = dict(_list_usable_tools(server, found))
-    differing = list(list_tool_changes(accepted.get(server.name, {}), usable))
+    differing = list(server_file.list_tool_changes(accepted.get(server.name, {}), usable))
     if not differing:
-        print_line(f"{server.name}: {_format_tool_count(len(usable))}, all as they were accepted.")
+        console.print_line(
+            f"{server.name}: {_format_tool_count(len(usable))}, all as they were accepted."
+        )
         return True
     for change in differing:
         _print_change(server, change)
     if not agree(f"Accept this of {server.name}? (yes or no) "):
-        print_line(f"Nothing of {server.name} was accepted.")
+        console.print_line(f"Nothing of {server.name} was accepted.")
         return False
-    write_lock_file(file.lock_path, {**accepted, server.name: usable})
-    print_line(
+    server_file.write_lock_file(file.lock_path, {**accepted, server.name: usable})
+    console.print_line(
         f"{server.name}: {_format_tool_count(len(usable))} accepted, in {file.lock_path}. Restart "
         "Countersign."
     )
@@ -119,8 +106,8 @@ def _accept_tools(
 
 
 def _list_usable_tools(
-    server: Server, found: dict[str, ToolDefinition]
-) -> Iterator[tuple[str, ToolDefinition]]:
+    server: server_file.Server, found: dict[str, server_file.ToolDefinition]
+) -> Iterator[tuple[str, server_file.ToolDefinition]]:
     """Yield the tools that are used and can be; print why any other of them cannot."""
     for name, each in found.items():
         if not server.is_tool_selected(name):
@@ -128,22 +115,22 @@ def _list_usable_tools(
         try:
             build_argument_model(each.schema, name)
         except SchemaError as error:
-            print_line(_format_on_one_line(f"{server.name}: {name} is left out. {error}"))
+            console.print_line(_format_on_one_line(f"{server.name}: {name} is left out. {error}"))
             continue
         yield name, each
 
 
-def _print_change(server: Server, change: ToolChange) -> None:
-    print_line("")
-    print_line(_format_on_one_line(f"{server.name}: {change.name} is {_SAID[change.kind]}"))
+def _print_change(server: server_file.Server, change: server_file.ToolChange) -> None:
+    console.print_line("")
+    console.print_line(_format_on_one_line(f"{server.name}: {change.name} is {_SAID[change.kind]}"))
     for line in change.lines[2:]:  # without the names of the two sides
         if not line.startswith("@@"):
-            print_line(escape_control_characters(f"  {line}"))
+            console.print_line(console.escape_control_characters(f"  {line}"))
 
 
 def _format_on_one_line(text: str) -> str:
     """Return a server's text with line ends written out, so it cannot pass for a line of ours."""
-    return escape_control_characters(text).replace("\n", "⟨U+000A⟩")
+    return console.escape_control_characters(text).replace("\n", "⟨U+000A⟩")
 
 
 def _format_tool_count(number: int) -> str:
@@ -154,5 +141,5 @@ def _ask_yes_or_no(question: str) -> bool:
     try:
         return input(question).strip().lower() in ("yes", "y")
     except EOFError:
-        print_line("")
+        console.print_line("")
         return False

@@ -10,15 +10,7 @@ import re
 from pathlib import Path
 
 from bot.approvals.facts import get_lookups_for_tool
-from bot.cli.read_only_core import (
-    BAD_INPUT,
-    PlainMentionStyle,
-    ReadOnlyCore,
-    build_read_only_core,
-    open_core_or_complain,
-    parse_duration_option,
-    parse_time_option,
-)
+from bot.cli import read_only_core
 from bot.clock import SystemClock
 from bot.explain.explanation import explain_call
 from bot.explain.replay import FixedClock, PolicyReplay
@@ -45,7 +37,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--at",
-        type=parse_time_option,
+        type=read_only_core.parse_time_option,
         metavar="TIME",
         help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
@@ -59,14 +51,14 @@ def run_explain(arguments: argparse.Namespace) -> int:
     try:
         _check_person_and_channel(arguments)
         clock = FixedClock(arguments.at) if arguments.at else SystemClock()
-        found = build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
+        found = read_only_core.build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
         words = [arguments.tool, *arguments.values]
         tool, args = parse_typed_call(found.tools, words, found.directory, None)
         arguments.person = _resolve_person_id(found.directory, arguments.person)
         channel = _resolve_channel_id(found.directory, arguments.channel)
     except TypedCallError as error:
         print_error(error)
-        return BAD_INPUT
+        return read_only_core.BAD_INPUT
     now = found.clock.now()
     request = Run(
         team=found.authority.team,
@@ -79,7 +71,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     readable = not found.record_problem and bool(found.authority.team)
     for line in explain_call(
         found.explanation_sources,
-        PlainMentionStyle(found.directory),
+        read_only_core.PlainMentionStyle(found.directory),
         request,
         tool,
         args,
@@ -133,7 +125,7 @@ def _resolve_channel_id(directory: Directory, channel: str) -> str:
 
 
 def _format_unread_notes(
-    found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool
+    found: read_only_core.ReadOnlyCore, arguments: argparse.Namespace, sums: bool
 ) -> list[str]:
     """Return lines that say what was not looked at, and why.
 
@@ -166,7 +158,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["replay"])
     parser.add_argument(
         "--since",
-        type=parse_duration_option,
+        type=read_only_core.parse_duration_option,
         default="30d",
         metavar="30d",
         help="how far back: 12h, 30d (default: 30d)",
@@ -178,13 +170,13 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_policy(arguments: argparse.Namespace) -> int:
     """Replay a policy over the recorded calls, and print the result; returns the exit code."""
-    found = open_core_or_complain("There is nothing to replay", arguments.policy)
+    found = read_only_core.open_core_or_complain("There is nothing to replay", arguments.policy)
     if isinstance(found, int):
         return found
     since = found.clock.now() - arguments.since
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
     print_line(f"{written.source}, digest {written.digest[:8]}")
-    words = PlainMentionStyle(found.directory)
+    words = read_only_core.PlainMentionStyle(found.directory)
     for line in PolicyReplay(found.sources, found.authority, found.tools, words).build_report_lines(
         since
     ):

@@ -19,13 +19,7 @@ from bot.cards.slack_text import format_in_utc, show_hidden_characters, unescape
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_complain
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers
-from bot.terminal.request_reports import (
-    CallReport,
-    RequestReport,
-    WaitingCallReport,
-    find_request_report,
-    list_waiting_call_reports,
-)
+from bot.terminal import request_reports
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import print_error, print_line
@@ -112,7 +106,9 @@ def run_pending(arguments: argparse.Namespace) -> int:
             return print_error("Without Slack it is not known which workspace is meant.")
         now = found.clock.now()
         with found.store.read() as tx:
-            listed = list_waiting_call_reports(tx, found.tools, found.authority.team, now)
+            listed = request_reports.list_waiting_call_reports(
+                tx, found.tools, found.authority.team, now
+            )
         if arguments.json:
             print_line(format_json(listed))
             return 0
@@ -127,7 +123,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
 
 
 def _format_waiting_call(
-    each: WaitingCallReport, words: PlainMentionStyle, now: datetime
+    each: request_reports.WaitingCallReport, words: PlainMentionStyle, now: datetime
 ) -> Iterator[str]:
     yield f"{each.id}  {show_hidden_characters(' '.join(each.effect.split()))}"
     due = (
@@ -176,7 +172,9 @@ def run_show(arguments: argparse.Namespace) -> int:
 
     def see(found: ReadOnlyCore, words: PlainMentionStyle) -> int:
         with found.store.read() as tx:
-            told = find_request_report(tx, found.tools, arguments.id, found.clock.now())
+            told = request_reports.find_request_report(
+                tx, found.tools, arguments.id, found.clock.now()
+            )
         if told is None:
             return print_error(f"Nothing goes by the id {arguments.id}.")
         if arguments.json:
@@ -193,7 +191,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     return run_with_open_record(see)
 
 
-def _format_request(told: RequestReport, words: PlainMentionStyle) -> Iterator[str]:
+def _format_request(told: request_reports.RequestReport, words: PlainMentionStyle) -> Iterator[str]:
     yield f"Request {told.id}: {told.status}"
     place = words.format_channel(told.channel)
     by = (
@@ -205,7 +203,9 @@ def _format_request(told: RequestReport, words: PlainMentionStyle) -> Iterator[s
         yield f"    “{show_hidden_characters(each)}”"
 
 
-def _format_call(call: CallReport, words: PlainMentionStyle, of: RequestReport) -> Iterator[str]:
+def _format_call(
+    call: request_reports.CallReport, words: PlainMentionStyle, of: request_reports.RequestReport
+) -> Iterator[str]:
     yield f"{call.id}  {_format_on_one_line(call.effect)}: {call.status}"
     for label, text in call.arguments.items():
         yield from _format_labelled_text(label, text)

@@ -11,19 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from bot.demo import responses_checks, responses_schema
 from bot.demo.model_answers import REASONING_MODEL
-from bot.demo.responses_checks import (
-    MODEL,
-    check_media_part,
-    check_tool,
-    refuse_unfit_parameters,
-)
-from bot.demo.responses_schema import (
-    RequestRefusal,
-    StrictModel,
-    build_bad_value_refusal,
-    parse_strict_model,
-)
 
 # The shapes of a Chat Completions request as strict models.
 
@@ -31,14 +20,14 @@ Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]+$", min_length=1, max_lengt
 CallId = Annotated[str, Field(min_length=1, max_length=40)]
 
 
-class ChatStreamOptions(StrictModel):
+class ChatStreamOptions(responses_schema.StrictModel):
     """The `stream_options` parameter."""
 
     include_usage: bool = False
     include_obfuscation: bool = True
 
 
-class ChatRequestBody(StrictModel):
+class ChatRequestBody(responses_schema.StrictModel):
     """All parameters the stand-in knows."""
 
     model: str
@@ -62,42 +51,42 @@ class ChatRequestBody(StrictModel):
     service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
 
 
-class ChatTool(StrictModel):
+class ChatTool(responses_schema.StrictModel):
     """One function tool; what its function has is looked at as the Responses API's."""
 
     type: Literal["function"]
     function: dict[str, Any]
 
 
-class ChatTextPart(StrictModel):
+class ChatTextPart(responses_schema.StrictModel):
     """One part of what somebody says."""
 
     type: Literal["text"]
     text: str
 
 
-class ChatImageUrl(StrictModel):
+class ChatImageUrl(responses_schema.StrictModel):
     """Where a picture is."""
 
     url: str
     detail: Literal["low", "high", "auto", "original"] = "auto"
 
 
-class ChatImagePart(StrictModel):
+class ChatImagePart(responses_schema.StrictModel):
     """A picture as a part."""
 
     type: Literal["image_url"]
     image_url: ChatImageUrl
 
 
-class ChatFileData(StrictModel):
+class ChatFileData(responses_schema.StrictModel):
     """A file with its name."""
 
     filename: Annotated[str, Field(min_length=1)]
     file_data: str
 
 
-class ChatFilePart(StrictModel):
+class ChatFilePart(responses_schema.StrictModel):
     """A file as a part."""
 
     type: Literal["file"]
@@ -108,7 +97,7 @@ Content = str | Annotated[list[ChatTextPart], Field(min_length=1)]
 Parts = Annotated[ChatTextPart | ChatImagePart | ChatFilePart, Field(discriminator="type")]
 
 
-class ChatSystemMessage(StrictModel):
+class ChatSystemMessage(responses_schema.StrictModel):
     """A message of the system or of a developer."""
 
     role: Literal["system", "developer"]
@@ -116,7 +105,7 @@ class ChatSystemMessage(StrictModel):
     name: str | None = None
 
 
-class ChatUserMessage(StrictModel):
+class ChatUserMessage(responses_schema.StrictModel):
     """A message of a user."""
 
     role: Literal["user"]
@@ -124,14 +113,14 @@ class ChatUserMessage(StrictModel):
     name: str | None = None
 
 
-class ChatCalledFunction(StrictModel):
+class ChatCalledFunction(responses_schema.StrictModel):
     """The function that a call names."""
 
     name: Name
     arguments: str
 
 
-class ChatToolCall(StrictModel):
+class ChatToolCall(responses_schema.StrictModel):
     """A call of an assistant's message."""
 
     id: CallId
@@ -139,7 +128,7 @@ class ChatToolCall(StrictModel):
     function: ChatCalledFunction
 
 
-class ChatAssistantMessage(StrictModel):
+class ChatAssistantMessage(responses_schema.StrictModel):
     """A message of the model's."""
 
     role: Literal["assistant"]
@@ -149,7 +138,7 @@ class ChatAssistantMessage(StrictModel):
     name: str | None = None
 
 
-class ChatToolMessage(StrictModel):
+class ChatToolMessage(responses_schema.StrictModel):
     """What became of a call."""
 
     role: Literal["tool"]
@@ -157,7 +146,7 @@ class ChatToolMessage(StrictModel):
     tool_call_id: CallId
 
 
-MESSAGES: dict[str, type[StrictModel]] = {
+MESSAGES: dict[str, type[responses_schema.StrictModel]] = {
     **dict.fromkeys(("system", "developer"), ChatSystemMessage),
     "user": ChatUserMessage,
     "assistant": ChatAssistantMessage,
@@ -182,39 +171,41 @@ OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
 def check_chat_request(body: Any) -> None:
     """Raise RequestRefusal unless Chat Completions would accept this request body."""
     if not isinstance(body, dict):
-        raise RequestRefusal(
+        raise responses_schema.RequestRefusal(
             "We could not parse the JSON body of your request: expected an object."
         )
-    parsed = parse_strict_model(ChatRequestBody, body, "")
+    parsed = responses_schema.parse_strict_model(ChatRequestBody, body, "")
     _check_model(parsed)
     for index, each in enumerate(parsed.tools or []):
-        function = parse_strict_model(ChatTool, each, f"tools[{index}]").function
+        function = responses_schema.parse_strict_model(ChatTool, each, f"tools[{index}]").function
         flat = {"parameters": None, **function, "type": "function"}
-        check_tool(flat, f"tools[{index}].function")
+        responses_checks.check_tool(flat, f"tools[{index}].function")
     _check_tool_choice(parsed)
     for index, message in enumerate(parsed.messages):
         path = f"messages[{index}]"
         if not isinstance(message, dict):
-            raise RequestRefusal(
+            raise responses_schema.RequestRefusal(
                 f"Invalid type for '{path}': expected an object.", path, "invalid_type"
             )
         if message.get("role") not in MESSAGES:
-            raise build_bad_value_refusal(message.get("role"), f"{path}.role", list(MESSAGES))
-        parse_strict_model(MESSAGES[message["role"]], message, path)
+            raise responses_schema.build_bad_value_refusal(
+                message.get("role"), f"{path}.role", list(MESSAGES)
+            )
+        responses_schema.parse_strict_model(MESSAGES[message["role"]], message, path)
         if message["role"] == "user" and isinstance(message["content"], list):
             _check_media_parts(message["content"], f"{path}.content")
         if message["role"] == "assistant" and not (
             message.get("content") or _get_tool_calls(message)
         ):
             text = f"Invalid value for '{path}.content': expected a string, got null."
-            raise RequestRefusal(text, f"{path}.content", "invalid_type")
+            raise responses_schema.RequestRefusal(text, f"{path}.content", "invalid_type")
     _check_call_output_pairs(parsed.messages)
 
 
 def _check_media_parts(parts: list[dict[str, Any]], path: str) -> None:
     for index, part in enumerate(parts):
         if part["type"] != "text":
-            check_media_part(_convert_media_part(part), f"{path}[{index}]")
+            responses_checks.check_media_part(_convert_media_part(part), f"{path}[{index}]")
 
 
 def _get_tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -222,15 +213,15 @@ def _get_tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_model(body: ChatRequestBody) -> None:
-    if not MODEL.match(body.model):
+    if not responses_checks.MODEL.match(body.model):
         text = f"The model `{body.model}` does not exist or you do not have access to it."
-        raise RequestRefusal(text, None, "model_not_found", 404)
+        raise responses_schema.RequestRefusal(text, None, "model_not_found", 404)
     if body.stream_options and not body.stream:
         text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise RequestRefusal(text, "stream_options")
+        raise responses_schema.RequestRefusal(text, "stream_options")
     reasons = bool(REASONING_MODEL.match(body.model))
     thinks = reasons and body.reasoning_effort != "none"
-    refuse_unfit_parameters(
+    responses_checks.refuse_unfit_parameters(
         ("temperature", thinks and body.temperature is not None),
         ("top_p", thinks and body.top_p is not None),
         ("max_tokens", reasons and body.max_tokens is not None),
@@ -243,14 +234,18 @@ def _check_tool_choice(body: ChatRequestBody) -> None:
     choice = body.tool_choice
     for name in ("tool_choice", "parallel_tool_calls"):
         if getattr(body, name) is not None and not names:
-            raise RequestRefusal(f"'{name}' is only allowed when 'tools' are specified.", name)
+            raise responses_schema.RequestRefusal(
+                f"'{name}' is only allowed when 'tools' are specified.", name
+            )
     if isinstance(choice, dict) and choice.get("type") == "function":
         named = (choice.get("function") or {}).get("name")
         if named not in names:
             text = f"Tool choice '{named}' not found in 'tools' parameter."
-            raise RequestRefusal(text, "tool_choice")
+            raise responses_schema.RequestRefusal(text, "tool_choice")
     elif choice not in (None, "auto", "none", "required"):
-        raise build_bad_value_refusal(choice, "tool_choice", ["none", "auto", "required"])
+        raise responses_schema.build_bad_value_refusal(
+            choice, "tool_choice", ["none", "auto", "required"]
+        )
 
 
 def _check_call_output_pairs(messages: list[dict[str, Any]]) -> None:
@@ -261,20 +256,20 @@ def _check_call_output_pairs(messages: list[dict[str, Any]]) -> None:
             if message["tool_call_id"] not in waiting:
                 what = "messages with role 'tool' must be a response to a preceeding message"
                 text = f"Invalid parameter: {what} with 'tool_calls'."
-                raise RequestRefusal(text, f"messages[{index}].role")
+                raise responses_schema.RequestRefusal(text, f"messages[{index}].role")
             waiting.remove(message["tool_call_id"])
             continue
         _require_all_answered(waiting)
         waiting = [each["id"] for each in _get_tool_calls(message)]
         if len(set(waiting)) < len(waiting):
             text = f"Duplicate value for 'tool_call_id' in messages[{index}]."
-            raise RequestRefusal(text, "messages", "invalid_value")
+            raise responses_schema.RequestRefusal(text, "messages", "invalid_value")
     _require_all_answered(waiting)
 
 
 def _require_all_answered(waiting: list[str]) -> None:
     if waiting:
-        raise RequestRefusal(
+        raise responses_schema.RequestRefusal(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to"
             " each 'tool_call_id'. The following tool_call_ids did not have response messages: "
             + ", ".join(waiting),

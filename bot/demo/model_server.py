@@ -18,15 +18,10 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from bot.demo import responses_checks
 from bot.demo.chat_checks import check_chat_request, convert_to_responses_request
 from bot.demo.model_answers import ModelExchange, StreamEvent, Turn
 from bot.demo.model_turns import plan_turn
-from bot.demo.responses_checks import (
-    MODEL,
-    build_compaction_response,
-    check_context_size,
-    check_responses_request,
-)
 from bot.demo.responses_schema import RequestRefusal, list_part_types
 
 # How the demo and the tests steer the stand-in planner: scripted turns, faults, cuts and holds.
@@ -321,7 +316,7 @@ class StandInPlanner(ModelServerControls):
 
     async def _handle_get_model(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["id"]
-        if not MODEL.match(name):
+        if not responses_checks.MODEL.match(name):
             raise RequestRefusal(
                 f"The model '{name}' does not exist.", "model", "model_not_found", 404
             )
@@ -340,7 +335,7 @@ class StandInPlanner(ModelServerControls):
             raise RequestRefusal("Invalid URL (POST /v1/responses/compact)", status=404)
         body = await _read_json_body(request)
         self.compactions.append(body)
-        return _build_json_response(build_compaction_response(body, self.context))
+        return _build_json_response(responses_checks.build_compaction_response(body, self.context))
 
     async def _handle_chat(self, request: web.Request) -> web.StreamResponse:
         body = await _read_json_body(request)
@@ -355,13 +350,13 @@ class StandInPlanner(ModelServerControls):
         return await self._answer_with_turn(request, exchange)
 
     def _check_responses_request(self, body: Any) -> None:
-        check_responses_request(body, lenient_ids=self.lenient_ids)
-        check_context_size(body, self.context)
+        responses_checks.check_responses_request(body, lenient_ids=self.lenient_ids)
+        responses_checks.check_context_size(body, self.context)
         self._check_model_features(body)
 
     def _check_chat_request(self, asked: dict[str, Any]) -> None:
         """Refuse a chat, in the Responses API's form, that does not fit the model's abilities."""
-        check_context_size(asked, self.context, by_chat=True)
+        responses_checks.check_context_size(asked, self.context, by_chat=True)
         self._check_model_features(asked)
 
     def _check_model_features(self, body: dict[str, Any]) -> None:

@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel
 
-from bot.approvals import grants
+from bot.approvals import card_routing, grants
 from bot.approvals.call_checks import UsageLimits
 from bot.approvals.call_gates import apply_channel_mode
-from bot.approvals.card_routing import (
-    PlaceKind,
-    list_away_people,
-    list_still_away,
-    resolve_place_for_people,
-)
 from bot.approvals.facts import FactSources, add_spending_sums, get_lookups_for_tool, load_facts
 from bot.cards.request_sentences import ICONS
 from bot.cards.slack_text import format_in_utc
@@ -154,7 +148,10 @@ class GateDescriber:
     def _describe_people(self, people: Collection[str]) -> str:
         now, authority = self._grounds.sources.clock.now(), self._grounds.authority
         marks = {
-            user: " [away]" for user, _ in list_still_away(list_away_people(authority, people), now)
+            user: " [away]"
+            for user, _ in card_routing.list_still_away(
+                card_routing.list_away_people(authority, people), now
+            )
         }
         names = [self._words.format_person(each) + marks.get(each, "") for each in sorted(people)]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
@@ -211,10 +208,10 @@ class GateDescriber:
             able = self._grounds.authority.list_first_stage_approvers(
                 gate, requester=run.requester, channel=run.channel
             )
-            place = resolve_place_for_people(self._grounds.authority, run, gate, able)
+            place = card_routing.resolve_place_for_people(self._grounds.authority, run, gate, able)
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
-        if place.kind is not PlaceKind.PEOPLE:
+        if place.kind is not card_routing.PlaceKind.PEOPLE:
             return f"{wanted}; told are {self._describe_people(able)}"
         instead = (
             "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"

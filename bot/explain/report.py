@@ -14,19 +14,8 @@ from enum import StrEnum
 from statistics import median
 from typing import TypeVar
 
+from bot.cards import block_kit
 from bot.cards.action_names import BlockKind
-from bot.cards.block_kit import (
-    Json,
-    context_block,
-    header_block,
-    mrkdwn,
-    rich_text_block,
-    rich_text_line,
-    rich_text_list,
-    section_block,
-    text_leaf,
-    user_leaf,
-)
 from bot.cards.button_codec import build_block_id
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.explain.explanation import MentionStyle
@@ -367,14 +356,16 @@ SAID = {
 }
 
 
-def render_report_blocks(report: Report, titles: Mapping[str, str], note: str = "") -> list[Json]:
+def render_report_blocks(
+    report: Report, titles: Mapping[str, str], note: str = ""
+) -> list[block_kit.Json]:
     """Draw the report as blocks; `titles`: of tools by name; `note`: our mrkdwn put below."""
     span = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
     asked = report.total.asked_count
     told = describe_decision_speed(report) if asked else "Nobody was asked about anything."
     blocks = [
-        header_block(_build_block_id("title"), TITLE),
-        section_block(_build_block_id("summary"), mrkdwn(f"{span} {told}")),
+        block_kit.header_block(_build_block_id("title"), TITLE),
+        block_kit.section_block(_build_block_id("summary"), block_kit.mrkdwn(f"{span} {told}")),
     ]
     if asked:
         blocks += _render_list_section(
@@ -393,7 +384,11 @@ def render_report_blocks(report: Report, titles: Mapping[str, str], note: str = 
     return [
         *blocks,
         *(
-            [context_block(_build_block_id("notes"), [mrkdwn("  ·  ".join(notes))])]
+            [
+                block_kit.context_block(
+                    _build_block_id("notes"), [block_kit.mrkdwn("  ·  ".join(notes))]
+                )
+            ]
             if notes
             else []
         ),
@@ -404,14 +399,19 @@ def _build_block_id(name: str) -> str:
     return build_block_id(BlockKind.OVERVIEW, name)
 
 
-def _render_list_section(name: str, title: str, items: Iterator[Sequence[Json]]) -> list[Json]:
+def _render_list_section(
+    name: str, title: str, items: Iterator[Sequence[block_kit.Json]]
+) -> list[block_kit.Json]:
     """Build a list below its title; nothing if there is nothing to list."""
-    found = [rich_text_line(*each) for each in items]
+    found = [block_kit.rich_text_line(*each) for each in items]
     return (
         [
-            rich_text_block(
+            block_kit.rich_text_block(
                 _build_block_id(name),
-                [rich_text_line(text_leaf(title, bold=True)), rich_text_list(found)],
+                [
+                    block_kit.rich_text_line(block_kit.text_leaf(title, bold=True)),
+                    block_kit.rich_text_list(found),
+                ],
             )
         ]
         if found
@@ -419,14 +419,20 @@ def _render_list_section(name: str, title: str, items: Iterator[Sequence[Json]])
     )
 
 
-def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[list[Json]]:
+def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[list[block_kit.Json]]:
     for each in report.tools[:MOST]:
         name = shorten_text(
             show_hidden_characters(" ".join(titles.get(each.tool, each.tool).split())), NAME
         )
-        yield [text_leaf(name, bold=True), text_leaf(f": {_describe_call_counts(each)}")]
+        yield [
+            block_kit.text_leaf(name, bold=True),
+            block_kit.text_leaf(f": {_describe_call_counts(each)}"),
+        ]
     if len(report.tools) > 1:
-        yield [text_leaf("All", bold=True), text_leaf(f": {_describe_call_counts(report.total)}")]
+        yield [
+            block_kit.text_leaf("All", bold=True),
+            block_kit.text_leaf(f": {_describe_call_counts(report.total)}"),
+        ]
 
 
 def _describe_call_counts(calls: CallCounts) -> str:
@@ -435,12 +441,15 @@ def _describe_call_counts(calls: CallCounts) -> str:
     return ", ".join([*counts, *edited]) + _describe_speed(calls.speed)
 
 
-def _render_approver_item(each: ApproverStats) -> list[Json]:
+def _render_approver_item(each: ApproverStats) -> list[block_kit.Json]:
     counts = {"approved": each.approved, "rejected": each.rejected, "edited": each.edited}
     told = [f"{word} {count}" for word, count in counts.items() if count]
     if each.hasty:
         told.append(f"{each.hasty} in under {HASTY.seconds} s")
-    return [user_leaf(each.person), text_leaf(f" {', '.join(told)}{_describe_speed(each.speed)}")]
+    return [
+        block_kit.user_leaf(each.person),
+        block_kit.text_leaf(f" {', '.join(told)}{_describe_speed(each.speed)}"),
+    ]
 
 
 def _describe_speed(speed: DecisionSpeed) -> str:
@@ -451,10 +460,10 @@ def _describe_speed(speed: DecisionSpeed) -> str:
     return f"; in {half}" if half == most else f"; half within {half}, nine of ten within {most}"
 
 
-def _render_day_items(report: Report) -> Iterator[list[Json]]:
+def _render_day_items(report: Report) -> Iterator[list[block_kit.Json]]:
     days = report.days[-NEWEST:]
     most = max((sum(counts[each] for each, _ in SHOWN) for _, counts in days), default=0) or 1
     for day, counts in days:
         bar = "".join(mark * -(-counts[each] * BAR // max(most, BAR)) for each, mark in SHOWN)
         told = ", ".join(f"{counts[each]} {SAID[each]}" for each, _ in SHOWN if counts[each])
-        yield [text_leaf(f"{day:%d %b}  {bar}  {told or 'nothing decided'}")]
+        yield [block_kit.text_leaf(f"{day:%d %b}  {bar}  {told or 'nothing decided'}")]

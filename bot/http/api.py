@@ -22,31 +22,10 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bot.http.api_bodies import (
-    ActionWanted,
-    ClaimSent,
-    FieldError,
-    OutcomeSent,
-    ProblemError,
-    RequestShown,
-    ShownStatus,
-    build_field_problem,
-    build_retry_problem,
-    build_validation_problem,
-)
+from bot.http import api_bodies, claude_code
 from bot.http.api_gate import ApiKeyMiddleware, DescribedApi, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import RequestWatcher
-from bot.http.claude_code import (
-    ASKING,
-    HookEvent,
-    HookEventReader,
-    ToolUse,
-    build_allow_answer,
-    build_deny_answer,
-    describe_denial,
-    parse_tool_use,
-)
 from countersign.durations import parse_duration
 from storage.availability import is_temporary_error
 
@@ -142,7 +121,7 @@ class _HookBody:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._left, self._is_gone = MOST, False
-        self.event_reader = HookEventReader()
+        self.event_reader = claude_code.HookEventReader()
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -212,7 +191,7 @@ class _HookAnswer:
         """Return whether the whole answer has been sent."""
         return self._over
 
-    async def deny(self, why: str, event: HookEvent) -> None:
+    async def deny(self, why: str, event: claude_code.HookEvent) -> None:
         """End an unfinished answer, with a denial if no more than blanks was sent.
 
         Messages that come later are ignored.
@@ -231,9 +210,11 @@ class _HookAnswer:
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def build_denial_body(why: str, event: HookEvent = HookEvent.BEFORE) -> bytes:
+def build_denial_body(
+    why: str, event: claude_code.HookEvent = claude_code.HookEvent.BEFORE
+) -> bytes:
     """Return the body of an answer that denies a use."""
-    said: dict[str, Any] = build_deny_answer(why, event)
+    said: dict[str, Any] = claude_code.build_deny_answer(why, event)
     return json.dumps(said).encode()
 
 
@@ -245,9 +226,9 @@ def _get_answer_timeout(scope: Scope) -> float:
 
 KEPT = 15  # seconds between two signs of life on a line that waits
 QUIET = 900  # seconds that a tool may take before people are asked how it ended
-ASKED = (ShownStatus.PREPARING, ShownStatus.PENDING)
-OPEN = (*ASKED, ShownStatus.APPROVED)
-MAY = (ShownStatus.APPROVED, ShownStatus.RUNNING)
+ASKED = (api_bodies.ShownStatus.PREPARING, api_bodies.ShownStatus.PENDING)
+OPEN = (*ASKED, api_bodies.ShownStatus.APPROVED)
+MAY = (api_bodies.ShownStatus.APPROVED, api_bodies.ShownStatus.RUNNING)
 NOT_HEARD = "Claude Code does not say how it went."
 STOPPED = "Countersign was stopped while people decided; ask again in a minute."
 _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
@@ -284,11 +265,11 @@ class HookRoutes:
         answered 202 while they have not. After: nothing, and how it went is written down.
         """
         try:
-            use = parse_tool_use(await request.json())
+            use = claude_code.parse_tool_use(await request.json())
         except ValueError as error:
-            raise build_field_problem("body", str(error)) from None
+            raise api_bodies.build_field_problem("body", str(error)) from None
         terms = parse_hook_options(request.query_params)
-        if use.event not in ASKING:
+        if use.event not in claude_code.ASKING:
             return JSONResponse(await self._report_outcome(key, use))
         if prefers_async_response(request.headers):
             return await self._answer_or_accept(key, use, terms, request)
@@ -297,7 +278,7 @@ class HookRoutes:
         )
 
     async def _answer_or_accept(
-        self, key: ClientKey, use: ToolUse, terms: HookOptions, request: Request
+        self, key: ClientKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> Response:
         """Return the answer if people decide soon, else 202; raises ProblemError."""
         said = _WAIT.search(request.headers["prefer"])
@@ -310,7 +291,7 @@ class HookRoutes:
         return JSONResponse(await self._build_decision_answer(key, use, found))
 
     async def _stream_final_answer(
-        self, key: ClientKey, use: ToolUse, terms: HookOptions, request: Request
+        self, key: ClientKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
         left_alone = ""  # a request that nobody waits for any more
@@ -325,29 +306,29 @@ class HookRoutes:
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
-                answer = build_deny_answer(STOPPED, use.event)
+                answer = claude_code.build_deny_answer(STOPPED, use.event)
             else:
                 if found.status in ASKED:
                     found = await self._cancel_or_get_request(key, found.id, request)
                 answer = await self._build_decision_answer(key, use, found)
                 left_alone = ""
-        except ProblemError as error:
-            answer = build_deny_answer(str(error), use.event)
+        except api_bodies.ProblemError as error:
+            answer = claude_code.build_deny_answer(str(error), use.event)
         except Exception:
             log.exception("a hook could not be answered")
-            answer = build_deny_answer(BROKEN, use.event)
+            answer = claude_code.build_deny_answer(BROKEN, use.event)
         finally:
             if left_alone:
-                with CancelScope(shield=True), suppress(ProblemError):
+                with CancelScope(shield=True), suppress(api_bodies.ProblemError):
                     await self._routes.cancel(key, left_alone)
         yield json.dumps(answer).encode()
 
     async def _request_approval(
-        self, key: ClientKey, use: ToolUse, terms: HookOptions
-    ) -> RequestShown:
+        self, key: ClientKey, use: claude_code.ToolUse, terms: HookOptions
+    ) -> api_bodies.RequestShown:
         """Put the use before people, once, however often it is sent. Raises ProblemError."""
         try:
-            wanted = ActionWanted(
+            wanted = api_bodies.ActionWanted(
                 action=use.build_action(terms.effect_kind),
                 arguments=use.tool_input,
                 reason=use.reason,
@@ -357,50 +338,54 @@ class HookRoutes:
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise build_field_problem(".".join(map(str, first["loc"])), first["msg"]) from None
+            raise api_bodies.build_field_problem(
+                ".".join(map(str, first["loc"])), first["msg"]
+            ) from None
         return await self._routes.ask(key, wanted, Response(), use.idempotency_key)
 
     async def _cancel_or_get_request(
         self, key: ClientKey, request_id: str, request: Request
-    ) -> RequestShown:
+    ) -> api_bodies.RequestShown:
         """Cancel the request and return it; if it was decided at that moment, as it is now."""
         try:
             return await self._routes.cancel(key, request_id)
-        except ProblemError:
+        except api_bodies.ProblemError:
             return await self._routes.get_request(key, request_id, request, 0)
 
     async def _build_decision_answer(
-        self, key: ClientKey, use: ToolUse, found: RequestShown
+        self, key: ClientKey, use: claude_code.ToolUse, found: api_bodies.RequestShown
     ) -> dict[str, Any]:
         """Return the answer for Claude Code; an approved use is claimed first."""
         if found.status not in MAY:
-            return build_deny_answer(describe_denial(found, taken_back=True), use.event)
+            return claude_code.build_deny_answer(
+                claude_code.describe_denial(found, taken_back=True), use.event
+            )
         who = use.build_claimant_id(key.id)
         claimed = await self._routes.claim(
-            key, found.id, ClaimSent(claimant=who, lease_seconds=QUIET)
+            key, found.id, api_bodies.ClaimSent(claimant=who, lease_seconds=QUIET)
         )
         if not use.has_outcome_report:
-            outcome = OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
+            outcome = api_bodies.OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
             await self._routes.report_outcome(key, found.id, outcome)
-        return build_allow_answer(use, found, claimed.arguments)
+        return claude_code.build_allow_answer(use, found, claimed.arguments)
 
-    async def _report_outcome(self, key: ClientKey, use: ToolUse) -> dict[str, Any]:
+    async def _report_outcome(self, key: ClientKey, use: claude_code.ToolUse) -> dict[str, Any]:
         """Record how a use went that people were asked about; return the answer, always empty."""
         request_id = await self._routes.find_request_by_idempotency_key(key, use.idempotency_key)
         if request_id is None:
             return {}
         succeeded, how = use.describe_outcome()
-        outcome = OutcomeSent(
+        outcome = api_bodies.OutcomeSent(
             claimant=use.build_claimant_id(key.id), succeeded=succeeded, result=how
         )
         try:
             await self._routes.report_outcome(key, request_id, outcome)
-        except ProblemError as error:
+        except api_bodies.ProblemError as error:
             log.warning("request %s: Claude Code says “%s”, but: %s", request_id, how, error)
         return {}
 
 
-def _get_id_if_open(found: RequestShown) -> str:
+def _get_id_if_open(found: api_bodies.RequestShown) -> str:
     """Return the request's id if it could still be carried out, else ""."""
     return found.id if found.status in OPEN else ""
 
@@ -409,10 +394,14 @@ def parse_hook_options(said: QueryParams) -> HookOptions:
     """Return the terms that the query of a hook's address states; raises ProblemError."""
     for name in said:
         if name not in ("wait", "does", "requester", "channel"):
-            raise build_field_problem(name, "This is not a parameter of the hook's address.")
+            raise api_bodies.build_field_problem(
+                name, "This is not a parameter of the hook's address."
+            )
     wait = parse_duration(said.get("wait", WAIT))
     if not wait:
-        raise build_field_problem("wait", "This is not a duration. Write 90s, 30m, 4h or 2d.")
+        raise api_bodies.build_field_problem(
+            "wait", "This is not a duration. Write 90s, 30m, 4h or 2d."
+        )
     texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
     return HookOptions(wait, *texts)
 
@@ -442,7 +431,7 @@ def build_api_app(
     api.add_middleware(
         ApiKeyMiddleware, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping
     )
-    api.add_exception_handler(ProblemError, _handle_problem_error)
+    api.add_exception_handler(api_bodies.ProblemError, _handle_problem_error)
     api.add_exception_handler(RequestValidationError, _handle_validation_error)
     api.add_exception_handler(HTTPException, _handle_http_error)
     api.add_exception_handler(Exception, _handle_unexpected_error)
@@ -450,7 +439,7 @@ def build_api_app(
 
 
 async def _handle_problem_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
+    assert isinstance(error, api_bodies.ProblemError)
     return error.build_response()
 
 
@@ -459,11 +448,14 @@ async def _handle_validation_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found: list[dict[str, Any]] = list(error.errors())
     if any(each["loc"][0] == "path" for each in found):
-        return ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.").build_response()
+        return api_bodies.ProblemError(
+            HTTPStatus.NOT_FOUND, "This key has no such request."
+        ).build_response()
     errors = [
-        FieldError(field=_format_field_path(each["loc"]), message=each["msg"]) for each in found
+        api_bodies.FieldError(field=_format_field_path(each["loc"]), message=each["msg"])
+        for each in found
     ]
-    return build_validation_problem(errors).build_response()
+    return api_bodies.build_validation_problem(errors).build_response()
 
 
 def _format_field_path(loc: tuple[Any, ...]) -> str:
@@ -478,7 +470,9 @@ async def _handle_http_error(_: Request, error: Exception) -> Response:
     """Return the problem for an unknown path, or for a method that the path does not have."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
-    return ProblemError(status, f"{status.phrase}.", headers=error.headers).build_response()
+    return api_bodies.ProblemError(
+        status, f"{status.phrase}.", headers=error.headers
+    ).build_response()
 
 
 async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
@@ -487,10 +481,10 @@ async def _handle_unexpected_error(_: Request, error: Exception) -> Response:
         sentence = (
             "The database cannot be read or written at the moment. Please repeat the request."
         )
-        return build_retry_problem(
+        return api_bodies.build_retry_problem(
             HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN
         ).build_response()
     sentence = (
         "Something went wrong in Countersign. It is not known whether the request had an effect."
     )
-    return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).build_response()
+    return api_bodies.ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).build_response()

@@ -12,19 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 
-from bot.http.api_bodies import (
-    ClaimedShown,
-    ClaimSent,
-    OutcomeSent,
-    QuestionWanted,
-    RequestShown,
-    RequestsShown,
-    RequestWanted,
-    ShownStatus,
-    build_request_shown,
-    build_retry_problem,
-    should_keep_waiting,
-)
+from bot.http import api_bodies
 from bot.http.api_gate import Key, build_problem_responses
 from storage.programs import ClientKey
 
@@ -78,7 +66,10 @@ class ApiRoutes:
     def build_router(self) -> APIRouter:
         """Return a router with all endpoints."""
         router = APIRouter()
-        again = {"model": RequestShown, "description": "It was asked with this key before."}
+        again = {
+            "model": api_bodies.RequestShown,
+            "description": "It was asked with this key before.",
+        }
         asked: Answers = {
             200: again,
             **build_problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
@@ -121,16 +112,20 @@ class ApiRoutes:
     async def ask(
         self,
         key: Key,
-        wanted: Annotated[RequestWanted, Body()],
+        wanted: Annotated[api_bodies.RequestWanted, Body()],
         response: Response,
         idempotency: Idempotency = None,
-    ) -> RequestShown:
+    ) -> api_bodies.RequestShown:
         """Put a call before people. Nothing has been decided when this returns."""
         return await self._ask_people(key, wanted, response, idempotency or "")
 
     async def ask_person(
-        self, key: Key, wanted: QuestionWanted, response: Response, idempotency: Idempotency = None
-    ) -> RequestShown:
+        self,
+        key: Key,
+        wanted: api_bodies.QuestionWanted,
+        response: Response,
+        idempotency: Idempotency = None,
+    ) -> api_bodies.RequestShown:
         """Ask a person for information. Their answer is the result, and approves nothing."""
         return await self._ask_people(key, wanted, response, idempotency or "")
 
@@ -138,13 +133,14 @@ class ApiRoutes:
         self,
         key: Key,
         status: Annotated[
-            list[ShownStatus] | None, Query(description="Only those; may be given several times.")
+            list[api_bodies.ShownStatus] | None,
+            Query(description="Only those; may be given several times."),
         ] = None,
         limit: Annotated[int, Query(ge=1, le=100, description="So many at most.")] = 50,
         after: Annotated[
             str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$", description="`next` of the page before.")
         ] = "",
-    ) -> RequestsShown:
+    ) -> api_bodies.RequestsShown:
         """The requests that this key has asked, the newest first, each as it stands."""
         return await self._run_with_valid_key(
             key, lambda: self._asking.list_requests(key, after, status or (), limit)
@@ -152,7 +148,7 @@ class ApiRoutes:
 
     async def get_request(
         self, key: Key, request_id: Id, request: Request, wait: Wait = 0
-    ) -> RequestShown:
+    ) -> api_bodies.RequestShown:
         """How it stands. With `wait`, once it is decided: a tool's call once it has ended, a
         handed-over one once it may be claimed, and once it has ended if it was.
         """
@@ -164,7 +160,7 @@ class ApiRoutes:
                 changed.clear()
                 found = await self._load_request(key, request_id)
                 left = until - time.monotonic()
-                if not should_keep_waiting(found) or left <= 0 or self._is_stopping():
+                if not api_bodies.should_keep_waiting(found) or left <= 0 or self._is_stopping():
                     return found
                 if await request.is_disconnected():
                     return found
@@ -172,7 +168,9 @@ class ApiRoutes:
                     async with asyncio.timeout(min(left, GONE)):
                         await changed.wait()
 
-    async def claim(self, key: Key, request_id: Id, sent: ClaimSent) -> ClaimedShown:
+    async def claim(
+        self, key: Key, request_id: Id, sent: api_bodies.ClaimSent
+    ) -> api_bodies.ClaimedShown:
         """Claim an approved call to execute it. The same claimant again gets the same, and more
         time; anybody else never gets it.
         """
@@ -182,17 +180,21 @@ class ApiRoutes:
                 key, lambda: self._asking.claim_call(key, request_id, sent)
             )
             if found is not None:
-                return ClaimedShown(
+                return api_bodies.ClaimedShown(
                     arguments=found.arguments,
                     revision=found.revision,
                     digest=found.digest,
                     lease_seconds=int(found.lease.total_seconds()),
                 )
             if time.monotonic() >= until or self._is_stopping():
-                raise build_retry_problem(HTTPStatus.CONFLICT, "It is still being checked.", 1)
+                raise api_bodies.build_retry_problem(
+                    HTTPStatus.CONFLICT, "It is still being checked.", 1
+                )
             await asyncio.sleep(GLANCE)
 
-    async def report_outcome(self, key: Key, request_id: Id, sent: OutcomeSent) -> RequestShown:
+    async def report_outcome(
+        self, key: Key, request_id: Id, sent: api_bodies.OutcomeSent
+    ) -> api_bodies.RequestShown:
         """Say what came of a call that this claimant has claimed."""
         return await self._run_with_valid_key(
             key, lambda: self._asking.report_outcome(key, request_id, sent)
@@ -207,14 +209,14 @@ class ApiRoutes:
             lambda: self._asking.find_request_by_idempotency_key(key, idempotency)
         )
 
-    async def cancel(self, key: Key, request_id: Id) -> RequestShown:
+    async def cancel(self, key: Key, request_id: Id) -> api_bodies.RequestShown:
         """Take a request back that has not ended and is not being executed."""
         return await self._run_on_thread(lambda: self._asking.cancel_request(key, request_id))
 
     async def _ask_people(
         self, key: ClientKey, wanted: Any, response: Response, idempotency: str
-    ) -> RequestShown:
-        def ask() -> tuple[RequestShown, bool]:
+    ) -> api_bodies.RequestShown:
+        def ask() -> tuple[api_bodies.RequestShown, bool]:
             self._callers.check_hourly_limit(key, idempotency, while_open=wanted.while_open)
             return self._asking.ask(key, wanted, idempotency)
 
@@ -222,9 +224,12 @@ class ApiRoutes:
         response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return found
 
-    async def _load_request(self, key: ClientKey, run_id: str) -> RequestShown:
+    async def _load_request(self, key: ClientKey, run_id: str) -> api_bodies.RequestShown:
         return await self._run_with_valid_key(
-            key, lambda: build_request_shown(self._asking.get_request(key, run_id).load_status())
+            key,
+            lambda: api_bodies.build_request_shown(
+                self._asking.get_request(key, run_id).load_status()
+            ),
         )
 
     async def _run_with_valid_key(self, key: ClientKey, work: Callable[[], T]) -> T:

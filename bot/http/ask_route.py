@@ -19,30 +19,10 @@ from typing import TYPE_CHECKING, Any
 from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError
 
-from bot.http.api_bodies import (
-    ActionWanted,
-    ClaimSent,
-    FieldError,
-    OutcomeSent,
-    ProblemError,
-    QuestionWanted,
-    RequestShown,
-    RequestsShown,
-    ShownStatus,
-    ToolWanted,
-    build_field_problem,
-    build_request_shown,
-    build_retry_problem,
-    build_validation_problem,
-)
+from bot.http import api_bodies
 from bot.http.api_gate import build_rate_limit_problem
 from bot.policy.authority import LookupFailedError
-from bot.runs.program_calls import (
-    ClaimRefusedError,
-    RequesterNotPermittedError,
-    RequestKeyReusedError,
-    RequestRateLimitError,
-)
+from bot.runs import program_calls
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOverAction
 from bot.tools.names import NamedKind, NameResolver
@@ -91,7 +71,7 @@ class RequestWatcher:
         """
         if self._by_key[key_id] >= MOST_OF_ONE or self._by_key.total() >= MOST:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise build_retry_problem(
+            raise api_bodies.build_retry_problem(
                 many, "Too many requests wait at once. Ask without `wait`.", 5, "limits"
             )
         event = asyncio.Event()
@@ -184,8 +164,11 @@ class AskHandler:
         self._expect = expect
 
     def ask(
-        self, key: ClientKey, wanted: ToolWanted | ActionWanted | QuestionWanted, idempotency: str
-    ) -> tuple[RequestShown, bool]:
+        self,
+        key: ClientKey,
+        wanted: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
+        idempotency: str,
+    ) -> tuple[api_bodies.RequestShown, bool]:
         """Put a call before people; return the request, and whether it is new.
 
         Raises ProblemError.
@@ -193,13 +176,13 @@ class AskHandler:
         call = replace(_build_call_spec(wanted), while_open=wanted.while_open)
         if not key.may_ask_for(call.name):
             why = f"The key of {key.name} may not ask for {call.name}."
-            raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
+            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
         try:
             requester = self._resolve_requester_id(key, wanted.requester)
             channel = self._resolve_channel_id(wanted.channel, requester)
             asked = self._create_request(key, call, requester, channel, idempotency)
         except LookupFailedError as error:
-            raise build_retry_problem(
+            raise api_bodies.build_retry_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"Slack could not be asked ({error}).",
                 ASK_SLACK_AGAIN,
@@ -210,18 +193,20 @@ class AskHandler:
                     tx, key.id, asked.run_id, at=self._clock.now()
                 )
             self._expect()
-        return build_request_shown(asked.load_status()), asked.is_new
+        return api_bodies.build_request_shown(asked.load_status()), asked.is_new
 
     def get_request(self, key: ClientKey, run_id: str) -> ProgramRequest:
         """Return the request of that id; raises ProblemError if this key did not make it."""
         found = self._programs.find_request(run_id, key)
         if found is None:
-            raise ProblemError(HTTPStatus.NOT_FOUND, f"This key has no request {run_id}.")
+            raise api_bodies.ProblemError(
+                HTTPStatus.NOT_FOUND, f"This key has no request {run_id}."
+            )
         return found
 
     def list_requests(
-        self, key: ClientKey, after: str, statuses: Collection[ShownStatus], most: int
-    ) -> RequestsShown:
+        self, key: ClientKey, after: str, statuses: Collection[api_bodies.ShownStatus], most: int
+    ) -> api_bodies.RequestsShown:
         """Return at most `most` requests of this key, newest first, that have one of `statuses`.
 
         Empty `statuses` mean any. With `after`, the page begins behind the request of that id. If
@@ -233,55 +218,65 @@ class AskHandler:
             with self._store.read() as tx:
                 run = runs.find_run(tx, after)
                 if run is None or not program_requests.is_request_of_key(tx, run, key):
-                    raise build_field_problem("after", f"This key has no request {after}.")
+                    raise api_bodies.build_field_problem(
+                        "after", f"This key has no request {after}."
+                    )
             before = run.created_at, run.id
         with self._store.read() as tx:
             looked = program_requests.list_requests_of_key(tx, key, before, MOST_LOOKED)
-        found: list[RequestShown] = []
+        found: list[api_bodies.RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
             stands = self.get_request(key, run.id).load_status() if is_own else None
             last = run.id if is_own else last
-            if stands and (not statuses or build_request_shown(stands).status in statuses):
-                found.append(build_request_shown(stands))
+            if stands and (
+                not statuses or api_bodies.build_request_shown(stands).status in statuses
+            ):
+                found.append(api_bodies.build_request_shown(stands))
             if len(found) == most:
                 is_last = number == len(looked) < MOST_LOOKED
-                return RequestsShown(requests=found, next=None if is_last else last)
+                return api_bodies.RequestsShown(requests=found, next=None if is_last else last)
         more = len(looked) == MOST_LOOKED and last
-        return RequestsShown(requests=found, next=last if more else None)
+        return api_bodies.RequestsShown(requests=found, next=last if more else None)
 
     def find_request_by_idempotency_key(self, key: ClientKey, idempotency: str) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none."""
         with self._store.read() as tx:
             return program_requests.find_request_by_idempotency_key(tx, key, idempotency)
 
-    def claim_call(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
+    def claim_call(
+        self, key: ClientKey, run_id: str, sent: api_bodies.ClaimSent
+    ) -> ClaimedCall | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
         try:
             lease = timedelta(seconds=sent.lease_seconds) if sent.lease_seconds else LEASE
             return self.get_request(key, run_id).claim_call(sent.claimant, lease)
-        except ClaimRefusedError as error:
+        except program_calls.ClaimRefusedError as error:
             raise _build_conflict_problem(error) from error
 
-    def report_outcome(self, key: ClientKey, run_id: str, sent: OutcomeSent) -> RequestShown:
+    def report_outcome(
+        self, key: ClientKey, run_id: str, sent: api_bodies.OutcomeSent
+    ) -> api_bodies.RequestShown:
         """Record the outcome of a claimed call; return the request. Raises ProblemError."""
         if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
-            raise build_field_problem("result", f"This has more than {MOST_RESULT:,} bytes.")
+            raise api_bodies.build_field_problem(
+                "result", f"This has more than {MOST_RESULT:,} bytes."
+            )
         asked = self.get_request(key, run_id)
         try:
             asked.report_outcome(sent.claimant, sent.succeeded, sent.result)
-        except ClaimRefusedError as error:
+        except program_calls.ClaimRefusedError as error:
             raise _build_conflict_problem(error) from error
-        return build_request_shown(asked.load_status())
+        return api_bodies.build_request_shown(asked.load_status())
 
-    def cancel_request(self, key: ClientKey, run_id: str) -> RequestShown:
+    def cancel_request(self, key: ClientKey, run_id: str) -> api_bodies.RequestShown:
         """Cancel a request, unless it was cancelled before; return it. Raises ProblemError."""
         asked = self.get_request(key, run_id)
         is_taken_back = asked.cancel()
-        found = build_request_shown(asked.load_status())
-        if not is_taken_back and found.status is not ShownStatus.CANCELLED:
+        found = api_bodies.build_request_shown(asked.load_status())
+        if not is_taken_back and found.status is not api_bodies.ShownStatus.CANCELLED:
             why = "It has ended or is being executed, so it cannot be taken back."
-            raise ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
+            raise api_bodies.ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
         return found
 
     def _resolve_requester_id(self, key: ClientKey, named: str) -> str:
@@ -291,10 +286,10 @@ class AskHandler:
         try:
             found = NameResolver(self._directory, None).resolve_id(NamedKind.PERSON, named)
         except ValueError as error:
-            raise build_field_problem("requester", str(error)) from None
+            raise api_bodies.build_field_problem("requester", str(error)) from None
         if found != key.person and not key.is_service:
             why = f"The key of {key.name} may only ask in the name of {key.person}."
-            raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
+            raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
         return found
 
     def _resolve_channel_id(self, named: str, requester: str) -> str:
@@ -304,7 +299,7 @@ class AskHandler:
         try:
             return NameResolver(self._directory, requester).resolve_id(NamedKind.CHANNEL, named)
         except ValueError as error:
-            raise build_field_problem("channel", str(error)) from None
+            raise api_bodies.build_field_problem("channel", str(error)) from None
 
     def _create_request(
         self, key: ClientKey, call: ProgramCallSpec, requester: str, channel: str, idempotency: str
@@ -322,25 +317,31 @@ class AskHandler:
                 while_open=call.while_open,
             )
         except KeyError:
-            raise build_field_problem("tool", f"There is no tool {call.name}.") from None
+            raise api_bodies.build_field_problem("tool", f"There is no tool {call.name}.") from None
         except ValidationError as error:
-            raise build_validation_problem(_build_field_errors(error, call.field)) from None
+            raise api_bodies.build_validation_problem(
+                _build_field_errors(error, call.field)
+            ) from None
         except ActionError as error:
-            raise build_field_problem("action", str(error)) from None
-        except RequesterNotPermittedError as error:
-            raise build_field_problem("requester", str(error)) from None
-        except RequestRateLimitError as error:
+            raise api_bodies.build_field_problem("action", str(error)) from None
+        except program_calls.RequesterNotPermittedError as error:
+            raise api_bodies.build_field_problem("requester", str(error)) from None
+        except program_calls.RequestRateLimitError as error:
             raise build_rate_limit_problem(key, error.since, self._clock.now()) from None
-        except RequestKeyReusedError as error:
-            raise ProblemError(HTTPStatus.CONFLICT, str(error), about="asking-twice") from None
+        except program_calls.RequestKeyReusedError as error:
+            raise api_bodies.ProblemError(
+                HTTPStatus.CONFLICT, str(error), about="asking-twice"
+            ) from None
 
 
-def _build_call_spec(wanted: ToolWanted | ActionWanted | QuestionWanted) -> ProgramCallSpec:
-    if isinstance(wanted, QuestionWanted):
+def _build_call_spec(
+    wanted: api_bodies.ToolWanted | api_bodies.ActionWanted | api_bodies.QuestionWanted,
+) -> ProgramCallSpec:
+    if isinstance(wanted, api_bodies.QuestionWanted):
         return ProgramCallSpec(ASK_PERSON.name, wanted.question, "question")
     seconds = wanted.deadline_seconds
     deadline = timedelta(seconds=seconds) if seconds is not None else None
-    if isinstance(wanted, ToolWanted):
+    if isinstance(wanted, api_bodies.ToolWanted):
         return ProgramCallSpec(wanted.tool, wanted.arguments, "arguments", wanted.reason, deadline)
     sent = wanted.action
     # any object, where the program says nothing
@@ -350,14 +351,14 @@ def _build_call_spec(wanted: ToolWanted | ActionWanted | QuestionWanted) -> Prog
     return ProgramCallSpec(action, wanted.arguments, "arguments", wanted.reason, deadline)
 
 
-def _build_field_errors(error: ValidationError, field: str) -> list[FieldError]:
+def _build_field_errors(error: ValidationError, field: str) -> list[api_bodies.FieldError]:
     return [
-        FieldError(field=".".join([field, *map(str, each["loc"])]), message=each["msg"])
+        api_bodies.FieldError(field=".".join([field, *map(str, each["loc"])]), message=each["msg"])
         for each in error.errors(include_url=False, include_input=False, include_context=False)
     ]
 
 
-def _build_conflict_problem(error: ClaimRefusedError) -> ProblemError:
+def _build_conflict_problem(error: program_calls.ClaimRefusedError) -> api_bodies.ProblemError:
     text = str(error)
     sentence = f"{text[0].upper()}{text[1:]}."
-    return ProblemError(HTTPStatus.CONFLICT, sentence, about="handed-over-calls")
+    return api_bodies.ProblemError(HTTPStatus.CONFLICT, sentence, about="handed-over-calls")

@@ -27,16 +27,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.types import Receive, Scope, Send
 
 from bot import __version__
+from bot.http import api_gate
 from bot.http.api_bodies import ProblemError, build_retry_problem
-from bot.http.api_gate import (
-    HOSTS,
-    ApiKeyChecker,
-    NoCapacityError,
-    RequestLimit,
-    check_json_body,
-    read_body,
-    replay_body,
-)
 from bot.tools import Effect, Registry, Tool
 from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
@@ -234,10 +226,10 @@ class McpEndpoint:
     def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
         """`url`: this process's API, which is asked for a host's calls with the host's key."""
         self._tools = core.tools
-        self._callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
+        self._callers = api_gate.ApiKeyChecker(core.store, core.clock, core.identity.team)
         self._is_stopping = is_stopping
         self._turns = CapacityLimiter(LOOKING)
-        self._room = RequestLimit(HOSTS)
+        self._room = api_gate.RequestLimit(api_gate.HOSTS)
         server = McpToolServer(url, self._list_tools_of_key, is_stopping).build_server()
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
@@ -256,12 +248,12 @@ class McpEndpoint:
             given = Headers(scope=scope).getlist("authorization")
             await to_thread.run_sync(self._callers.authenticate, given, limiter=self._turns)
             with self._room.reserve_place():
-                body = await read_body(receive)
+                body = await api_gate.read_body(receive)
                 if body:
-                    check_json_body(body, Headers(scope=scope))
+                    api_gate.check_json_body(body, Headers(scope=scope))
                 await self._start_session_manager()
-                await self._manager.handle_request(scope, replay_body(body, receive), send)
-        except NoCapacityError:
+                await self._manager.handle_request(scope, api_gate.replay_body(body, receive), send)
+        except api_gate.NoCapacityError:
             error = build_retry_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at once.", 1, "limits"
             )

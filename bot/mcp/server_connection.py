@@ -21,18 +21,13 @@ from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
 from bot.mcp.server_questions import RunningServerCall
 from bot.tools import BrokeOffError, ToolError
 from bot.tools.elicitation import ElicitationPort
+from countersign.mcp_client import sent_calls
 from countersign.mcp_client.connection import (
     Address,
     CommandAddress,
     ServerConnection,
     ServerNotReachedError,
     UrlAddress,
-)
-from countersign.mcp_client.sent_calls import (
-    FailedOutcome,
-    NotSentOutcome,
-    ResultOutcome,
-    UnknownOutcome,
 )
 
 if TYPE_CHECKING:
@@ -259,22 +254,22 @@ class AcceptedTools:
                 amid.show_progress,
             )
         match outcome:
-            case ResultOutcome():
+            case sent_calls.ResultOutcome():
                 if outcome.remark:
                     log.warning("%s, %s: %s", server.name, name, outcome.remark)
                 return outcome.result
-            case FailedOutcome() if outcome.result is not None:
+            case sent_calls.FailedOutcome() if outcome.result is not None:
                 return outcome.result
-            case FailedOutcome() if outcome.code in _NOT_DONE:
+            case sent_calls.FailedOutcome() if outcome.code in _NOT_DONE:
                 raise ToolError(f"{server.name} refuses it: {outcome.message}")
-            case FailedOutcome():
+            case sent_calls.FailedOutcome():
                 raise ServerFailedError(f"{server.name} says: {outcome.message}")
-            case NotSentOutcome():
+            case sent_calls.NotSentOutcome():
                 raise self._build_unreachable_error(outcome.why)
-            case UnknownOutcome() if outcome.timed_out:
+            case sent_calls.UnknownOutcome() if outcome.timed_out:
                 waited = f"{server.timeout:g} seconds"
                 raise TimeoutError(f"{server.name} did not answer within {waited}.")
-            case UnknownOutcome():
+            case sent_calls.UnknownOutcome():
                 said = f" It said: {outcome.unread_answer}" if outcome.unread_answer else ""
                 raise ConnectionError(f"{server.name}: {outcome.why}.{said}")
 

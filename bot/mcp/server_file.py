@@ -28,13 +28,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from bot.toml_file import (
-    COMPLAINTS,
-    FileProblems,
-    parse_entries,
-    unknown_key_sentence,
-    unreadable_file_sentence,
-)
+from bot import toml_file
 from countersign.mcp_client.variables import substitute_variables
 
 # Reading and checking the TOML file of MCP servers, which COUNTERSIGN_SERVERS names.
@@ -117,7 +111,9 @@ def read_server_file(path: Path, environ: Mapping[str, str]) -> ServerFile:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ServerFileError(str(path), [unreadable_file_sentence(str(path), error)]) from None
+        raise ServerFileError(
+            str(path), [toml_file.unreadable_file_sentence(str(path), error)]
+        ) from None
     return ServerFile(path, parse_servers(text, environ, str(path)))
 
 
@@ -128,9 +124,9 @@ def parse_servers(
 
     Raises ServerFileError with all problems, a line each.
     """
-    problems = FileProblems(source, text)
+    problems = toml_file.FileProblems(source, text)
     servers: list[Server] = []
-    for index, entry in enumerate(parse_entries(text, "server", problems)):
+    for index, entry in enumerate(toml_file.parse_entries(text, "server", problems)):
         server = _parse_server(entry, index, environ, problems)
         if server is None:
             continue
@@ -145,7 +141,7 @@ def parse_servers(
 
 
 def _parse_server(
-    entry: dict[str, Any], index: int, environ: Mapping[str, str], problems: FileProblems
+    entry: dict[str, Any], index: int, environ: Mapping[str, str], problems: toml_file.FileProblems
 ) -> Server | None:
     """Return the server that an entry describes; None if invalid, after adding to `problems`."""
     missing: set[tuple[str, str]] = set()
@@ -184,12 +180,12 @@ def _substitute_nested_variables(
 
 def _describe_validation_error(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        return unknown_key_sentence(error["loc"], Server)
+        return toml_file.unknown_key_sentence(error["loc"], Server)
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":
         return _FORMS.get(str(error["loc"][0]), "write a plain name")
-    return COMPLAINTS.get(error["type"], error["msg"])
+    return toml_file.COMPLAINTS.get(error["type"], error["msg"])
 
 
 PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more

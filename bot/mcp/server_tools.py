@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from pydantic import BaseModel
 
-from bot.mcp.server_file import (
-    Definitions,
-    LockFileError,
-    Server,
-    ServerFile,
-    ToolDefinition,
-    read_lock_file,
-)
+from bot.mcp import server_file
 from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, build_argument_model
 from bot.tools.effect_source import EffectSource
@@ -34,7 +27,7 @@ _GRACE = 45.0  # seconds beyond the server's timeout: to reach it, and to look a
 log = logging.getLogger("countersign.servers")
 
 
-def load_server_tools(file: ServerFile) -> list[Tool[Any]]:
+def load_server_tools(file: server_file.ServerFile) -> list[Tool[Any]]:
     """Return the accepted tools of all servers, without connecting to any.
 
     Tools that cannot be used are left out and logged. Raises ValueError if the package `mcp` is
@@ -44,8 +37,8 @@ def load_server_tools(file: ServerFile) -> list[Tool[Any]]:
         needs = "MCP servers need mcp: pip install 'countersign-bot[mcp]'"
         raise ValueError(needs)
     try:
-        accepted = read_lock_file(file.lock_path)
-    except LockFileError as error:
+        accepted = server_file.read_lock_file(file.lock_path)
+    except server_file.LockFileError as error:
         raise ValueError(str(error)) from error
     return [
         tool
@@ -56,12 +49,16 @@ def load_server_tools(file: ServerFile) -> list[Tool[Any]]:
     ]
 
 
-def select_used_definitions(server: Server, found: Definitions) -> dict[str, ToolDefinition]:
+def select_used_definitions(
+    server: server_file.Server, found: server_file.Definitions
+) -> dict[str, server_file.ToolDefinition]:
     """Return the tools of a server that its configuration selects."""
     return {name: each for name, each in found.items() if server.is_tool_selected(name)}
 
 
-def _build_tools(server: Server, accepted: dict[str, ToolDefinition]) -> Iterator[Tool[Any]]:
+def _build_tools(
+    server: server_file.Server, accepted: dict[str, server_file.ToolDefinition]
+) -> Iterator[Tool[Any]]:
     if not accepted:
         log.warning("no tool of the server %s is accepted: `countersign mcp accept`", server.name)
         return
@@ -76,7 +73,7 @@ def _build_tools(server: Server, accepted: dict[str, ToolDefinition]) -> Iterato
 class _LazyConnection:
     """The connection to a server, made (and its library imported) at the first call."""
 
-    def __init__(self, server: Server, accepted: Definitions) -> None:
+    def __init__(self, server: server_file.Server, accepted: server_file.Definitions) -> None:
         self._of = server, accepted
         self._made: AcceptedTools | None = None
 
@@ -93,7 +90,7 @@ class _LazyConnection:
 
 
 def build_server_tool(
-    server: Server, definition: ToolDefinition, line: _LazyConnection
+    server: server_file.Server, definition: server_file.ToolDefinition, line: _LazyConnection
 ) -> Tool[Any]:
     """Return one tool of a server as a tool of the agent.
 
@@ -134,7 +131,7 @@ def build_server_tool(
     )
 
 
-def build_prefixed_tool_name(server: Server, name: str) -> str:
+def build_prefixed_tool_name(server: server_file.Server, name: str) -> str:
     """Return the agent's name for a server's tool: prefix_tool, in characters all models accept."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     whole = f"{server.tool_prefix}_{plain}"
@@ -144,7 +141,7 @@ def build_prefixed_tool_name(server: Server, name: str) -> str:
     return f"{whole[: _LONGEST_NAME - 7]}_{mark}"
 
 
-def _get_effect(server: Server, definition: ToolDefinition) -> Effect:
+def _get_effect(server: server_file.Server, definition: server_file.ToolDefinition) -> Effect:
     """Return the effect of a call; the server's own hints count only if the server is trusted."""
     if not server.trusted:
         return Effect.DESTRUCTIVE
@@ -153,7 +150,9 @@ def _get_effect(server: Server, definition: ToolDefinition) -> Effect:
     return Effect.WRITE if definition.destructive is False else Effect.DESTRUCTIVE
 
 
-def _get_effect_source(server: Server, definition: ToolDefinition) -> EffectSource:
+def _get_effect_source(
+    server: server_file.Server, definition: server_file.ToolDefinition
+) -> EffectSource:
     """Return who states the effect of a call; the hint "destructive" is believed of any server."""
     said = definition.read_only or definition.destructive is not None
     if not said:
@@ -162,7 +161,7 @@ def _get_effect_source(server: Server, definition: ToolDefinition) -> EffectSour
     return EffectSource.BY_AUTHOR if is_known else EffectSource.BY_STRANGER
 
 
-def _format_title(definition: ToolDefinition) -> str:
+def _format_title(definition: server_file.ToolDefinition) -> str:
     words = " ".join((definition.title or definition.name.replace("_", " ")).split())
     return (words[:1].upper() + words[1:])[:_LONGEST_TITLE] or definition.name[:_LONGEST_TITLE]
 

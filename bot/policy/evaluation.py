@@ -13,14 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bot.policy import policy_file
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, tighten_gate
-from bot.policy.policy_file import (
-    EFFECTS,
-    PolicyFile,
-    describe_validation_error,
-    validate_approvers,
-)
 from bot.policy.rules import (
     RequestTemplate,
     Rule,
@@ -120,7 +115,7 @@ class _PolicyNames:
             try:
                 if not all(isinstance(each, str) for each in found):
                     raise ValueError("write each in quotes")
-                validate_approvers(found)
+                policy_file.validate_approvers(found)
             except ValueError as error:
                 self._problems.add((SETS, name), str(error))
                 found = ["channel"]
@@ -289,7 +284,7 @@ class Policy(BaseModel):
         and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
         by one for all tools.
         """
-        known = facts.effect in EFFECTS
+        known = facts.effect in policy_file.EFFECTS
         tried: list[RuleTrial] = []
         found: Allow | Ask | None = None
         additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
@@ -327,7 +322,7 @@ class Policy(BaseModel):
         """Return the defaults with matching additions, to ask about an allowed call; or None."""
         if self.default is None:
             return None
-        effect = facts.effect if facts.effect in EFFECTS else "destructive"
+        effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
         found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
         adding = [
             (gate, bool(fits))
@@ -381,7 +376,7 @@ class Policy(BaseModel):
         about = [
             rule
             for rule in self.rules
-            if rule.can_match(tool, effect if effect in EFFECTS else None, risk)
+            if rule.can_match(tool, effect if effect in policy_file.EFFECTS else None, risk)
         ]
         return collect_needed_lookups(about)
 
@@ -432,7 +427,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     policy = None
     try:
         written = parse_strict_json(text) if is_json else tomllib.loads(text)
-        plain = PolicyFile.model_validate(resolve_policy_names(written, problems))
+        plain = policy_file.PolicyFile.model_validate(resolve_policy_names(written, problems))
         policy = _build_policy(plain, source, problems)
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
@@ -440,7 +435,9 @@ def parse(text: str, source: str = "policy") -> Policy:
         problems.add_at_line(1, "this is nested too deeply; write it flat")
     except ValidationError as invalid:
         for each in invalid.errors():
-            problems.add(each["loc"], describe_validation_error(each, PolicyFile))
+            problems.add(
+                each["loc"], policy_file.describe_validation_error(each, policy_file.PolicyFile)
+            )
     except ValueError as error:
         if not is_json:
             raise
@@ -450,7 +447,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     return policy
 
 
-def _build_policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
+def _build_policy(written: policy_file.PolicyFile, source: str, problems: FileProblems) -> Policy:
     assembly = RuleBuilder(written, problems)
     rules = assembly.build_rules()
     lines = tuple(

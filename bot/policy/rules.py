@@ -15,18 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
+from bot.policy import policy_file
 from bot.policy.business_hours import DAYS, BusinessHours
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, GrantOffer, Stage
-from bot.policy.policy_file import (
-    ASK_KEYS,
-    AskOptions,
-    PolicyFile,
-    RuleEntry,
-    TemplateEntry,
-    list_contradictory_keys,
-    list_misplaced_keys,
-)
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
@@ -216,7 +208,7 @@ ONCE = GrantOffer(where="everywhere", lasts=30 * DAY, uses=1000)
 class RuleBuilder:
     """Builder of the rules of one file, in order, which tracks what earlier rules cover."""
 
-    def __init__(self, written: PolicyFile, problems: FileProblems) -> None:
+    def __init__(self, written: policy_file.PolicyFile, problems: FileProblems) -> None:
         """Build the hours and the defaults of `written`; mistakes are added to `problems`."""
         self._written = written
         self._problems = problems
@@ -224,13 +216,15 @@ class RuleBuilder:
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._build_business_hours()
-        self.default = self._build_ask("default", written.defaults, AskOptions())
+        self.default = self._build_ask("default", written.defaults, policy_file.AskOptions())
         self.loosen = _build_approvers(written.modes.loosen) if written.modes.loosen else None
 
     def build_rules(self) -> tuple[Rule, ...]:
         """Return the rules in order; a rule that nobody could decide is left out and reported."""
         defaults = self._written.defaults
-        for key, sentence in list_contradictory_keys(defaults, AskOptions(), self.default):
+        for key, sentence in policy_file.list_contradictory_keys(
+            defaults, policy_file.AskOptions(), self.default
+        ):
             self._problems.add(("defaults", key), sentence)
         found = [self._build_rule(index, each) for index, each in enumerate(self._written.rule)]
         if self.default is None and not {"write", "destructive"} <= self._answered:
@@ -248,7 +242,7 @@ class RuleBuilder:
             self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
         return readers
 
-    def _build_rule(self, index: int, entry: RuleEntry) -> Rule | None:
+    def _build_rule(self, index: int, entry: policy_file.RuleEntry) -> Rule | None:
         name = entry.name or f"rule {index + 1}"
         if name in self._names:
             sentence = f"the name {name!r} is taken; give each rule its own"
@@ -276,16 +270,18 @@ class RuleBuilder:
         return rule
 
     def _build_gate(
-        self, index: int, entry: RuleEntry, name: str
+        self, index: int, entry: policy_file.RuleEntry, name: str
     ) -> Allow | Deny | Ask | Addition | None:
         """Return the gate of an entry, None if nobody could decide; mistakes are reported."""
-        for key, sentence in list_misplaced_keys(entry):
+        for key, sentence in policy_file.list_misplaced_keys(entry):
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._build_addition(index, entry, name)
         asked = self._build_ask(name, entry, self._written.defaults)
         if entry.verdict in ("ask", "once"):
-            for key, sentence in list_contradictory_keys(entry, self._written.defaults, asked):
+            for key, sentence in policy_file.list_contradictory_keys(
+                entry, self._written.defaults, asked
+            ):
                 self._problems.add(("rule", index, key), sentence)
         if set(entry.effect) <= self._covered and entry.verdict != "deny":
             sentence = "can never apply: an earlier rule takes every such call; move it up"
@@ -301,16 +297,18 @@ class RuleBuilder:
             case _:
                 return asked
 
-    def _build_addition(self, index: int, entry: RuleEntry, name: str) -> Addition:
+    def _build_addition(self, index: int, entry: policy_file.RuleEntry, name: str) -> Addition:
         """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
         ask = self._build_ask(name, entry, defaults) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
-        for key, sentence in list_contradictory_keys(entry.model_copy(update=late), defaults, ask):
+        for key, sentence in policy_file.list_contradictory_keys(
+            entry.model_copy(update=late), defaults, ask
+        ):
             self._problems.add(("rule", index, key), sentence)
         who = {"approvers", "quorum", "stages", "any_order", "business_hours"}  # in `ask` already
-        said = ASK_KEYS - {"post_to", "remember"} - who
+        said = policy_file.ASK_KEYS - {"post_to", "remember"} - who
         own = entry.model_dump(exclude_none=True, include=set(said))
         own_word = entry.business_hours
         counted = defaults.business_hours if own_word is None else own_word
@@ -329,10 +327,12 @@ class RuleBuilder:
             )
         return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
-    def _build_ask(self, name: str, first: AskOptions, second: AskOptions) -> Ask | None:
+    def _build_ask(
+        self, name: str, first: policy_file.AskOptions, second: policy_file.AskOptions
+    ) -> Ask | None:
         """Return the gate of `first`, filled up from `second`; None if it names nobody."""
-        own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
-        chosen = second.model_dump(exclude_none=True, include=set(ASK_KEYS))
+        own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
+        chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
         if "stages" in own or "approvers" in own:  # who decides is said in one place
             for key in ("stages", "approvers", "quorum"):
                 chosen.pop(key, None)
@@ -389,14 +389,14 @@ class RuleBuilder:
             calendar=written.calendar or "",
         )
 
-    def _list_located_options(self) -> Iterator[tuple[KeyPath, AskOptions]]:
+    def _list_located_options(self) -> Iterator[tuple[KeyPath, policy_file.AskOptions]]:
         """Yield [defaults] and every rule, each with its location in the file."""
         yield ("defaults",), self._written.defaults
         for index, each in enumerate(self._written.rule):
             yield ("rule", index), each
 
 
-def _list_escalation_steps(defaults: AskOptions) -> list[dict[str, Any]]:
+def _list_escalation_steps(defaults: policy_file.AskOptions) -> list[dict[str, Any]]:
     return [each.model_dump() for each in defaults.escalation or ()]
 
 
@@ -434,7 +434,7 @@ def _build_approvers(who: Iterable[str]) -> Approvers:
 
 
 def build_templates(
-    entries: Sequence[TemplateEntry], problems: FileProblems
+    entries: Sequence[policy_file.TemplateEntry], problems: FileProblems
 ) -> tuple[RequestTemplate, ...]:
     """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
     titles: set[str] = set()

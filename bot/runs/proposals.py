@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from bot.agent import outputs, prompt
 from bot.agent.turn import FunctionCall
-from bot.approvals import call_checks, grants, person_questions
+from bot.approvals import call_checks, call_state, card_routing, grants, person_questions
 from bot.approvals.call_checks import (
     CallRefusedError,
     ReachedLimit,
@@ -26,19 +26,6 @@ from bot.approvals.call_gates import (
     AFTER_REJECTION,
     compute_gate_in_transaction,
     prepare_preview_for_thread,
-)
-from bot.approvals.call_state import (
-    build_preview_columns,
-    build_tool_context,
-    compute_call_digest,
-    find_next_notification_time,
-)
-from bot.approvals.card_routing import (
-    CardPlace,
-    RoutedCall,
-    queue_cards,
-    queue_status_emoji,
-    resolve_card_place,
 )
 from bot.approvals.facts import FactSources, load_facts
 from bot.approvals.person_questions import PlacedQuestion, queue_question
@@ -70,7 +57,7 @@ class PreparedCall:
     proposed_arguments: str = ""  # its arguments in the model's words
     revision: Revision | None = None
     gate: Allow | Ask | Deny | None = None
-    place: CardPlace | None = None
+    place: card_routing.CardPlace | None = None
     question: PlacedQuestion | None = None
     audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
     reason_for_requester: str = ""  # why it was refused, where a person should know
@@ -104,13 +91,17 @@ def post_plan_cards(
 ) -> None:
     """Post the cards and questions of a stored plan, and mark the message that asked for it."""
     found = ((each.call, each.gate, each.place) for each in prepared)
-    asked = [RoutedCall(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+    asked = [
+        card_routing.RoutedCall(call, gate, at)
+        for call, gate, at in found
+        if isinstance(gate, Ask) and at
+    ]
     for each in prepared:
         if each.question is not None:
             queue_question(tx, run, each.call, each.question)
-    queue_cards(tx, run, plan_id, asked)
+    card_routing.queue_cards(tx, run, plan_id, asked)
     if needs_people(prepared):
-        queue_status_emoji(tx, run, plan_id)
+        card_routing.queue_status_emoji(tx, run, plan_id)
 
 
 def _build_audit_evidence(
@@ -340,8 +331,8 @@ class ProposalPreparer:
     ) -> None:
         """Make the call PENDING, with a place, preview and deadline. Raises RefusedError."""
         call = prepared.call
-        place = resolve_card_place(self._authority, run, gate)
-        context = build_tool_context(run, call, self._sources.clock.now())
+        place = card_routing.resolve_card_place(self._authority, run, gate)
+        context = call_state.build_tool_context(run, call, self._sources.clock.now())
         try:
             seen = prepare_preview_for_thread(
                 self._sources, run, self._previews.run_preview(tool, args, context)
@@ -353,9 +344,9 @@ class ProposalPreparer:
         self._require_showable(prepared, tool, args, seen.text)
         prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
-        call.next_at = find_next_notification_time(gate, call.created_at)
+        call.next_at = call_state.find_next_notification_time(gate, call.created_at)
         call.deadline = gate.compute_due_time(call.created_at, gate.deadline)
-        for name, value in build_preview_columns(seen).items():
+        for name, value in call_state.build_preview_columns(seen).items():
             setattr(call, name, value)
 
     def _require_showable(
@@ -376,7 +367,7 @@ class ProposalPreparer:
         """Set the call's gate, digest and first revision, which fix exactly what would run."""
         call = prepared.call
         call.gate = dump_gate(gate)
-        call.digest = compute_call_digest(
+        call.digest = call_state.compute_call_digest(
             self._key, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects
         )
         call.key_id = compute_key_id(self._key)

@@ -11,13 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bot.approvals import call_state
 from bot.approvals.call_gates import ReapprovalRequest, compute_gate, prepare_preview_for_thread
-from bot.approvals.call_state import (
-    build_preview_columns,
-    build_tool_context,
-    compute_call_digest,
-    find_next_notification_time,
-)
 from bot.approvals.card_routing import remove_calls_from_cards
 from bot.approvals.facts import FactSources
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
@@ -53,7 +48,9 @@ def build_renewal_or_refusal(
     if not isinstance(gate, Ask):
         return ToolRefusal(f"{why} Nothing was done.")
     try:
-        seen = previews.run_preview(tool, args, build_tool_context(run, call, sources.clock.now()))
+        seen = previews.run_preview(
+            tool, args, call_state.build_tool_context(run, call, sources.clock.now())
+        )
         seen = prepare_preview_for_thread(sources, run, seen)
     except ToolError as error:
         return ToolRefusal(f"{why} {error}")
@@ -77,7 +74,7 @@ def ask_people_again(
     if current is None:
         return False
     gate, seen = dump_gate(again.gate), again.preview
-    digest = compute_call_digest(
+    digest = call_state.compute_call_digest(
         get_key_by_id_or_current(key, call.key_id),
         run,
         tool,
@@ -95,8 +92,8 @@ def ask_people_again(
         deadline=again.gate.compute_due_time(now, again.gate.deadline),
         digest=digest,
         gate=gate,
-        next_at=find_next_notification_time(again.gate, now),
-        **build_preview_columns(seen),
+        next_at=call_state.find_next_notification_time(again.gate, now),
+        **call_state.build_preview_columns(seen),
     ):
         return False
     remove_calls_from_cards(tx, call.plan_id, {call.id})

@@ -12,21 +12,8 @@ from itertools import chain
 from typing import Any
 
 from bot.agent import outputs, prompt
-from bot.approvals import grants
-from bot.approvals.call_state import (
-    describe_call_effect,
-    describe_revision_effect,
-    list_approving_votes,
-    map_delegators_to_delegates,
-)
-from bot.cards import notices, request_sentences
-from bot.cards.answers import (
-    AnswerFooter,
-    CallOutcome,
-    build_record_line,
-    count_rows_that_fit,
-    is_short_enough_for_cell,
-)
+from bot.approvals import call_state, grants
+from bot.cards import answers, notices, request_sentences
 from bot.cards.claims import extract_claims, is_contradicted_by_record
 from bot.cards.request_form import render_lookup_result
 from bot.cards.views import is_only_thanks
@@ -51,11 +38,11 @@ def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         return
     cells = [[tables.format_table_cell(value) for value in row] for row in found.rows]
     columns, shown = found.columns[:COLUMNS], [row[:COLUMNS] for row in cells[:ROWS]]
-    shown = shown[: count_rows_that_fit(columns, shown)]
+    shown = shown[: answers.count_rows_that_fit(columns, shown)]
     whole = (
         len(cells) <= len(shown)
         and len(found.columns) <= COLUMNS
-        and all(map(is_short_enough_for_cell, chain(columns, *shown)))
+        and all(map(answers.is_short_enough_for_cell, chain(columns, *shown)))
     )
     # nobody else's: it is how a lost answer is found
     name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"
@@ -90,7 +77,7 @@ def post_approved_call_outcome(
         return
     tool, people = tools.find_tool_of_call(call), _build_participants(tx, run, ended)
     effect, done = (
-        describe_revision_effect(tools, call, ended.revision),
+        call_state.describe_revision_effect(tools, call, ended.revision),
         call.status is CallStatus.SUCCEEDED,
     )
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
@@ -127,8 +114,11 @@ def _build_participants(
     return notices.CallParticipants(
         run.requester,
         tuple(sorted(approved.editors)),
-        tuple((vote.counted_person, vote.reason) for vote in list_approving_votes(approved.votes)),
-        map_delegators_to_delegates(approved.votes),
+        tuple(
+            (vote.counted_person, vote.reason)
+            for vote in call_state.list_approving_votes(approved.votes)
+        ),
+        call_state.map_delegators_to_delegates(approved.votes),
     )
 
 
@@ -150,7 +140,7 @@ NOT_APPROVED = " Nobody has approved anything."
 
 def build_answer_footer(
     tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
-) -> AnswerFooter:
+) -> answers.AnswerFooter:
     """Return the footer for a model's words: what really became of the run's calls.
 
     It covers the calls that change something or asked people, and is loud if the words contradict
@@ -159,7 +149,7 @@ def build_answer_footer(
     """
     claims = extract_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
-        return AnswerFooter(note=note)
+        return answers.AnswerFooter(note=note)
     found = calls.list_calls_of_request(tx, run_id)  # also of its sub-agents
     counting = [
         call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
@@ -168,9 +158,9 @@ def build_answer_footer(
     unapproved = claims.says_approved and not any(_was_approved(tx, call) for call in counting)
     loud = unapproved or is_contradicted_by_record(claims, ended, whole=last)
     if not loud and (not last or (not found and _is_only_thanks(tx, run_id))):
-        return AnswerFooter(note=note)
-    record = build_record_line(ended) + (NOT_APPROVED if unapproved else "")
-    return AnswerFooter(record, loud, note)
+        return answers.AnswerFooter(note=note)
+    record = answers.build_record_line(ended) + (NOT_APPROVED if unapproved else "")
+    return answers.AnswerFooter(record, loud, note)
 
 
 def _was_approved(tx: Transaction, call: Call) -> bool:
@@ -188,10 +178,10 @@ def _is_only_thanks(tx: Transaction, run_id: str) -> bool:
     return bool(written) and all(map(is_only_thanks, written))
 
 
-def _build_call_outcome(tx: Transaction, tools: Registry, call: Call) -> CallOutcome:
+def _build_call_outcome(tx: Transaction, tools: Registry, call: Call) -> answers.CallOutcome:
     told = is_outcome_posted(tx, call)
     effect = "" if told else _effect_text(tx, tools, call)
-    return CallOutcome(call.status, effect, told, failed_midway=_is_failed_midway(call))
+    return answers.CallOutcome(call.status, effect, told, failed_midway=_is_failed_midway(call))
 
 
 def _is_failed_midway(call: Call) -> bool:
@@ -217,7 +207,7 @@ def _is_covered_by_footer(call: Call, later: list[Call]) -> bool:
 
 def _effect_text(tx: Transaction, tools: Registry, call: Call) -> str:
     if revision := calls.find_revision(tx, call.id, call.revision):
-        return describe_revision_effect(tools, call, revision)
+        return call_state.describe_revision_effect(tools, call, revision)
     tool = tools.find_tool_of_call(call)
     return tool.title if tool else call.tool
 
@@ -231,7 +221,7 @@ def post_outcome_unless_posted(tx: Transaction, tools: Registry, run: Run, call:
 def _build_outcome_message(
     tx: Transaction, tools: Registry, call: Call
 ) -> Mapping[str, Any] | None:
-    effect = describe_call_effect(tools, tx, call)
+    effect = call_state.describe_call_effect(tools, tx, call)
     match call.status:
         case CallStatus.SUCCEEDED if call.does == Effect.READ:
             if outbox.find_message_by_key(tx, f"table:{call.id}:{call.revision}"):

@@ -11,17 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.agent import file_items
+from bot.agent import file_items, turn
 from bot.agent.file_items import EncodedFile
-from bot.agent.turn import (
-    AnswerSink,
-    CompactedItems,
-    ModelPlanner,
-    Proposal,
-    Reply,
-    RequestRefusedError,
-    TooLongError,
-)
 from bot.clock import Clock
 from storage import transcripts
 from storage.store import Store
@@ -39,7 +30,7 @@ _INSTEAD = {
 class PlannerWithFiles:
     """A planner that fills files into the transcript before it asks the planner behind it."""
 
-    planner: ModelPlanner
+    planner: turn.ModelPlanner
     store: Store
     clock: Clock
 
@@ -48,8 +39,8 @@ class PlannerWithFiles:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: AnswerSink,
-    ) -> Reply | Proposal:
+        sink: turn.AnswerSink,
+    ) -> turn.Reply | turn.Proposal:
         """Take one model turn, with files filled in.
 
         If the server refuses the request, it is repeated without new files. Raises PlannerError, or
@@ -62,7 +53,7 @@ class PlannerWithFiles:
             result = self.planner.take_turn(
                 _fill_in_stored_files(transcript, files), tools, instructions, sink
             )
-        except RequestRefusedError as error:
+        except turn.RequestRefusedError as error:
             # if none is fresh, the model is another one
             doubted = fresh or [each for each in files.values() if not each.withheld]
             if not doubted:
@@ -70,7 +61,7 @@ class PlannerWithFiles:
             log.warning("the model is asked without %d files: %s", len(doubted), error)
             without = _fill_in_stored_files(transcript, files, {each.id for each in doubted})
             return self._take_turn_without_files(doubted, without, tools, instructions, sink)
-        except TooLongError as error:
+        except turn.TooLongError as error:
             if not fresh:
                 raise
             # or the thread is what is too long: whoever asks may know how to shorten it
@@ -78,7 +69,7 @@ class PlannerWithFiles:
             again = partial(
                 self._take_turn_without_files, fresh, without, tools, instructions, sink
             )
-            raise TooLongError(str(error), error.window, again) from error
+            raise turn.TooLongError(str(error), error.window, again) from error
         self._mark_files_accepted(fresh)
         return result
 
@@ -88,8 +79,8 @@ class PlannerWithFiles:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: AnswerSink,
-    ) -> Reply | Proposal:
+        sink: turn.AnswerSink,
+    ) -> turn.Reply | turn.Proposal:
         """Take the turn without these files; if that succeeds, the files are never sent again."""
         sink.discard_text()
         result = self.planner.take_turn(transcript, tools, instructions, sink)
@@ -103,7 +94,7 @@ class PlannerWithFiles:
 
     def compact_items(
         self, items: Sequence[dict[str, Any]], instructions: str
-    ) -> CompactedItems | None:
+    ) -> turn.CompactedItems | None:
         """Have the model's server compact these items; None if it cannot or does not."""
         return self.planner.compact_items(
             _fill_in_stored_files(items, self._load_referenced_files(items)), instructions

@@ -17,14 +17,8 @@ from typing import TypeVar
 
 from bot.agent import outputs
 from bot.agent.turn import PlannerError
+from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError
-from bot.approvals.card_routing import (
-    RoutedCall,
-    build_card_without_approval,
-    queue_cards,
-    queue_status_emoji,
-    resolve_card_place,
-)
 from bot.approvals.person_questions import is_question
 from bot.cards import answers, notices
 from bot.clock import Clock
@@ -287,13 +281,15 @@ class RunWorker:
             if call.status is C.UNKNOWN:
                 with self._store.write() as tx:
                     runs.get_run_with_fence(tx, run.id, run.fence)
-                    outbox.queue_message(tx, build_card_without_approval(run, plan_id, call))
+                    outbox.queue_message(
+                        tx, card_routing.build_card_without_approval(run, plan_id, call)
+                    )
                 continue
             assert isinstance(gate, Ask)
             with self._store.read() as tx:
                 editors = calls.list_editors(tx, call.id)
             try:
-                place = resolve_card_place(self._authority, run, gate, editors)
+                place = card_routing.resolve_card_place(self._authority, run, gate, editors)
             except CallRefusedError as error:
                 with self._store.write() as tx:
                     runs.get_run_with_fence(tx, run.id, run.fence)
@@ -310,8 +306,10 @@ class RunWorker:
                 continue
             with self._store.write() as tx:
                 runs.get_run_with_fence(tx, run.id, run.fence)
-                queue_cards(tx, run, plan_id, [RoutedCall(call, gate, place)])
-                queue_status_emoji(tx, run, plan_id)
+                card_routing.queue_cards(
+                    tx, run, plan_id, [card_routing.RoutedCall(call, gate, place)]
+                )
+                card_routing.queue_status_emoji(tx, run, plan_id)
 
     def _fail_run(self, run: Run | None, why: str) -> None:
         """Make the run FAILED and post that with a Retry button; nothing written is lost."""

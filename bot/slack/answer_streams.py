@@ -19,13 +19,8 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.cards import block_kit
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.cards.block_kit import (
-    PART,
-    cut_before_unfinished_link,
-    quote_markdown,
-    split_into_message_parts,
-)
 from bot.cards.notices import step_label
 from bot.cards.slack_text import count_slack_characters
 from bot.clock import Clock
@@ -258,7 +253,7 @@ class StreamedAnswer:
             self._keep(self)
             return
         self._over = True
-        parts = split_into_message_parts(text) if text else []
+        parts = block_kit.split_into_message_parts(text) if text else []
         middle, ending = {"last": False, "ours": record.ours}, {"last": last, **asdict(record)}
         if self._row is not None:
             first = parts.pop(0) if parts else ""
@@ -314,10 +309,12 @@ class StreamedAnswer:
     def _send_new_content(self) -> None:
         if self._dead:
             return
-        whole = self._render_text(cut_before_unfinished_link(self._text[:PART]))
+        whole = self._render_text(
+            block_kit.cut_before_unfinished_link(self._text[: block_kit.PART])
+        )
         tasks = self._list_unsent_tasks()
         # what would not go on from what is shown, or finds no room, the outbox writes at the end
-        fits = whole.startswith(self._shown) and count_slack_characters(whole) <= PART
+        fits = whole.startswith(self._shown) and count_slack_characters(whole) <= block_kit.PART
         more = whole[len(self._shown) :] if fits else ""
         more = more if more.strip(" >\n") else ""
         if not more and not tasks:
@@ -365,7 +362,7 @@ class StreamedAnswer:
         self._tasks.mark_sent(tasks)
 
     def _render_text(self, text: str) -> str:
-        return quote_markdown(add_names_to_mentions(self._directory, text))
+        return block_kit.quote_markdown(add_names_to_mentions(self._directory, text))
 
     def _start_stream(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Store a row, start the stream, then store the stream's timestamp in the row."""

@@ -13,15 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bot.clock import Clock
 from bot.signals import Signals
-from bot.slack.pace import (
-    BURST,
-    AllChannelOwnership,
-    BotTokenStatus,
-    ChannelOwnership,
-    ChannelPacer,
-    is_rate_limited_post,
-    order_due_messages,
-)
+from bot.slack import pace
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
 from bot.slack.sender import MessageSender
 from storage import outbox
@@ -44,16 +36,16 @@ class Outbox:
         renderer: MessageRenderer,
         posting: OutboxSlackCalls,
         search: PostSearch,
-        channels: ChannelOwnership | None = None,
+        channels: pace.ChannelOwnership | None = None,
         lanes: int = 4,
     ) -> None:
         """`lanes` is the number of threads that send; `channels` says which channels to send to."""
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.outbox
         self._memory = OutboxMemory(clock)
-        self._pace = ChannelPacer(clock, posting.client.base_url)
-        self._access = BotTokenStatus(clock, posting.client.auth_test)
-        self._channels = channels or AllChannelOwnership()
+        self._pace = pace.ChannelPacer(clock, posting.client.base_url)
+        self._access = pace.BotTokenStatus(clock, posting.client.auth_test)
+        self._channels = channels or pace.AllChannelOwnership()
         self._sender = MessageSender(
             store,
             clock,
@@ -150,9 +142,12 @@ class Outbox:
             with self._store.read() as tx:
                 overtakable = self._memory.overtakable_messages
                 due = outbox.list_due_messages(tx, self._clock.now(), channel, overtakable)
-                if self._pace.is_paced(channel) and sum(map(is_rate_limited_post, due)) > BURST:
+                if (
+                    self._pace.is_paced(channel)
+                    and sum(map(pace.is_rate_limited_post, due)) > pace.BURST
+                ):
                     carded = outbox.list_runs_with_card(tx, {row.run_id for row in due})
-                    due = order_due_messages(due, carded)
+                    due = pace.order_due_messages(due, carded)
             self._send_in_order(due)
             self._memory.end_failure_pause(channel)
         except Exception as error:
@@ -178,7 +173,7 @@ class Outbox:
     def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:
             self._signals.wait_for_urgent_work()
-            if is_rate_limited_post(row) and (wait := self._pace.compute_wait(row.channel)):
+            if pace.is_rate_limited_post(row) and (wait := self._pace.compute_wait(row.channel)):
                 self._memory.pause_until(row.channel, self._clock.now() + wait)
                 return
             is_mine = self._channels.is_channel_owned(row.channel)

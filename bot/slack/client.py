@@ -37,18 +37,10 @@ from slack_sdk.http_retry.builtin_handlers import (
 )
 from slack_sdk.web import SlackResponse
 
+from bot import slack_codes
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, Tracer, WorkKind
-from bot.slack_codes import (
-    CERTAIN,
-    CODE,
-    LIMITED,
-    TOO_MANY,
-    ErrorMeaning,
-    classify_error_code,
-    extract_error_code,
-)
 
 # The app that a bot token belongs to, as Slack says.
 
@@ -112,35 +104,42 @@ def get_valid_error_code(error: SlackApiError) -> str:
     """Return Slack's own error code; "" if the answer is not Slack's, such as a page of HTML."""
     if is_rate_limited(error):
         return RATE_LIMITED
-    code = extract_error_code(error)
-    return code if CODE.fullmatch(code) and get_http_status(error) < CERTAIN else ""
+    code = slack_codes.extract_error_code(error)
+    return (
+        code
+        if slack_codes.CODE.fullmatch(code) and get_http_status(error) < slack_codes.CERTAIN
+        else ""
+    )
 
 
-def classify_error(error: SlackApiError) -> ErrorMeaning:
+def classify_error(error: SlackApiError) -> slack_codes.ErrorMeaning:
     """Return what this error means for its call: final, passing, token refused, or unknown."""
     method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
-    code, status = extract_error_code(error), get_http_status(error)
-    return classify_error_code(code, status=status, method=method)
+    code, status = slack_codes.extract_error_code(error), get_http_status(error)
+    return slack_codes.classify_error_code(code, status=status, method=method)
 
 
 def is_rate_limited(error: SlackApiError) -> bool:
     """Return whether Slack refused the call because there were too many calls."""
-    return get_http_status(error) == TOO_MANY or extract_error_code(error) in LIMITED
+    return (
+        get_http_status(error) == slack_codes.TOO_MANY
+        or slack_codes.extract_error_code(error) in slack_codes.LIMITED
+    )
 
 
 def is_permanent_refusal(error: SlackApiError) -> bool:
     """Return whether Slack refused the call and would refuse it again."""
-    return classify_error(error) is ErrorMeaning.FINAL
+    return classify_error(error) is slack_codes.ErrorMeaning.FINAL
 
 
 def is_token_refused(error: SlackApiError) -> bool:
     """Return whether Slack refuses the bot's token, whatever the call."""
-    return classify_error(error) is ErrorMeaning.TOKEN
+    return classify_error(error) is slack_codes.ErrorMeaning.TOKEN
 
 
 def is_feature_missing(error: SlackApiError) -> bool:
     """Return whether this workspace or app does not have the feature at all."""
-    return extract_error_code(error) in ABSENT or get_http_status(error) == NOT_FOUND
+    return slack_codes.extract_error_code(error) in ABSENT or get_http_status(error) == NOT_FOUND
 
 
 def get_retry_after_seconds(error: SlackApiError) -> float:
@@ -183,7 +182,7 @@ class RateLimitPauses:
             req_args={},
             data={"ok": False, "error": "ratelimited"},
             headers={"Retry-After": str(math.ceil(left))},
-            status_code=TOO_MANY,
+            status_code=slack_codes.TOO_MANY,
         )
         text = f"Slack limits {method}, which was not asked again"
         raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
@@ -368,7 +367,7 @@ class SlackClient(WebClient):
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
-                span.end = extract_error_code(error) or str(get_http_status(error))
+                span.end = slack_codes.extract_error_code(error) or str(get_http_status(error))
                 if self.pauses is not None and self.pauses.start_pause_if_asked(
                     api_method, channel, error
                 ):

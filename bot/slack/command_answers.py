@@ -9,28 +9,9 @@ from typing import TYPE_CHECKING
 
 from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.grants import GrantList
-from bot.cards import delegation_dialog, sentence_words
-from bot.cards.request_list import (
-    CommandAnswer,
-    CommandAnswerFile,
-    is_request_reference,
-    parse_permalink,
-)
-from bot.cards.slack_text import (
-    CHANNEL,
-    channel_mention,
-    escape_mrkdwn,
-    group_mention,
-    user_mention,
-)
+from bot.cards import delegation_dialog, request_list, sentence_words, slack_text
+from bot.explain import report
 from bot.explain.explanation import ExplanationSources, explain_call
-from bot.explain.report import (
-    TITLE,
-    Report,
-    compute_report,
-    describe_decision_speed,
-    render_report_blocks,
-)
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry
@@ -58,7 +39,7 @@ class SlackMentionStyle:
 
     def format_person(self, user: str) -> str:
         """Return a mention of the person."""
-        return user_mention(user)
+        return slack_text.user_mention(user)
 
     def format_group(self, handle: str) -> str:
         """Return a mention of the group, or @handle if it cannot be looked up."""
@@ -66,16 +47,18 @@ class SlackMentionStyle:
             found = self._directory.find_group(handle)
         except LookupFailedError:
             found = None
-        return group_mention(found.id) if found else escape_mrkdwn(f"@{handle}")
+        return (
+            slack_text.group_mention(found.id) if found else slack_text.escape_mrkdwn(f"@{handle}")
+        )
 
     def format_channel(self, channel: str) -> str:
         """Return a mention of the channel, or its name if it cannot be looked up."""
-        is_id = CHANNEL.fullmatch(channel)
+        is_id = slack_text.CHANNEL.fullmatch(channel)
         try:
             found = channel if is_id else self._directory.find_channel_id(channel)
         except LookupFailedError:
             found = None
-        return channel_mention(found) if found else escape_mrkdwn(channel)
+        return slack_text.channel_mention(found) if found else slack_text.escape_mrkdwn(channel)
 
     def quote_text(self, text: str) -> str:
         """Return a text on one escaped line of 1200 characters at most, with secrets masked."""
@@ -105,7 +88,7 @@ class CommandQuestion:
     description: str
     # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
     # TypedCallError or LookupFailedError
-    answer: Callable[[AnswerServices, SlashCommand], str | CommandAnswer]
+    answer: Callable[[AnswerServices, SlashCommand], str | request_list.CommandAnswer]
     # whether the words behind its name, written to the bot, ask this and are not for the agent
     is_asked_by_words: Callable[[AnswerServices, Sequence[str]], bool] = lambda _can, words: (
         not words
@@ -129,15 +112,15 @@ def _open_request_dialog(can: AnswerServices, asked: SlashCommand) -> str:
     return can.request_opener.open_for_command(asked.person, asked.channel, asked.trigger, words)
 
 
-def _list_waiting_requests(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+def _list_waiting_requests(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
     return can.person_views.build_overview().render_waiting_calls(asked.person)
 
 
-def _list_own_requests(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+def _list_own_requests(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
     return can.person_views.build_overview().render_own_requests(asked.person)
 
 
-def _show_request(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+def _show_request(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
     if len(asked.words) != 1:
         raise TypedCallError("Name one request: the link to its card, or its id.")
     overview, name = can.person_views.build_overview(), asked.words[0].strip("`")
@@ -147,7 +130,7 @@ def _show_request(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
     return found
 
 
-def _show_history(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+def _show_history(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
     days = _parse_day_count(asked.words)
     if days is None:
         raise TypedCallError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
@@ -182,19 +165,23 @@ def _explain_typed_call(can: AnswerServices, asked: SlashCommand) -> str:
 
 def _list_commands(_can: AnswerServices, _asked: SlashCommand) -> str:
     lines = [f"{COMMAND} {each.usage} — {each.description}" for each in QUESTIONS.values()]
-    return "\n".join(["You can ask me:", *(f"• {escape_mrkdwn(line)}" for line in lines)])
+    return "\n".join(
+        ["You can ask me:", *(f"• {slack_text.escape_mrkdwn(line)}" for line in lines)]
+    )
 
 
 def _list_grants(can: AnswerServices, asked: SlashCommand) -> str:
     return can.grants.describe_grants(asked.person)
 
 
-def _list_delegations(can: AnswerServices, asked: SlashCommand) -> CommandAnswer:
+def _list_delegations(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
     delegations = can.person_views.build_delegation_manager().list_delegations(asked.person)
     return delegation_dialog.render_delegations(delegations)
 
 
-def _build_report_answer(can: AnswerServices, asked: SlashCommand) -> str | CommandAnswer:
+def _build_report_answer(
+    can: AnswerServices, asked: SlashCommand
+) -> str | request_list.CommandAnswer:
     days = _parse_day_count(asked.words, usual=REPORTED)
     if days is None:
         raise TypedCallError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
@@ -205,16 +192,18 @@ def _build_report_answer(can: AnswerServices, asked: SlashCommand) -> str | Comm
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
         asked_calls = call_history.list_calls_asked_of_people(tx, lists.team, since, until)
-        found = compute_report(asked_calls, since, until)
+        found = report.compute_report(asked_calls, since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _prepare_report_picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    return CommandAnswer(TITLE, render_report_blocks(found, titles, note), file)
+    return request_list.CommandAnswer(
+        report.TITLE, report.render_report_blocks(found, titles, note), file
+    )
 
 
 def _prepare_report_picture(
-    found: Report, titles: Mapping[str, str]
-) -> Callable[[], CommandAnswerFile] | None:
+    found: report.Report, titles: Mapping[str, str]
+) -> Callable[[], request_list.CommandAnswerFile] | None:
     """Return a function that draws the report; None if it has no data or matplotlib is missing."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
@@ -226,9 +215,9 @@ def _prepare_report_picture(
     if not has_decisions_to_draw(found):
         return None
     title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
-    alt = f"{title} (UTC). {describe_decision_speed(found)}"
+    alt = f"{title} (UTC). {report.describe_decision_speed(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
-    return lambda: CommandAnswerFile(name, title, alt, draw_report_png(found, titles))
+    return lambda: request_list.CommandAnswerFile(name, title, alt, draw_report_png(found, titles))
 
 
 def _revoke_grant(can: AnswerServices, asked: SlashCommand) -> str:
@@ -254,9 +243,9 @@ def _is_request_reference(can: AnswerServices, words: Sequence[str]) -> bool:
     An order's number may look like a fingerprint, and any word of 22 letters like an id, so ids are
     looked up in the database.
     """
-    if len(words) != 1 or not is_request_reference(words[0]):
+    if len(words) != 1 or not request_list.is_request_reference(words[0]):
         return False
-    if parse_permalink(words[0]):
+    if request_list.parse_permalink(words[0]):
         return True
     name, team = words[0].strip("`"), can.grants.team
     with can.grants.store.read() as tx:

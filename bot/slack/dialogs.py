@@ -18,26 +18,11 @@ from bot.approvals.card_views import build_full_call_view, is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason
-from bot.cards import refusals
+from bot.cards import button_codec, refusals, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.block_kit import Json
-from bot.cards.button_codec import (
-    CallTarget,
-    CardTarget,
-    Click,
-    DialogSubject,
-    add_thread_to_metadata,
-    decode_clicked_element,
-    decode_dialog_subject,
-)
 from bot.cards.call_pieces import PieceKind
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
-from bot.cards.review_dialog import (
-    parse_rejection,
-    render_reject_dialog,
-    render_review_dialog,
-    render_send_back_dialog,
-)
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupPendingError, Permission
@@ -91,14 +76,18 @@ class DialogFamily(Protocol):
         """The dialogs that are checked here; `ClickDispatcher` decides about their submissions."""
         ...
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
 
         `body` is the block_actions payload. May look people up, for two seconds.
         """
         ...
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors of a submission by block id; {} if it may be stored.
 
         `body` is the view_submission payload. May look people up, for a second and a half.
@@ -160,10 +149,12 @@ class DialogHandler:
             return DialogRefusal(refusals.trigger_expired_reply())
 
     def _prepare_dialog(self, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
-        match decode_clicked_element(body["actions"][0]):
-            case Click(action) as click if action in self._opens:
+        match button_codec.decode_clicked_element(body["actions"][0]):
+            case button_codec.Click(action) as click if action in self._opens:
                 return self._opens[action].prepare_dialog(click, body)
-            case Click(action, CallTarget() | CardTarget() as target) if action in VERBS:
+            case button_codec.Click(
+                action, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ) if action in VERBS:
                 person, team = body["user"]["id"], get_sender_workspace_id(body)
                 found = self._access.decide_access(VERBS[action], target, person, team)
                 if isinstance(found, DialogRefusal):
@@ -207,15 +198,18 @@ class DialogHandler:
         self._post.notify()
 
     def _build_opening(
-        self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
+        self,
+        action: Action,
+        target: button_codec.CallTarget | button_codec.CardTarget,
+        admitted: DialogAdmission,
     ) -> DialogOpening | DialogRefusal:
         """Return the dialog built from the rows as they are now; a refusal if the card is stale."""
         run = admitted.run
         with self._store.read() as tx:
             match target:
-                case CardTarget():
+                case button_codec.CardTarget():
                     made = DialogOpening(self._render_reject_all_form(tx, target, admitted.calls))
-                case CallTarget():
+                case button_codec.CallTarget():
                     shown = calls.find_call_with_revision(tx, target.call)
                     tool = self._tools.find_tool_of_call(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
@@ -223,13 +217,15 @@ class DialogHandler:
                     if action is Action.EDIT and tool is None:
                         return DialogRefusal(refusals.outdated_card_reply())
                     made = self._build_call_opening(tx, action, target, shown, admitted)
-        return replace(made, view=add_thread_to_metadata(made.view, run.channel, run.thread_ts))
+        return replace(
+            made, view=button_codec.add_thread_to_metadata(made.view, run.channel, run.thread_ts)
+        )
 
     def _build_call_opening(
         self,
         tx: Transaction,
         action: Action,
-        target: CallTarget,
+        target: button_codec.CallTarget,
         shown: CallWithRevision,
         by: DialogAdmission,
     ) -> DialogOpening:
@@ -238,10 +234,10 @@ class DialogHandler:
             case Action.REVIEW:
                 whole = build_full_call_view(self._tools, tx, shown)
                 bar = format_field_error(self._directory, by.view_only_reason)
-                view = render_review_dialog(whole, bar=bar)
+                view = review_dialog.render_review_dialog(whole, bar=bar)
                 return DialogOpening(view, call, bool(whole.covered_pieces))
             case Action.REJECT:
-                view = render_reject_dialog(
+                view = review_dialog.render_reject_dialog(
                     target,
                     count=1,
                     title=describe_call_effect(self._tools, tx, call),
@@ -251,7 +247,7 @@ class DialogHandler:
                 return DialogOpening(view)
             case Action.SEND_BACK:
                 title = self._describe_pending_calls(tx, call)
-                return DialogOpening(render_send_back_dialog(target, title=title))
+                return DialogOpening(review_dialog.render_send_back_dialog(target, title=title))
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
                 found = build_full_call_view(self._tools, tx, shown).covered_pieces
@@ -275,17 +271,19 @@ class DialogHandler:
         return render_edit_dialog(
             restrict_editable_fields(tool, gate),
             build_readable_arguments(tool, shown.revision.arguments),
-            target=CallTarget(call.id, call.revision),
+            target=button_codec.CallTarget(call.id, call.revision),
             save_and_approve=here,
             covered=covered,
         )
 
     def _render_reject_all_form(
-        self, tx: Transaction, target: CardTarget, pending: Sequence[Call]
+        self, tx: Transaction, target: button_codec.CardTarget, pending: Sequence[Call]
     ) -> Json:
         title = "\n".join(describe_call_effect(self._tools, tx, call) for call in pending)
         needs = any(needs_reason(call, CallVerb.REJECT) for call in pending)
-        return render_reject_dialog(target, count=len(pending), title=title, needs_words=needs)
+        return review_dialog.render_reject_dialog(
+            target, count=len(pending), title=title, needs_words=needs
+        )
 
     def validate_submission(self, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submission by block id; {} if it may be stored.
@@ -294,26 +292,32 @@ class DialogHandler:
         stored, and the loop tells the person what was wrong.
         """
         view = body["view"]
-        match decode_dialog_subject(view):
-            case DialogSubject(dialog) as subject if dialog in self._checks:
+        match button_codec.decode_dialog_subject(view):
+            case button_codec.DialogSubject(dialog) as subject if dialog in self._checks:
                 return self._checks[dialog].validate_submission(subject, body)
-            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
-                reason = parse_rejection(view["state"]["values"])
+            case button_codec.DialogSubject(
+                DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ):
+                reason = review_dialog.parse_rejection(view["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
                 return self._validate_permission(CallVerb.REJECT, target, body, InputBlockId.REASON)
-            case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+            case button_codec.DialogSubject(
+                DialogId.SEND_BACK, button_codec.CallTarget() as target
+            ):
                 return self._validate_permission(
                     CallVerb.SEND_BACK, target, body, InputBlockId.WORDS
                 )
-            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
-            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:
                 return {}
 
-    def _validate_edit(self, target: CallTarget, body: dict[str, Any]) -> dict[str, str]:
+    def _validate_edit(
+        self, target: button_codec.CallTarget, body: dict[str, Any]
+    ) -> dict[str, str]:
         view, person = body["view"], body["user"]["id"]
         first = next((each["block_id"] for each in view["blocks"] if each["type"] == "input"), "")
         if not first:
@@ -349,7 +353,11 @@ class DialogHandler:
         return {InputBlockId.APPROVE_TOO: format_field_error(self._directory, text)}
 
     def _validate_permission(
-        self, verb: CallVerb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
+        self,
+        verb: CallVerb,
+        target: button_codec.CallTarget | button_codec.CardTarget,
+        body: dict[str, Any],
+        block: str,
     ) -> dict[str, str]:
         """Return why this person may not do this to the call, as {block: text}; {} if they may."""
         person = body["user"]["id"]
@@ -378,5 +386,5 @@ def _open_or_replace_view(client: WebClient, body: dict[str, Any], view: Json) -
 
 def _get_dialog_name(action: dict[str, Any]) -> str:
     """Return the name of the dialog that a button asks for, for the audit."""
-    click = decode_clicked_element(action)
-    return click.action if isinstance(click, Click) else action["action_id"]
+    click = button_codec.decode_clicked_element(action)
+    return click.action if isinstance(click, button_codec.Click) else action["action_id"]

@@ -23,16 +23,7 @@ from bot.clock import Clock
 from bot.policy.authority import Directory, Group, LookupFailedError, LookupPendingError, Person
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
-from bot.slack.lookups import (
-    LONG,
-    Json,
-    LookupCache,
-    LookupKey,
-    LookupKind,
-    SlackLookupClient,
-    build_person,
-    get_casefolded_names,
-)
+from bot.slack import lookups
 from storage import inbox
 from storage.models import Delivery
 
@@ -90,7 +81,7 @@ PATIENCE = 60.0  # seconds that a thread which may wait does so for an answer
 FEW = 25  # people are looked up one by one; for more, the list of everybody is read
 # of a list in which somebody's name or a channel's was not found: then it is read again
 NEW = timedelta(seconds=20)
-EVERYBODY = (LookupKind.PEOPLE, "")  # the look-up of the list
+EVERYBODY = (lookups.LookupKind.PEOPLE, "")  # the look-up of the list
 JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person up
 
 
@@ -102,19 +93,19 @@ class SlackDirectory:
 
     def __init__(self, client: WebClient, clock: Clock, signals: Signals | None = None) -> None:
         """`client` may retry: every call here only reads."""
-        self._reader = reader = SlackLookupClient(client)
-        self._answers = LookupCache(clock, signals or Signals())
+        self._reader = reader = lookups.SlackLookupClient(client)
+        self._answers = lookups.LookupCache(clock, signals or Signals())
         self._patience = PATIENCE
         self._reading_all = threading.Lock()
         self._unread = -NEW.total_seconds()  # when the list could not be read
         self._asks = {
-            LookupKind.PERSON: self._read_person,
-            LookupKind.GROUPS: reader.read_groups,
-            LookupKind.MEMBERS: reader.read_channel_members,
-            LookupKind.CHANNEL: self._read_channel,
-            LookupKind.CHANNELS: reader.read_channels,
-            LookupKind.PRIVATE: reader.read_private_channels,
-            LookupKind.PEOPLE: reader.read_everybody,
+            lookups.LookupKind.PERSON: self._read_person,
+            lookups.LookupKind.GROUPS: reader.read_groups,
+            lookups.LookupKind.MEMBERS: reader.read_channel_members,
+            lookups.LookupKind.CHANNEL: self._read_channel,
+            lookups.LookupKind.CHANNELS: reader.read_channels,
+            lookups.LookupKind.PRIVATE: reader.read_private_channels,
+            lookups.LookupKind.PEOPLE: reader.read_everybody,
         }
 
     def with_timeout(self, seconds: float) -> SlackDirectory:
@@ -133,7 +124,7 @@ class SlackDirectory:
 
     def find_person(self, user: str) -> Person | None:
         """Return a person by user id; None if Slack knows none."""
-        found: Person | None = self._look_up(LookupKind.PERSON, user)
+        found: Person | None = self._look_up(lookups.LookupKind.PERSON, user)
         return found
 
     def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
@@ -144,12 +135,12 @@ class SlackDirectory:
         to other companies.
         """
         listed = self._answers.find_cached(EVERYBODY)
-        everybody: Mapping[str, Json] = listed[0] if listed else {}
+        everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
         if missing and (len(missing) > FEW or self._has_many_person_lookups()):
             everybody = self.list_people()
             missing = [user for user in missing if user not in everybody]
-        found = {user: build_person(everybody[user]) for user in users if user in everybody}
+        found = {user: lookups.build_person(everybody[user]) for user in users if user in everybody}
         return found | (self._look_up_each_person(missing) if len(missing) <= FEW else {})
 
     def find_people_by_name(self, name: str) -> Mapping[str, str]:
@@ -163,7 +154,7 @@ class SlackDirectory:
             found = {
                 user: str(each.get("name", ""))
                 for user, each in listed.items()
-                if name.casefold() in get_casefolded_names(each)
+                if name.casefold() in lookups.get_casefolded_names(each)
             }
             if len(found) == 1:
                 break
@@ -171,52 +162,52 @@ class SlackDirectory:
 
     def find_group(self, handle: str) -> Group | None:
         """Return the user group with this handle (without @) and its members; None if unknown."""
-        found: Group | None = self._look_up(LookupKind.GROUPS).get(handle)
+        found: Group | None = self._look_up(lookups.LookupKind.GROUPS).get(handle)
         return found
 
     def list_channel_members(self, channel: str) -> frozenset[str]:
         """Return the user ids of a channel's members; empty if Slack knows no such channel."""
-        found: frozenset[str] | None = self._look_up(LookupKind.MEMBERS, channel)
+        found: frozenset[str] | None = self._look_up(lookups.LookupKind.MEMBERS, channel)
         return found or frozenset()
 
     def find_channel_id(self, name: str) -> str | None:
         """Return the id of a channel given by #name or id; None if Slack knows none."""
-        found: Json | None = self._look_up(LookupKind.CHANNEL, name)
+        found: lookups.Json | None = self._look_up(lookups.LookupKind.CHANNEL, name)
         return str(found["id"]) if found else None
 
     def can_see_channel(self, user: str, channel: str) -> bool:
         """Return whether the channel is public or has this member; False if it is unknown."""
-        found: Json = self._look_up(LookupKind.CHANNEL, channel) or {}
+        found: lookups.Json = self._look_up(lookups.LookupKind.CHANNEL, channel) or {}
         return bool(found) and (
             not found.get("is_private") or user in self.list_channel_members(found["id"])
         )
 
     def is_shared_channel(self, channel: str) -> bool:
         """Return whether the channel is shared with another company, or is about to be."""
-        found: Json = self._look_up(LookupKind.CHANNEL, channel) or {}
+        found: lookups.Json = self._look_up(lookups.LookupKind.CHANNEL, channel) or {}
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
 
-    def list_channels(self) -> Mapping[str, Json]:
+    def list_channels(self) -> Mapping[str, lookups.Json]:
         """Return all unarchived channels that the bot can see, by id, as Slack has them."""
-        found: Mapping[str, Json] = self._look_up(LookupKind.CHANNELS)
+        found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.CHANNELS)
         return found
 
     def list_shared_private_channels(self, user: str) -> frozenset[str]:
         """Return the ids of the private channels that both the person and the bot are in."""
-        found: frozenset[str] | None = self._look_up(LookupKind.PRIVATE, user)
+        found: frozenset[str] | None = self._look_up(lookups.LookupKind.PRIVATE, user)
         return found or frozenset()
 
-    def list_people(self, *, anew: bool = False) -> Mapping[str, Json]:
+    def list_people(self, *, anew: bool = False) -> Mapping[str, lookups.Json]:
         """Return everybody in the workspace by user id, as Slack has them.
 
         `anew`: read the list again if it is older than 20 seconds, as a name was missing in it.
         """
         if anew and self._answers.find_cached(EVERYBODY, NEW) is None:
-            self._answers.drop_answers(LookupKind.PEOPLE)
-        found: Mapping[str, Json] = self._look_up(LookupKind.PEOPLE)
+            self._answers.drop_answers(lookups.LookupKind.PEOPLE)
+        found: Mapping[str, lookups.Json] = self._look_up(lookups.LookupKind.PEOPLE)
         return found
 
-    def start_lookups(self, keys: Iterable[LookupKey]) -> None:
+    def start_lookups(self, keys: Iterable[lookups.LookupKey]) -> None:
         """Start these look-ups at the same time, without waiting for answers."""
         for kind, name in keys:
             self._answers.start_lookup((kind, name), self._asks[kind])
@@ -233,26 +224,26 @@ class SlackDirectory:
         forget = self._answers.drop_answers
         match event["type"]:
             case "member_joined_channel" | "member_left_channel":
-                forget(LookupKind.MEMBERS, event.get("channel", ""))
-                forget(LookupKind.PRIVATE, event.get("user", ""))
+                forget(lookups.LookupKind.MEMBERS, event.get("channel", ""))
+                forget(lookups.LookupKind.PRIVATE, event.get("user", ""))
             case "subteam_created" | "subteam_members_changed" | "subteam_updated":
-                forget(LookupKind.GROUPS)
+                forget(lookups.LookupKind.GROUPS)
             case "user_change":
                 user = event.get("user") or {}
-                forget(LookupKind.PERSON, user.get("id", ""))
+                forget(lookups.LookupKind.PERSON, user.get("id", ""))
                 self._answers.update_cached(EVERYBODY, lambda all: {**all, user["id"]: user})
             case str(kind) if kind.startswith(("channel_", "group_")):
-                forget(LookupKind.CHANNEL)
-                forget(LookupKind.CHANNELS)
+                forget(lookups.LookupKind.CHANNEL)
+                forget(lookups.LookupKind.CHANNELS)
             case _:
                 return False
         return True
 
-    def _look_up(self, kind: LookupKind, name: str = "") -> Any:
+    def _look_up(self, kind: lookups.LookupKind, name: str = "") -> Any:
         return self._answers.get_answer((kind, name), self._asks[kind], self._patience)
 
     def _look_up_each_person(self, users: Collection[str]) -> dict[str, Person]:
-        self.start_lookups((LookupKind.PERSON, user) for user in users)
+        self.start_lookups((lookups.LookupKind.PERSON, user) for user in users)
         found: dict[str, Person] = {}
         awaited: list[Future[Any]] = []
         for user in users:
@@ -268,7 +259,7 @@ class SlackDirectory:
 
     def _has_many_person_lookups(self) -> bool:
         """Return whether so many people are being looked up that the list is read instead."""
-        return self._answers.count_pending(LookupKind.PERSON) > FEW
+        return self._answers.count_pending(lookups.LookupKind.PERSON) > FEW
 
     def _read_person(self, user: str) -> Person | None:
         """Return a person from Slack, in a crowd from the list of everybody if they are in it.
@@ -276,16 +267,16 @@ class SlackDirectory:
         It runs on a look-up thread, which may wait for the list.
         """
         listed = self._answers.find_cached(EVERYBODY, JUST_NOW)
-        everybody: Mapping[str, Json] = listed[0] if listed else {}
+        everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
         if not listed and self._has_many_person_lookups():
             everybody = self._read_everybody_once()
         found = everybody.get(user)
         if found is not None:
-            return build_person(found)
+            return lookups.build_person(found)
         asked: Person | None = self._reader.read_person(user)
         return asked
 
-    def _read_everybody_once(self) -> Mapping[str, Json]:
+    def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
         """Return the list of everybody, read once for a crowd; {} if it cannot be read."""
         with self._reading_all:
             if time.monotonic() - self._unread < NEW.total_seconds():
@@ -297,21 +288,21 @@ class SlackDirectory:
                 self._unread = time.monotonic()
                 return {}
 
-    def _read_channel(self, name: str) -> Json | None:
+    def _read_channel(self, name: str) -> lookups.Json | None:
         """Return a channel given by #name or id, as Slack has it; None if there is none.
 
         It runs on a look-up thread, which may wait for the list. The list may be old, so the
         channel found in it is looked up by id to check its name.
         """
         if not name.startswith("#"):
-            given: Json | None = self._reader.read_channel(name)
+            given: lookups.Json | None = self._reader.read_channel(name)
             return given
-        for age in (LONG, NEW):
-            if self._answers.find_cached((LookupKind.CHANNELS, ""), age) is None:
-                self._answers.drop_answers(LookupKind.CHANNELS)
+        for age in (lookups.LONG, NEW):
+            if self._answers.find_cached((lookups.LookupKind.CHANNELS, ""), age) is None:
+                self._answers.drop_answers(lookups.LookupKind.CHANNELS)
             listed = self.with_timeout(PATIENCE).list_channels()
             found = next((i for i, channel in listed.items() if channel["name"] == name[1:]), None)
-            asked: Json | None = self._reader.read_channel(found) if found else None
+            asked: lookups.Json | None = self._reader.read_channel(found) if found else None
             if asked and asked.get("name") == name[1:] and not asked.get("is_archived"):
                 return asked
         return None
@@ -323,7 +314,7 @@ def start_click_lookups(
     """Start the look-ups that deciding these clicks will need; ignore other deliveries."""
     clicks = [each for each in arrived if each.kind in inbox.CLICKS]
     directory.start_lookups(
-        (LookupKind.PERSON, each.user) for each in clicks if each.user != bot_user
+        (lookups.LookupKind.PERSON, each.user) for each in clicks if each.user != bot_user
     )
     if clicks and any(gate.approvers.groups for gate in policy.asks()):
-        directory.start_lookups([(LookupKind.GROUPS, "")])
+        directory.start_lookups([(lookups.LookupKind.GROUPS, "")])

@@ -26,24 +26,9 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
 from bot.approvals.dialog_access import DialogRefusal
-from bot.cards import refusals
+from bot.cards import button_codec, refusals, views
 from bot.cards.action_names import MENU
 from bot.cards.answers import render_notice
-from bot.cards.button_codec import (
-    LOOKS,
-    OPENS_DIALOG,
-    TURNS_HOME,
-    Click,
-    decode_clicked_element,
-    get_clicked_value,
-    get_thread_from_metadata,
-)
-from bot.cards.views import (
-    WRITTEN,
-    get_receiving_workspace_id,
-    get_sender_workspace_id,
-    may_be_for_bot,
-)
 from bot.clock import Clock
 from bot.identity import Identity
 from bot.policy.authority import LookupFailedError
@@ -131,7 +116,7 @@ class StorageFailureNotifier:
 
 def _is_message_to_bot(event: dict[str, Any]) -> bool:
     """Return whether the event alone shows that a person has written to the bot itself."""
-    if event.get("subtype") not in WRITTEN or event.get("bot_id") or not event.get("user"):
+    if event.get("subtype") not in views.WRITTEN or event.get("bot_id") or not event.get("user"):
         return False
     return event.get("type") == "app_mention" or event.get("channel_type") == "im"
 
@@ -165,7 +150,9 @@ LOOK_UP = 1.5  # when it is submitted
 SISTER = 0.7  # more, where who acts does so from another workspace
 LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
 SHORTCUTS = ("shortcut", "message_action")
-AT_ONCE = OPENS_DIALOG | LOOKS | TURNS_HOME  # clicks of which nothing is stored
+AT_ONCE = (
+    button_codec.OPENS_DIALOG | button_codec.LOOKS | button_codec.TURNS_HOME
+)  # clicks of which nothing is stored
 OPENING = 2.2  # before it opens; its trigger lives three
 # what of a delivery is not stored: it serves at once, or says how Slack came to send it
 _PASSING = frozenset(
@@ -219,7 +206,7 @@ class Listeners:
         self._unstored = StorageFailureNotifier(client)
         app.middleware(self._handle_delivery)
         # of a menu's choices, those come here that only open a dialog; what it leads to is stored
-        for name in (*sorted(OPENS_DIALOG), MENU):
+        for name in (*sorted(button_codec.OPENS_DIALOG), MENU):
             app.action(name)(self._handle_dialog_click)
         app.view(re.compile(".*"))(self._handle_submission)
         commands.register_listeners(app)
@@ -250,7 +237,7 @@ class Listeners:
             log.error("Slack holds events back: there were too many within an hour")
         elif delivery is None:
             return next()
-        elif delivery.kind is DeliveryKind.MESSAGE and not may_be_for_bot(body["event"]):
+        elif delivery.kind is DeliveryKind.MESSAGE and not views.may_be_for_bot(body["event"]):
             pass  # acknowledged, and not kept
         else:
             self.store_delivery(delivery)
@@ -264,14 +251,14 @@ class Listeners:
         if "command" in body:
             team: str | None = body.get("team_id")
             return team
-        return get_sender_workspace_id(body) if body.get("type") in SHORTCUTS else self._team
+        return views.get_sender_workspace_id(body) if body.get("type") in SHORTCUTS else self._team
 
     def _rewrite_accepted_workspace(self, body: dict[str, Any]) -> None:
         """Rewrite the workspace of an accepted person of the same organisation to the bot's.
 
         Clicks that are stored are checked by the loop, in the same way.
         """
-        team = body.get("team_id", "") if "command" in body else get_sender_workspace_id(body)
+        team = body.get("team_id", "") if "command" in body else views.get_sender_workspace_id(body)
         person = body.get("user_id") or (body.get("user") or {}).get("id")
         if not person or not team or team == self._team:
             return
@@ -315,7 +302,7 @@ class Listeners:
         if errors:
             ack(response_action="errors", errors=errors)
             return
-        if get_sender_workspace_id(body) == self._team:
+        if views.get_sender_workspace_id(body) == self._team:
             self.store_delivery(_build_submission_delivery(body))
         else:  # it has no field to say it at
             log.warning("dropped a dialog of another workspace")
@@ -351,17 +338,17 @@ def parse_delivery(body: dict[str, Any], team: str) -> Delivery | None:
 
 def is_answered_without_storing(action: dict[str, Any]) -> bool:
     """Return whether this click only opens a dialog or shows something to the person."""
-    found = decode_clicked_element(action)
-    return (found.action if isinstance(found, Click) else found.name) in AT_ONCE
+    found = button_codec.decode_clicked_element(action)
+    return (found.action if isinstance(found, button_codec.Click) else found.name) in AT_ONCE
 
 
 def _build_event_delivery(body: dict[str, Any]) -> Delivery:
-    event, team = body["event"], get_receiving_workspace_id(body)
+    event, team = body["event"], views.get_receiving_workspace_id(body)
     is_message = event.get("type") in ("message", "app_mention")
     user = event.get("user", "")
     channel, ts = event.get("channel", ""), event.get("ts", "")
     key = f"event:{body['event_id']}"
-    if is_message and event.get("subtype") in WRITTEN and ts:
+    if is_message and event.get("subtype") in views.WRITTEN and ts:
         # a mention comes twice, as app_mention and as message: one request
         key = f"msg:{team}:{channel}:{ts}"
     return Delivery(
@@ -378,13 +365,13 @@ def _build_event_delivery(body: dict[str, Any]) -> Delivery:
 def _build_click_delivery(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
-    clicked = [action.get("action_ts"), action["action_id"], get_clicked_value(action)]
+    clicked = [action.get("action_ts"), action["action_id"], button_codec.get_clicked_value(action)]
     same = [team, body["user"]["id"], container, *clicked]
     threads = (message.get("thread_ts"), container.get("thread_ts"), container.get("message_ts"))
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.ACTION,
-        team=get_sender_workspace_id(body),
+        team=views.get_sender_workspace_id(body),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
         thread_ts=next(filter(None, threads), ""),
@@ -394,12 +381,12 @@ def _build_click_delivery(body: dict[str, Any], team: str) -> Delivery:
 
 def _build_submission_delivery(body: dict[str, Any]) -> Delivery:
     view = body["view"]
-    channel, thread_ts = get_thread_from_metadata(view)
+    channel, thread_ts = button_codec.get_thread_from_metadata(view)
     same = [view["id"], view.get("hash"), body["user"]["id"], view["state"]]
     return Delivery(
         key="submission:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.SUBMISSION,
-        team=get_sender_workspace_id(body),
+        team=views.get_sender_workspace_id(body),
         user=body["user"]["id"],
         channel=channel,
         thread_ts=thread_ts,

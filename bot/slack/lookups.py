@@ -23,13 +23,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
-from bot.policy.authority import (
-    Group,
-    LookupFailedError,
-    LookupPendingError,
-    Person,
-    TokenRefusedError,
-)
+from bot.policy import authority
 from bot.signals import Signals
 from bot.slack_codes import TOKEN, extract_error_code
 
@@ -57,7 +51,7 @@ def _translate_slack_errors(
             code = extract_error_code(error)
             if code in MISSING:
                 return None
-            failure = TokenRefusedError if code in TOKEN else LookupFailedError
+            failure = authority.TokenRefusedError if code in TOKEN else authority.LookupFailedError
             raise failure(code or "no answer") from error
 
     return asked
@@ -75,7 +69,7 @@ class SlackLookupClient:
         self._client = client
 
     @_translate_slack_errors
-    def read_person(self, user: str) -> Person:
+    def read_person(self, user: str) -> authority.Person:
         """Return one person by user id."""
         return build_person(self._client.users_info(user=user)["user"])
 
@@ -86,11 +80,11 @@ class SlackLookupClient:
         return {each["id"]: each for page in pages for each in page["members"]}
 
     @_translate_slack_errors
-    def read_groups(self, _: str) -> dict[str, Group]:
+    def read_groups(self, _: str) -> dict[str, authority.Group]:
         """Return every enabled user group by its handle."""
         found = self._client.usergroups_list(include_disabled=False, include_users=True)
         return {
-            each["handle"]: Group(each["id"], frozenset(each.get("users") or ()))
+            each["handle"]: authority.Group(each["id"], frozenset(each.get("users") or ()))
             for each in found["usergroups"]
         }
 
@@ -140,10 +134,10 @@ def _parse_timestamp(seconds: object) -> datetime | None:
         return None
 
 
-def build_person(found: Json) -> Person:
+def build_person(found: Json) -> authority.Person:
     """Return a Slack user as a Person, with the attributes that approvals need."""
     profile = found.get("profile") or {}
-    return Person(
+    return authority.Person(
         id=found["id"],
         team=found.get("team_id") or "",
         name=found.get("real_name") or profile.get("real_name") or found.get("name") or found["id"],
@@ -187,7 +181,7 @@ class _PendingLookup:
         self.answer: Future[Any] = Future()
         self.is_awaited = False  # by somebody who could not wait and comes again
 
-    def set_outcome(self, value: Any, failure: LookupFailedError | None) -> None:
+    def set_outcome(self, value: Any, failure: authority.LookupFailedError | None) -> None:
         """Set the result or the failure for all who wait; only the first call has an effect."""
         with suppress(InvalidStateError):
             if failure is None:
@@ -205,7 +199,7 @@ class LookupCache:
         self._signals = signals
         self._lock = threading.RLock()
         self._known: dict[LookupKey, tuple[datetime, Any]] = {}
-        self._failed: dict[LookupKey, LookupFailedError] = {}
+        self._failed: dict[LookupKey, authority.LookupFailedError] = {}
         self._flights: dict[LookupKey, _PendingLookup] = {}
         self._open = 0
         self._pools: dict[LookupKind, ThreadPoolExecutor] = {}
@@ -220,7 +214,7 @@ class LookupCache:
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
         for flight in flights:
-            flight.set_outcome(None, LookupFailedError(STOPPING))
+            flight.set_outcome(None, authority.LookupFailedError(STOPPING))
 
     def is_idle(self) -> bool:
         """Return whether no look-up is in progress."""
@@ -283,7 +277,7 @@ class LookupCache:
             try:
                 answer: T = self._get_or_start_lookup(key, ask).answer.result(seconds)
             except NotInTime:
-                raise LookupFailedError("Slack did not answer in time") from None
+                raise authority.LookupFailedError("Slack did not answer in time") from None
             return answer
         with self._lock:
             failure = self._failed.pop(key, None)
@@ -293,7 +287,7 @@ class LookupCache:
         if flight.answer.done() and flight.answer.exception() is None:
             at_last: T = flight.answer.result()
             return at_last
-        raise LookupPendingError(flight.answer)
+        raise authority.LookupPendingError(flight.answer)
 
     def _get_or_start_lookup(
         self, key: LookupKey, ask: Callable[[str], Any], *, is_awaited: bool = False
@@ -301,7 +295,7 @@ class LookupCache:
         """Return this key's look-up in progress, or one with the cached answer, or start one."""
         with self._lock:
             if self._closed:
-                raise LookupFailedError(STOPPING)
+                raise authority.LookupFailedError(STOPPING)
             flight = self._flights.get(key)
             if flight is not None:
                 flight.is_awaited |= is_awaited
@@ -327,10 +321,10 @@ class LookupCache:
         with self._signals.tracer.start_span(WorkKind.LOOK_UP, key[0]) as span:
             try:
                 value = ask(key[1])
-            except LookupFailedError as error:
+            except authority.LookupFailedError as error:
                 failure = error
             except Exception as error:  # noqa: BLE001 - whoever wants it is refused
-                failure = LookupFailedError(type(error).__name__)
+                failure = authority.LookupFailedError(type(error).__name__)
             span.end = "" if failure is None else "failed"
         with self._lock:
             if self._flights.get(key) is flight:

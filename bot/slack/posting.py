@@ -19,16 +19,10 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.card_routing import choose_status_emoji
 from bot.approvals.card_views import build_card_view, build_question_view
-from bot.cards import answers, refusals
+from bot.cards import answers, refusals, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_targets
 from bot.cards.card import RenderedMessage, render_card, render_card_copy
 from bot.cards.question_message import render_question_message
-from bot.cards.slack_text import (
-    escape_mrkdwn,
-    replace_notifying_mentions,
-    shorten_text,
-    strip_markdown,
-)
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_permanent_refusal
@@ -96,13 +90,19 @@ class MessageRenderer:
                     blocks = answers.render_answer_part(body["text"], row.run_id, last, below=under)
                     return RenderedMessage(body["text"], blocks)
                 words = add_names_to_mentions(self.directory, body["text"])
-                said = strip_markdown(show_link_targets(replace_notifying_mentions(words)))
+                said = slack_text.strip_markdown(
+                    show_link_targets(slack_text.replace_notifying_mentions(words))
+                )
                 loud = f"⚠️ {under.record} " if under.loud else ""
-                text = escape_mrkdwn(shorten_text(loud + quote_on_one_line(said), 300))
+                text = slack_text.escape_mrkdwn(
+                    slack_text.shorten_text(loud + quote_on_one_line(said), 300)
+                )
                 blocks = answers.render_answer_part(words, row.run_id, last, below=under)
                 return RenderedMessage(text, blocks)
             case MessageKind.TABLE:
-                text = escape_mrkdwn(shorten_text(f"{body['title']}: {body['total']} rows", 300))
+                text = slack_text.escape_mrkdwn(
+                    slack_text.shorten_text(f"{body['title']}: {body['total']} rows", 300)
+                )
                 return RenderedMessage(text, answers.render_result_table(body))
             case _:
                 return RenderedMessage(body["text"], render_notice_blocks(body))

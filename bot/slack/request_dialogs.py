@@ -19,19 +19,9 @@ from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import DeclinedForm
 from bot.approvals.person_questions import get_asking_server
 from bot.approvals.replies import OUTSIDER
-from bot.cards import refusals, request_sentences
+from bot.cards import button_codec, refusals, request_sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice
-from bot.cards.button_codec import (
-    CallTarget,
-    Click,
-    DialogSubject,
-    FormContext,
-    FormKind,
-    FormTarget,
-    add_thread_to_metadata,
-    decode_dialog_subject,
-)
 from bot.cards.delegation_dialog import render_delegation_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.notices import describe_asker
@@ -74,9 +64,11 @@ class AnswerDialogFamily:
     actions: ClassVar[Collection[Action]] = (Action.ANSWER,)
     dialogs: ClassVar[Collection[DialogId]] = (DialogId.ANSWER,)
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
-        if not isinstance(click.target, CallTarget):
+        if not isinstance(click.target, button_codec.CallTarget):
             return DialogRefusal(refusals.outdated_card_reply())
         found = self.answers.admit_answerer(click.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
@@ -85,14 +77,16 @@ class AnswerDialogFamily:
         thread = message.get("thread_ts") or message.get("ts") or ""
         asker = describe_asker(found.run.source, get_asking_server(found.run) or found.run.client)
         view = render_answer_dialog(found.asked, click.target, asker)
-        return DialogOpening(add_thread_to_metadata(view, channel, thread))
+        return DialogOpening(button_codec.add_thread_to_metadata(view, channel, thread))
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors by block id; {} if the answer may be stored.
 
         That the person may not answer any more is reported at the first field.
         """
-        if not isinstance(subject.target, CallTarget):
+        if not isinstance(subject.target, button_codec.CallTarget):
             return {}
         found = self.answers.admit_answerer(subject.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
@@ -115,7 +109,9 @@ class DelegationDialogFamily:
     actions: ClassVar[Collection[Action]] = (Action.DELEGATE,)
     dialogs: ClassVar[Collection[DialogId]] = (DialogId.DELEGATE,)
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the dialog, filled with the person's present delegation; or why there is none."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
@@ -133,7 +129,9 @@ class DelegationDialogFamily:
             render_delegation_dialog(now, until=given[0].until, delegate=given[0].delegate)
         )
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors of the entered values by block id; {} if they may be stored."""
         try:
             state = body["view"]["state"]["values"]
@@ -160,27 +158,33 @@ class RequestDialogFamily:
         self._entries = parts.build_reader()
         self._places = parts.build_placement()
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the dialog that a button or a menu asks for, or why this person does not get it.
 
         Looks people up.
         """
         person, team = body["user"]["id"], get_sender_workspace_id(body)
         match click:
-            case Click(Action.REQUEST, FormContext(channel=channel)):
-                return self.prepare_picker(person, team, FormContext(channel))
-            case Click(Action.PICK, FormTarget() as target):
-                found = decode_dialog_subject(body.get("view") or {})
-                about = found.target if isinstance(found, DialogSubject) else None
-                setting = about if isinstance(about, FormContext) else FormContext()
+            case button_codec.Click(Action.REQUEST, button_codec.FormContext(channel=channel)):
+                return self.prepare_picker(person, team, button_codec.FormContext(channel))
+            case button_codec.Click(Action.PICK, button_codec.FormTarget() as target):
+                found = button_codec.decode_dialog_subject(body.get("view") or {})
+                about = found.target if isinstance(found, button_codec.DialogSubject) else None
+                setting = (
+                    about
+                    if isinstance(about, button_codec.FormContext)
+                    else button_codec.FormContext()
+                )
                 return self.prepare_form(person, team, replace(target, form_context=setting))
-            case Click(Action.ASK_AGAIN, CallTarget(call=call)):
+            case button_codec.Click(Action.ASK_AGAIN, button_codec.CallTarget(call=call)):
                 return self._prepare_repeat_form(person, team, call)
             case _:
                 return DialogRefusal(refusals.outdated_card_reply())
 
     def prepare_picker(
-        self, person: str, team: str, setting: FormContext, words: str = ""
+        self, person: str, team: str, setting: button_codec.FormContext, words: str = ""
     ) -> DialogOpening | DialogRefusal:
         """Return a dialog to choose a form from, or the form that `words` name.
 
@@ -194,7 +198,9 @@ class RequestDialogFamily:
                 meant = self._offers.find_choice(words, person, setting.channel)
                 if meant is None:
                     return DialogRefusal(request_sentences.unknown_form_reply(words))
-                return self._build_form_opening(person, FormTarget(meant.kind, meant.name, setting))
+                return self._build_form_opening(
+                    person, button_codec.FormTarget(meant.kind, meant.name, setting)
+                )
             choices = self._offers.list_choices(person, setting.channel)
         except LookupFailedError:
             return DialogRefusal(refusals.lookup_failed_reply())
@@ -203,7 +209,7 @@ class RequestDialogFamily:
         return DialogOpening(render_request_picker_dialog(choices, setting))
 
     def prepare_form(
-        self, person: str, team: str, target: FormTarget
+        self, person: str, team: str, target: button_codec.FormTarget
     ) -> DialogOpening | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
         try:
@@ -212,7 +218,9 @@ class RequestDialogFamily:
         except LookupFailedError:
             return DialogRefusal(refusals.lookup_failed_reply())
 
-    def _build_form_opening(self, person: str, target: FormTarget) -> DialogOpening | DialogRefusal:
+    def _build_form_opening(
+        self, person: str, target: button_codec.FormTarget
+    ) -> DialogOpening | DialogRefusal:
         form = self._offers.find_form(target, person)
         if form is None:
             title = self._offers.get_title(target)
@@ -231,8 +239,8 @@ class RequestDialogFamily:
         if run.requester != person:
             sentence = request_sentences.ask_again_not_allowed_reply(run.requester)
             return DialogRefusal(sentence, call, "not_requester")
-        setting = self._resolve_setting(person, FormContext(run.origin_channel))
-        target = FormTarget(FormKind.TOOL, call.tool, setting, call.id)
+        setting = self._resolve_setting(person, button_codec.FormContext(run.origin_channel))
+        target = button_codec.FormTarget(button_codec.FormKind.TOOL, call.tool, setting, call.id)
         return self.prepare_form(person, team, target)
 
     def _find_person_refusal(self, person: str, team: str) -> DialogRefusal | None:
@@ -242,7 +250,9 @@ class RequestDialogFamily:
             return DialogRefusal(request_sentences.members_only_reply())
         return None
 
-    def _resolve_setting(self, person: str, asked: FormContext) -> FormContext:
+    def _resolve_setting(
+        self, person: str, asked: button_codec.FormContext
+    ) -> button_codec.FormContext:
         """Return `asked` with the channel in which the request is made.
 
         The channel is "", a direct message, if the channel's members cannot be looked up.
@@ -253,13 +263,15 @@ class RequestDialogFamily:
             place = ""
         return replace(asked, channel=place, asked_in="" if place else asked.channel)
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors of a submitted form by block id; {} if it may be stored.
 
         Looks people up.
         """
         view, person, target = body["view"], body["user"]["id"], subject.target
-        if not isinstance(target, FormTarget):
+        if not isinstance(target, button_codec.FormTarget):
             return {}
         first = next(each["block_id"] for each in view["blocks"] if each["type"] == "input")
         if get_sender_workspace_id(body) != self._authority.team:
@@ -293,7 +305,9 @@ class RequestDialogOpener:
 
         Returns "", or in mrkdwn why nothing opened. Looks people up.
         """
-        return self._open_dialog(person, self._team, trigger, FormContext(channel), words)
+        return self._open_dialog(
+            person, self._team, trigger, button_codec.FormContext(channel), words
+        )
 
     def _handle_shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         ack()
@@ -301,13 +315,18 @@ class RequestDialogOpener:
         channel = (body.get("channel") or {}).get("id", "")
         quoted = extract_message_text(message, "")[:MOST_QUOTED]
         link = self._find_permalink(channel, str(message.get("ts") or "")) if message else ""
-        setting = FormContext(channel, quoted, link)
+        setting = button_codec.FormContext(channel, quoted, link)
         told = self._open_dialog(person, get_sender_workspace_id(body), body["trigger_id"], setting)
         if told:
             self._send_direct_message(person, told)
 
     def _open_dialog(
-        self, person: str, team: str, trigger: str, setting: FormContext, words: str = ""
+        self,
+        person: str,
+        team: str,
+        trigger: str,
+        setting: button_codec.FormContext,
+        words: str = "",
     ) -> str:
         found = self._dialogs.prepare_picker(person, team, setting, words)
         view = get_view_or_refusal_sentence(found)

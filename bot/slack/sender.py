@@ -18,23 +18,12 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web import SlackResponse
 
-from bot.approvals.deadlines import (
-    cancel_unpostable_request,
-    cancel_unseen_calls,
-    notify_of_unsent_rows,
-    redirect_first_message_to_requester,
-)
+from bot.approvals import deadlines
 from bot.cards import answers
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
 from bot.signals import Signals
-from bot.slack.client import (
-    classify_error,
-    get_http_status,
-    get_retry_after_seconds,
-    is_permanent_refusal,
-    is_rate_limited,
-)
+from bot.slack import client
 from bot.slack.pace import (
     BotTokenStatus,
     ChannelOwnership,
@@ -214,7 +203,7 @@ class MessageSender:
         try:
             self._post_once(row, lambda: self._posting.post_private_message(row, text, blocks))
         except SlackApiError as error:
-            if not is_permanent_refusal(error):
+            if not client.is_permanent_refusal(error):
                 raise
             with self._store.write() as tx:
                 moves.change_message_status(tx, row, M.PENDING, channel=row.recipient, thread_ts="")
@@ -233,7 +222,7 @@ class MessageSender:
                 self._client.chat_delete(channel=row.channel, ts=ts)
         except (SlackApiError, *NO_ANSWER) as error:
             log.warning("message %s was not looked for once more: %s", row.seq, error)
-            if not isinstance(error, SlackApiError) or not is_permanent_refusal(error):
+            if not isinstance(error, SlackApiError) or not client.is_permanent_refusal(error):
                 self._memory.schedule_duplicate_search(key, self._clock.now() + LATER)
 
     def _upload_file(self, row: Message) -> None:
@@ -267,7 +256,7 @@ class MessageSender:
         try:
             return post()
         except SlackApiError as error:
-            if classify_error(error) in (ErrorMeaning.PASSING, ErrorMeaning.TOKEN):
+            if client.classify_error(error) in (ErrorMeaning.PASSING, ErrorMeaning.TOKEN):
                 with self._store.write() as tx:
                     moves.change_message_status(tx, row, M.PENDING)
                 row.status = M.PENDING
@@ -287,7 +276,7 @@ class MessageSender:
                 return found
             self._require_not_in_flight(row)
         except SlackApiError as error:
-            if not is_permanent_refusal(error):
+            if not client.is_permanent_refusal(error):
                 raise
             log.warning("message %s cannot be looked for: %s", row.seq, extract_error_code(error))
         self._memory.schedule_duplicate_search(row.key, self._clock.now() + LATER)
@@ -386,19 +375,19 @@ class MessageSender:
 
         Returns True if later messages of the channel may go on.
         """
-        code, found = extract_error_code(error), classify_error(error)
+        code, found = extract_error_code(error), client.classify_error(error)
         if found is ErrorMeaning.TOKEN:
             self._access.note_refusal(code)
             self._postpone(row, code)
             return False
-        if is_rate_limited(error) and is_rate_limited_post(row):
+        if client.is_rate_limited(error) and is_rate_limited_post(row):
             self._pace.note_refusal(row.channel)
         if found is not ErrorMeaning.FINAL:
-            is_code = CODE.fullmatch(code) and get_http_status(error) < CERTAIN
-            why = code if is_code else f"HTTP {get_http_status(error)}, and no answer"
+            is_code = CODE.fullmatch(code) and client.get_http_status(error) < CERTAIN
+            why = code if is_code else f"HTTP {client.get_http_status(error)}, and no answer"
             if found is ErrorMeaning.UNKNOWN and is_code and row.attempts >= PATIENT:
                 self._memory.allow_overtaking(row.seq)
-            return self._postpone(row, why, get_retry_after_seconds(error))
+            return self._postpone(row, why, client.get_retry_after_seconds(error))
         if row.ts and code in GONE and row.kind in DRAWN:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
@@ -423,15 +412,17 @@ class MessageSender:
         If nobody can see a card, the calls that only it shows are cancelled.
         """
         with self._store.write() as tx:
-            if row.kind is MessageKind.ROOT and redirect_first_message_to_requester(tx, row):
+            if row.kind is MessageKind.ROOT and deadlines.redirect_first_message_to_requester(
+                tx, row
+            ):
                 return
             moves.change_message_status(tx, row, M.FAILED, error=code, due_at=None)
             if row.kind is MessageKind.ROOT:
-                cancel_unpostable_request(tx, row, at=self._clock.now())
+                deadlines.cancel_unpostable_request(tx, row, at=self._clock.now())
             if row.kind in (MessageKind.FILE, MessageKind.TABLE):
-                notify_of_unsent_rows(tx, row)
+                deadlines.notify_of_unsent_rows(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
-            lost = is_card and cancel_unseen_calls(tx, row, code, at=at)
+            lost = is_card and deadlines.cancel_unseen_calls(tx, row, code, at=at)
         if lost:
             self._signals.work.notify()
 

@@ -7,14 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.cards import button_codec
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
-from bot.cards.button_codec import (
-    CallTarget,
-    DialogSubject,
-    Target,
-    encode_button_value,
-    encode_dialog_metadata,
-)
 from bot.cards.field_inputs import FieldInput, build_field_input
 from bot.cards.field_layout import FieldErrors, lay_out_fields
 from bot.cards.field_slots import SlotKind, build_slots, get_value_at_keys
@@ -33,7 +27,7 @@ State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of
 
 
 def build_vote_delivery(
-    verb: CallVerb, target: CallTarget, words: str, run: Run, person: str
+    verb: CallVerb, target: button_codec.CallTarget, words: str, run: Run, person: str
 ) -> Delivery:
     """Return the dialog by which `person` approves (words: a note) or rejects (words: why)."""
     words_delivery: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
@@ -51,27 +45,33 @@ def build_vote_delivery(
     )
 
 
-def build_send_back_delivery(target: CallTarget, words: str, run: Run, person: str) -> Delivery:
+def build_send_back_delivery(
+    target: button_codec.CallTarget, words: str, run: Run, person: str
+) -> Delivery:
     """Return the dialog with which `person` sends a call's plan back; words: what to change."""
     state: State = {InputBlockId.WORDS: {InputElementId.TEXT: {"value": words}}}
     return build_dialog_delivery(DialogId.SEND_BACK, target, state, run, person)
 
 
 def build_dialog_delivery(
-    dialog: DialogId, target: CallTarget, state: State, run: Run, person: str
+    dialog: DialogId, target: button_codec.CallTarget, state: State, run: Run, person: str
 ) -> Delivery:
     """Return the delivery of a dialog that `person` has filled in."""
     view = {
         "callback_id": dialog,
-        "private_metadata": encode_dialog_metadata(DialogSubject(dialog, target)),
+        "private_metadata": button_codec.encode_dialog_metadata(
+            button_codec.DialogSubject(dialog, target)
+        ),
         "state": {"values": state},
     }
     return _build_delivery(DeliveryKind.SUBMISSION, {"view": view}, run, person)
 
 
-def build_click_delivery(action: Action, target: Target, run: Run, person: str) -> Delivery:
+def build_click_delivery(
+    action: Action, target: button_codec.Target, run: Run, person: str
+) -> Delivery:
     """Return the delivery of a button that `person` has clicked."""
-    clicked = {"action_id": action, "value": encode_button_value(target)}
+    clicked = {"action_id": action, "value": button_codec.encode_button_value(target)}
     return _build_delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
 
 

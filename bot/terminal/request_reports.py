@@ -12,13 +12,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from bot.agent import prompt
-from bot.approvals.call_state import (
-    describe_call_effect,
-    describe_revision_effect,
-    list_approving_votes,
-    measure_waiting_time,
-    tally_votes,
-)
+from bot.approvals import call_state
 from bot.approvals.card_views import build_call_view
 from bot.approvals.person_questions import find_question, is_question
 from bot.approvals.request_overview import list_past_votes
@@ -140,15 +134,15 @@ def _build_waiting_call_report(
         id=encode_button_value(CallTarget(call.id, call.revision)),
         status=call.status,
         tool=call.tool,
-        effect=describe_call_effect(tools, tx, call),
+        effect=call_state.describe_call_effect(tools, tx, call),
         requester=run.requester,
         client=run.client,
         channel=run.channel,
         asked_at=call.asked_at,
         deadline=call.deadline,
         deciders=find_deciders(tx, call, now),
-        approved_by=tuple(vote.person for vote in list_approving_votes(votes)),
-        needed=tally_votes(gate, votes).needed if isinstance(gate, Ask) else 0,
+        approved_by=tuple(vote.person for vote in call_state.list_approving_votes(votes)),
+        needed=call_state.tally_votes(gate, votes).needed if isinstance(gate, Ask) else 0,
         question=is_question(call),
         plan=find_waiting_plan_id(tx, call),
     )
@@ -184,7 +178,8 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
         return None
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     return gate.get_approvers_of_stages(
-        tally_votes(gate, votes).asked_stages, measure_waiting_time(gate, call, now)
+        call_state.tally_votes(gate, votes).asked_stages,
+        call_state.measure_waiting_time(gate, call, now),
     )
 
 
@@ -233,7 +228,7 @@ def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: dateti
         id=encode_button_value(CallTarget(call.id, call.revision)),
         status=call.status,
         tool=call.tool,
-        effect=describe_call_effect(tools, tx, call),
+        effect=call_state.describe_call_effect(tools, tx, call),
         arguments={each.label: each.text for each in view.values if each.is_or_was_set}
         if view
         else {},
@@ -251,7 +246,7 @@ def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: dateti
                 each.author,
                 each.created_at,
                 each.digest,
-                describe_revision_effect(tools, call, each),
+                call_state.describe_revision_effect(tools, call, each),
             )
             for each in call_history.list_revisions(tx, call.id)
         ),

@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 
+from bot import slack_codes
 from bot.policy.authority import Directory, LookupFailedError
-from bot.slack_codes import (
-    CODE,
-    LIMITED,
-    TOKEN,
-    TOO_MANY,
-    ErrorMeaning,
-    classify_error_code,
-    extract_error_code,
-)
 from bot.tools import ToolContext, ToolError
 from bot.tools.names import no_channel_sentence
 
@@ -256,9 +248,9 @@ def run_slack_change(doing: str, channel: str, call: Callable[[], SlackResponse]
     try:
         return call()
     except SlackApiError as error:
-        status, code = int(error.response.status_code), extract_error_code(error)
-        if classify_error_code(code, status=status) is ErrorMeaning.UNKNOWN:
-            told = code if CODE.fullmatch(code) else f"HTTP {status}"
+        status, code = int(error.response.status_code), slack_codes.extract_error_code(error)
+        if slack_codes.classify_error_code(code, status=status) is slack_codes.ErrorMeaning.UNKNOWN:
+            told = code if slack_codes.CODE.fullmatch(code) else f"HTTP {status}"
             raise ConnectionError(
                 f"Slack answered {told} while {doing}; whether it happened is not known."
             ) from error
@@ -268,12 +260,12 @@ def run_slack_change(doing: str, channel: str, call: Callable[[], SlackResponse]
 
 
 def _refusal_sentence(error: SlackApiError, code: str, status: int, channel: str) -> str:
-    if status == TOO_MANY or code in LIMITED:
+    if status == slack_codes.TOO_MANY or code in slack_codes.LIMITED:
         seconds = error.response.headers.get("Retry-After")
         return f"Slack asks to slow down; try again in {seconds or 'some'} seconds."
     if code == "missing_scope":
         return f"The bot lacks the Slack permission {error.response.get('needed') or 'for that'}."
-    if code in TOKEN:
+    if code in slack_codes.TOKEN:
         return f"Slack no longer lets the bot in ({code})."
     stems = (text for stem, text in STEMS.items() if code.startswith(stem))
     return SENTENCES.get(code, next(stems, f"Slack refused ({code}).")).format(channel=channel)

@@ -16,18 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AwareDatetime, Field, field_validator
 from slack_sdk.errors import SlackClientError
 
-from bot.tools import Effect, Tool, ToolContext, ToolError, tool
+from bot.tools import Effect, Tool, ToolContext, ToolError, slack_lookup, tool
 from bot.tools.names import ChannelId, PersonId
-from bot.tools.slack_lookup import (
-    CachedDirectory,
-    Channel,
-    SlackArguments,
-    SlackLookup,
-    build_channel_preview,
-    escape_slack_text,
-    get_target_channel,
-    run_slack_change,
-)
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
@@ -58,7 +48,7 @@ ExternalOk = Annotated[
 ]
 
 
-class Post(SlackArguments):
+class Post(slack_lookup.SlackArguments):
     """Arguments of post_message."""
 
     channel: ChannelId = Field(title="Channel")
@@ -82,14 +72,14 @@ class Schedule(Post):
     at: AwareDatetime = Field(title="When", description="With a time zone, at most 120 days ahead.")
 
 
-def build_post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+def build_post_message_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -> Tool[Any]:
     """Return the post_message tool; `client` should have no retry handlers, to never post twice."""
 
     @tool(
         title="Post a message",
         effect="Post a message in {channel}",
         does=Effect.WRITE,
-        preview=build_channel_preview(lookup, _external_channel_note),
+        preview=slack_lookup.build_channel_preview(lookup, _external_channel_note),
         outcome=lambda _args, done: f"Posted in {done['channel']}",
         step=lambda _args: "posting a message",
     )
@@ -98,8 +88,10 @@ def build_post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]
 
         It is signed with the name of the person who asked.
         """
-        channel = get_target_channel(lookup, args.channel, context, external_ok=args.external_ok)
-        answer = run_slack_change(
+        channel = slack_lookup.get_target_channel(
+            lookup, args.channel, context, external_ok=args.external_ok
+        )
+        answer = slack_lookup.run_slack_change(
             "posting the message",
             f"#{channel.name}",
             lambda: client.chat_postMessage(
@@ -117,10 +109,10 @@ def build_post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]
     return post_message
 
 
-def build_schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -> Tool[Any]:
     """Return the schedule_message tool; `client` should have no retry handlers."""
 
-    def details(args: Schedule, channel: Channel, context: ToolContext) -> list[str]:
+    def details(args: Schedule, channel: slack_lookup.Channel, context: ToolContext) -> list[str]:
         _check_schedule_time(args.at, context.now)
         when = f"On {args.at.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
         return [*_external_channel_note(args, channel, context), when]
@@ -129,7 +121,7 @@ def build_schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[
         title="Schedule a message",
         effect="Post a message in {channel} on {at:%d %b %Y, %H:%M %Z}",
         does=Effect.WRITE,
-        preview=build_channel_preview(lookup, details),
+        preview=slack_lookup.build_channel_preview(lookup, details),
         outcome=lambda _args, done: (
             f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
         ),
@@ -141,8 +133,10 @@ def build_schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[
         Signed like post_message.
         """
         _check_schedule_time(args.at, context.now)
-        channel = get_target_channel(lookup, args.channel, context, external_ok=args.external_ok)
-        answer = run_slack_change(
+        channel = slack_lookup.get_target_channel(
+            lookup, args.channel, context, external_ok=args.external_ok
+        )
+        answer = slack_lookup.run_slack_change(
             "scheduling the message",
             f"#{channel.name}",
             # Without metadata: Slack accepts it here, and then never posts the message.
@@ -174,29 +168,31 @@ def _check_schedule_time(at: datetime, now: datetime) -> None:
 
 def _add_signature(text: str, context: ToolContext) -> str:
     who = f"<@{context.requester}>" if USER.fullmatch(context.requester) else "a colleague"
-    return f"{escape_slack_text(text)}\n_Sent for {who} by Countersign_"
+    return f"{slack_lookup.escape_slack_text(text)}\n_Sent for {who} by Countersign_"
 
 
-def _external_channel_note(_args: Post, channel: Channel, _context: ToolContext) -> list[str]:
+def _external_channel_note(
+    _args: Post, channel: slack_lookup.Channel, _context: ToolContext
+) -> list[str]:
     return ["⚠ People of another company will read it."] if channel.external else []
 
 
 LISTED = 50  # entries a list shows at most
 
 
-class ListChannels(SlackArguments):
+class ListChannels(slack_lookup.SlackArguments):
     """Arguments of list_channels."""
 
     query: str | None = Field(None, title="Name contains", max_length=80)
 
 
-class ListPeople(SlackArguments):
+class ListPeople(slack_lookup.SlackArguments):
     """Arguments of list_people."""
 
     query: str | None = Field(None, title="Name contains", max_length=80)
 
 
-class CreateChannel(SlackArguments):
+class CreateChannel(slack_lookup.SlackArguments):
     """Arguments of create_channel."""
 
     name: str = Field(
@@ -207,7 +203,7 @@ class CreateChannel(SlackArguments):
     private: bool = Field(False, title="Private")
 
 
-class Invite(SlackArguments):
+class Invite(slack_lookup.SlackArguments):
     """Arguments of invite."""
 
     channel: ChannelId = Field(title="Channel")
@@ -216,16 +212,18 @@ class Invite(SlackArguments):
     )
 
 
-class SetTopic(SlackArguments):
+class SetTopic(slack_lookup.SlackArguments):
     """Arguments of set_topic."""
 
     channel: ChannelId = Field(title="Channel")
     topic: str = Field(title="Topic", max_length=250)
 
 
-def build_slack_tools(client: WebClient, directory: CachedDirectory) -> list[Tool[Any]]:
+def build_slack_tools(
+    client: WebClient, directory: slack_lookup.CachedDirectory
+) -> list[Tool[Any]]:
     """Return the seven Slack tools; `client` should have no retry handlers."""
-    lookup = SlackLookup(client, directory)
+    lookup = slack_lookup.SlackLookup(client, directory)
     return [
         _build_list_channels_tool(lookup),
         _build_list_people_tool(lookup),
@@ -237,7 +235,7 @@ def build_slack_tools(client: WebClient, directory: CachedDirectory) -> list[Too
     ]
 
 
-def _build_list_channels_tool(lookup: SlackLookup) -> Tool[Any]:
+def _build_list_channels_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
     @tool(
         title="List channels",
         effect="List the channels in Slack",
@@ -276,7 +274,7 @@ def _build_list_channels_tool(lookup: SlackLookup) -> Tool[Any]:
     return list_channels
 
 
-def _build_list_people_tool(lookup: SlackLookup) -> Tool[Any]:
+def _build_list_people_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
     @tool(
         title="List people",
         effect="List the people in Slack",
@@ -323,7 +321,7 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
-        answer = run_slack_change(
+        answer = slack_lookup.run_slack_change(
             "creating the channel",
             f"#{args.name}",
             lambda: client.conversations_create(name=args.name, is_private=args.private),
@@ -340,8 +338,8 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
     return create_channel
 
 
-def _build_invite_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
-    def details(args: Invite, channel: Channel, _context: ToolContext) -> list[str]:
+def _build_invite_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -> Tool[Any]:
+    def details(args: Invite, channel: slack_lookup.Channel, _context: ToolContext) -> list[str]:
         inside = lookup.list_channel_members(channel)
         return [
             f"{each}{' · is in it already' if each.id in inside else ''}"
@@ -353,19 +351,19 @@ def _build_invite_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
         effect="Invite people to {channel}",
         does=Effect.WRITE,
         idempotent=True,  # who is in the channel already is left out
-        preview=build_channel_preview(lookup, details),
+        preview=slack_lookup.build_channel_preview(lookup, details),
         outcome=_invitation_sentence,
         step=lambda _args: "inviting people",
     )
     def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
         """Invite people to a Slack channel that the bot is in."""
-        channel = get_target_channel(lookup, args.channel, context)
+        channel = slack_lookup.get_target_channel(lookup, args.channel, context)
         inside = lookup.list_channel_members(channel)
         people = lookup.get_people(args.people)
         new = [each for each in people if each.id not in inside]
         if new:
             ids = [each.id for each in new]
-            run_slack_change(
+            slack_lookup.run_slack_change(
                 "inviting",
                 f"#{channel.name}",
                 lambda: client.conversations_invite(channel=channel.id, users=ids),
@@ -379,8 +377,8 @@ def _build_invite_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     return invite
 
 
-def _build_set_topic_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
-    def details(_args: SetTopic, channel: Channel, _context: ToolContext) -> list[str]:
+def _build_set_topic_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -> Tool[Any]:
+    def details(_args: SetTopic, channel: slack_lookup.Channel, _context: ToolContext) -> list[str]:
         return [f"Topic now: {html.unescape(channel.topic) or '(none)'}"]
 
     @tool(
@@ -388,15 +386,15 @@ def _build_set_topic_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
         effect="Set the topic of {channel}",
         does=Effect.WRITE,
         idempotent=True,
-        preview=build_channel_preview(lookup, details),
+        preview=slack_lookup.build_channel_preview(lookup, details),
         outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
         step=lambda _args: "setting a channel's topic",
     )
     def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
         """Set the topic of a Slack channel; an empty topic removes it."""
-        channel = get_target_channel(lookup, args.channel, context)
-        topic = escape_slack_text(args.topic)
-        run_slack_change(
+        channel = slack_lookup.get_target_channel(lookup, args.channel, context)
+        topic = slack_lookup.escape_slack_text(args.topic)
+        slack_lookup.run_slack_change(
             "setting the topic",
             f"#{channel.name}",
             lambda: client.conversations_setTopic(channel=channel.id, topic=topic),

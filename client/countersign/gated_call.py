@@ -12,13 +12,8 @@ from functools import cached_property
 from inspect import BoundArguments
 from typing import Any
 
+from countersign import context
 from countersign.client import Countersign, Seconds, WaitAbandonedError, generate_claimant_id
-from countersign.context import (
-    Circumstances,
-    Suspension,
-    find_current_suspension,
-    get_current_circumstances,
-)
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -42,12 +37,15 @@ class ApprovalTerms:
 
     client: Countersign | None = None
     wait: Seconds | None = None
-    circumstances: Circumstances = field(default_factory=Circumstances)
+    circumstances: context.Circumstances = field(default_factory=context.Circumstances)
     tells_why: bool = False  # in words, where nothing ran, in the place of an error
 
     def merge_circumstances(self) -> dict[str, str]:
         """Return the circumstances that are set; the `asking` block's win over the function's."""
-        both = (*asdict(self.circumstances).items(), *asdict(get_current_circumstances()).items())
+        both = (
+            *asdict(self.circumstances).items(),
+            *asdict(context.get_current_circumstances()).items(),
+        )
         return {name: text for name, text in both if text}
 
 
@@ -124,7 +122,7 @@ class GatedCall:
 
     def send_request(self) -> Request:
         """Make the request, or find the one made before in the same run; return without waiting."""
-        around, suspension = self._around, find_current_suspension()
+        around, suspension = self._around, context.find_current_suspension()
         if suspension is not None:
             around = {**around, "run": suspension.run, "call": suspension.call}
         return self._client.request(
@@ -136,7 +134,7 @@ class GatedCall:
 
         Raises CountersignError if the call must not run.
         """
-        suspension = find_current_suspension()
+        suspension = context.find_current_suspension()
         if suspension is not None:
             return self._claim_or_suspend(suspension)
         client, wait = self._client, self._terms.wait
@@ -152,7 +150,7 @@ class GatedCall:
                 raise Expired("Nobody approved it in time.", request)
         return self._claim_approved(request)
 
-    def _claim_or_suspend(self, suspension: Suspension) -> ClaimedGatedCall | None:
+    def _claim_or_suspend(self, suspension: context.Suspension) -> ClaimedGatedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
         request = self.send_request()  # whoever is suspended does not take it back: nothing waits
         tries = LOOKS

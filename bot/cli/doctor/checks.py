@@ -25,27 +25,13 @@ from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
 from bot.approvals.form_requests import list_template_problems
-from bot.checks import inspection
-from bot.checks.check import (
-    PATIENCE,
-    CheckResult,
-    build_failure_result,
-    build_ok_result,
-    build_warning_result,
-)
+from bot.checks import check, inspection
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
 from bot.cli.read_only_core import FailingDirectory
 from bot.config.connection_settings import USUAL, Endpoint, Transport, describe_listening_error
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
-from bot.mcp.server_file import (
-    ChangeKind,
-    Definitions,
-    LockFileError,
-    Server,
-    list_tool_changes,
-    read_lock_file,
-)
+from bot.mcp import server_file
 from bot.monitoring.exporters import METRICS, TRACES, is_extra_installed, missing_extra_text
 from bot.policy.evaluation import Policy
 from bot.runs.surfaces import PartKind, SurfaceError, load_surface_classes
@@ -67,7 +53,7 @@ from storage.store import ReadOnlyStore, describe_unusable_schema, find_schema_r
 # The check of the MCP servers: each is asked for its current tools, and no tool is called.
 
 
-def check_servers(settings: Settings) -> Iterator[CheckResult]:
+def check_servers(settings: Settings) -> Iterator[check.CheckResult]:
     """Check that each MCP server can be reached and its tools are still as they were accepted."""
     file = settings.servers
     if file is None:
@@ -76,13 +62,13 @@ def check_servers(settings: Settings) -> Iterator[CheckResult]:
         from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
     except ModuleNotFoundError:
         remedy = "pip install 'countersign-bot[mcp]'"
-        yield build_failure_result("servers", "mcp is missing", remedy)
+        yield check.build_failure_result("servers", "mcp is missing", remedy)
         return
     try:
-        accepted = read_lock_file(file.lock_path)
-    except LockFileError as error:
+        accepted = server_file.read_lock_file(file.lock_path)
+    except server_file.LockFileError as error:
         remedy = "Accept the tools again: `countersign mcp accept`"
-        yield build_failure_result("servers", str(error), remedy)
+        yield check.build_failure_result("servers", str(error), remedy)
         return
     for server in file.servers:
         try:
@@ -90,35 +76,40 @@ def check_servers(settings: Settings) -> Iterator[CheckResult]:
         except ServerUnreachableError as error:
             text = f"it cannot be reached ({escape_control_characters(str(error))})"
             remedy = "Its calls fail until it can"
-            yield build_warning_result(f"server {server.name}", text, remedy)
+            yield check.build_warning_result(f"server {server.name}", text, remedy)
             continue
         found = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
         yield from _check_server_tools(server, accepted.get(server.name, {}), found)
 
 
 def _check_server_tools(
-    server: Server, accepted: Definitions, found: Definitions
-) -> Iterator[CheckResult]:
+    server: server_file.Server, accepted: server_file.Definitions, found: server_file.Definitions
+) -> Iterator[check.CheckResult]:
     about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
-    names: dict[ChangeKind, list[str]] = {}
-    for each in list_tool_changes(accepted, found):
+    names: dict[server_file.ChangeKind, list[str]] = {}
+    for each in server_file.list_tool_changes(accepted, found):
         names.setdefault(each.kind, []).append(each.name)
-    off = [*names.get(ChangeKind.CHANGED, ()), *names.get(ChangeKind.GONE, ())]
+    off = [
+        *names.get(server_file.ChangeKind.CHANGED, ()),
+        *names.get(server_file.ChangeKind.GONE, ()),
+    ]
     if off:
         some = escape_control_characters(", ".join(off))
-        yield build_warning_result(about, f"not what was accepted, so switched off: {some}", remedy)
-    if new := names.get(ChangeKind.NEW):
-        yield build_warning_result(
+        yield check.build_warning_result(
+            about, f"not what was accepted, so switched off: {some}", remedy
+        )
+    if new := names.get(server_file.ChangeKind.NEW):
+        yield check.build_warning_result(
             about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
         )
     hints = "its hints count" if server.trusted else "not trusted: all of it counts as destructive"
-    yield build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
+    yield check.build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
 # The check of the policy's rules against the tools that these settings turn on.
 
 
-def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
+def check_rules(settings: Settings, policy: Policy) -> Iterator[check.CheckResult]:
     """Check that each rule is about an existing tool, and report what runs without approval."""
     try:
         tools = build_tool_registry(
@@ -126,11 +117,11 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
         )
     except ToolsError as error:
         remedy = "Correct what is wrong with them first"
-        yield build_warning_result("rules", f"not compared with the tools: {error}", remedy)
+        yield check.build_warning_result("rules", f"not compared with the tools: {error}", remedy)
         return
     misfits = list_template_problems(policy, tools)
     yield from (
-        build_failure_result("templates", each, "Countersign does not start with it")
+        check.build_failure_result("templates", each, "Countersign does not start with it")
         for each in misfits
     )
     for each in inspection.check_policy_rules(tools, policy):
@@ -142,7 +133,7 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
 # nothing in it is changed.
 
 
-def check_databases(settings: Settings) -> Iterator[CheckResult]:
+def check_databases(settings: Settings) -> Iterator[check.CheckResult]:
     """Check each of the agent's databases: reachable, few rights, not the bot's own.
 
     Reports its tables and secret columns, too.
@@ -156,30 +147,30 @@ def check_databases(settings: Settings) -> Iterator[CheckResult]:
                 changeable = session.can_change_tables()
         except RightsError as error:
             remedy = " ".join(["Run as its owner:", *error.remedy])
-            yield build_failure_result(about, str(error), remedy)
+            yield check.build_failure_result(about, str(error), remedy)
             continue
         except ToolError as error:
             remedy = (
                 "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
             )
-            yield build_failure_result(about, str(error), remedy)
+            yield check.build_failure_result(about, str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
         text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
         if catalog.tables:
-            yield build_ok_result(about, text)
+            yield check.build_ok_result(about, text)
         else:
-            yield build_warning_result(about, text, "Nothing can be seen there")
+            yield check.build_warning_result(about, text, "Nothing can be seen there")
         if not (changeable or database.read_only):
             remedy = "Say read_only = true, or give it rights"
-            yield build_warning_result(about, "the role may change nothing there", remedy)
+            yield check.build_warning_result(about, "the role may change nothing there", remedy)
         yield from _check_secret_columns(about, database, catalog)
 
 
 def _check_secret_columns(
     about: str, database: Database, catalog: Catalog
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Warn of secret patterns that match no column; report other columns that are never read."""
     is_secret = {
         f"{table.name}.{each.name}": catalog.fold_column_name(each) in table.secret
@@ -192,11 +183,13 @@ def _check_secret_columns(
         named |= fits
         if not fits:
             remedy = "Correct or remove it under secret"
-            yield build_warning_result(about, f"no column is named {pattern}", remedy)
+            yield check.build_warning_result(about, f"no column is named {pattern}", remedy)
     others = sorted(name for name, secret in is_secret.items() if secret and name not in named)
     if others:
         some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" * (len(others) > 5))
-        yield build_ok_result(about, f"not named under secret, and never read all the same: {some}")
+        yield check.build_ok_result(
+            about, f"not named under secret, and never read all the same: {some}"
+        )
 
 
 # The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
@@ -204,7 +197,7 @@ def _check_secret_columns(
 _APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
 
 
-def check_app_token(client: WebClient, settings: Settings, own_app: str) -> CheckResult:
+def check_app_token(client: WebClient, settings: Settings, own_app: str) -> check.CheckResult:
     """Check that the app-level token opens Socket Mode and belongs to the bot's own app.
 
     `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
@@ -218,15 +211,15 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
         app = own_app if is_own else look_up_token_app(client, token)
     except (SlackApiError, *UNREACHABLE) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return build_failure_result("app token", describe_slack_failure(error), remedy)
+        return check.build_failure_result("app token", describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
         text = f"it is of the app {app}, and the bot token of the app {own_app}"
         remedy = "Take both tokens from one app's page at Slack"
-        return build_failure_result("app token", text, remedy)
+        return check.build_failure_result("app token", text, remedy)
     if not app:
         text = "Socket Mode opens; of which app the token is was not told"
-        return build_ok_result("app token", text)
-    return build_ok_result("app token", f"Socket Mode opens, for the app {app}")
+        return check.build_ok_result("app token", text)
+    return check.build_ok_result("app token", f"Socket Mode opens, for the app {app}")
 
 
 def look_up_token_app(client: WebClient, token: str) -> str:
@@ -255,7 +248,7 @@ def look_up_token_app(client: WebClient, token: str) -> str:
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
 
-def check_tools(settings: Settings) -> Iterator[CheckResult]:
+def check_tools(settings: Settings) -> Iterator[check.CheckResult]:
     """Check that the tools can be built as at a start, including the operator's own."""
     try:
         tools = build_tool_registry(
@@ -263,31 +256,31 @@ def check_tools(settings: Settings) -> Iterator[CheckResult]:
         )
     except ToolsError as error:
         remedy = "Correct that setting, or install the module where Countersign runs"
-        yield build_failure_result("tools", str(error), remedy)
+        yield check.build_failure_result("tools", str(error), remedy)
     else:
         added = [
             f"{each.name} of {each.source}" for each in load_tool_families() if each.source != OURS
         ]
-        yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
+        yield check.build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
 
 
-def check_surfaces(kind: PartKind) -> CheckResult:
+def check_surfaces(kind: PartKind) -> check.CheckResult:
     """Check that every installed surface or source can be loaded, and list all of them."""
     name = f"{kind}s"
     try:
         found = load_surface_classes(kind)
     except SurfaceError as error:
-        return build_failure_result(name, str(error), "Mend that package, or uninstall it")
+        return check.build_failure_result(name, str(error), "Mend that package, or uninstall it")
     added = [f"{each.name} of {each.source}" for each in found if each.source != OURS]
     own = ["Slack", *(each.name for each in found if each.source == OURS)]
-    return build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
+    return check.build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
 
 
 def _additions_note(added: list[str]) -> str:
     return f", with {', '.join(added)}" if added else ""
 
 
-def check_database(settings: Settings) -> Iterator[CheckResult]:
+def check_database(settings: Settings) -> Iterator[check.CheckResult]:
     """Check that the bot's database is sound and can be written, and that its disk has room."""
     if settings.is_shared:
         yield from _check_shared_database(settings)
@@ -302,13 +295,15 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
     room = shutil.disk_usage(folder).free // 1_000_000
     text = f"{room} MB free beside the database"
     if room >= ROOM_WARN:
-        yield build_ok_result("disk", text)
+        yield check.build_ok_result("disk", text)
     else:
-        build_result = build_failure_result if room < ROOM_FAIL else build_warning_result
+        build_result = (
+            check.build_failure_result if room < ROOM_FAIL else check.build_warning_result
+        )
         yield build_result("disk", text, "Make room")
 
 
-def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
+def _check_shared_database(settings: Settings) -> Iterator[check.CheckResult]:
     """Check the server, schema and key of a shared database, without the lock that writers take."""
     store = ReadOnlyStore(settings.database_url)
     name = store.database.display_name
@@ -316,32 +311,32 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         store.database.open(exclusive=False)
         schema = find_schema_revision(store)
         if wrong := describe_unusable_schema(store, schema):
-            yield build_failure_result("database", wrong)
+            yield check.build_failure_result("database", wrong)
             return
         with store.read() as tx:
             waiting = calls.count_open_calls_by_signing_key(tx) if schema else {}
     except SchemaError as error:
-        yield build_failure_result("database", str(error))
+        yield check.build_failure_result("database", str(error))
         return
     except DBAPIError as error:
         remedy = "See that the server runs, and that the role in DATABASE_URL may use the database"
-        yield build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
+        yield check.build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
         return
     finally:
         store.close()
-    yield build_ok_result("database", f"{name} answers")
+    yield check.build_ok_result("database", f"{name} answers")
     if settings.key is None:
         remedy = "Set it, the same for every process"
-        yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
+        yield check.build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
         return
     key = settings.signing_key or b""
     for each in signing_key.unknown_signing_key_sentences(
         waiting, key, settings.lost_key, store.path
     ):
-        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
+        yield check.build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
-def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
+def _check_new_database_file(path: Path, folder: Path) -> check.CheckResult:
     """Check that a database file can be made in `folder`.
 
     Trying is the only answer that holds for every file system.
@@ -349,21 +344,21 @@ def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        return build_failure_result(
+        return check.build_failure_result(
             "database",
             f"{path} cannot be made, since {folder} cannot be written to",
             "Change its owner, or DATABASE_URL",
         )
-    return build_ok_result("database", f"{path} will be made at the first start")
+    return check.build_ok_result("database", f"{path} will be made at the first start")
 
 
-def _check_database_file(path: Path) -> CheckResult:
+def _check_database_file(path: Path) -> check.CheckResult:
     """Check the database file's integrity and its write lock, which is released at once."""
     try:
         if is_foreign_file(path):
-            return build_failure_result("database", foreign_file_sentence(path))
+            return check.build_failure_result("database", foreign_file_sentence(path))
         with closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=check.PATIENCE)
         ) as database:
             (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
             database.execute("BEGIN IMMEDIATE")
@@ -373,20 +368,20 @@ def _check_database_file(path: Path) -> CheckResult:
             "See that the file is an SQLite database, that Countersign owns it,"
             " and that nothing else holds it"
         )
-        return build_failure_result("database", f"{path}: {error}", remedy)
+        return check.build_failure_result("database", f"{path}: {error}", remedy)
     if found != "ok":
-        return build_failure_result(
+        return check.build_failure_result(
             "database",
             f"{path} is damaged: {found}",
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
     with closing(ReadOnlyStore(path)) as store:
         if wrong := describe_unusable_schema(store, find_schema_revision(store)):
-            return build_failure_result("database", wrong)
-    return build_ok_result("database", f"{path} is sound and can be written")
+            return check.build_failure_result("database", wrong)
+    return check.build_ok_result("database", f"{path} is sound and can be written")
 
 
-def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
+def _check_signing_key(settings: Settings, path: Path) -> Iterator[check.CheckResult]:
     """Check the key file, and that waiting calls were shown under the key that a start would use.
 
     Yields failures only.
@@ -396,11 +391,11 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
         key = settings.signing_key or (read_key_file(kept) if kept.exists() else b"")
     except (KeyFileError, OSError) as error:
         remedy = "Put the right one back, or set COUNTERSIGN_KEY"
-        yield build_failure_result("key", str(error), remedy)
+        yield check.build_failure_result("key", str(error), remedy)
         return
     try:
         with closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
+            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=check.PATIENCE)
         ) as database:
             rows = database.execute(
                 "SELECT key_id, count(*) FROM call"
@@ -410,21 +405,21 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
     for each in signing_key.unknown_signing_key_sentences(waiting, key, settings.lost_key, kept):
-        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
+        yield check.build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
-def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
+def check_monitoring(settings: Settings) -> Iterator[check.CheckResult]:
     """Check that metrics and traces can be made, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
         if is_extra_installed(METRICS):
-            yield build_ok_result(METRICS, "counted, and shown at /metrics")
+            yield check.build_ok_result(METRICS, "counted, and shown at /metrics")
         else:
-            yield build_warning_result(METRICS, missing_extra_text(METRICS))
+            yield check.build_warning_result(METRICS, missing_extra_text(METRICS))
     if settings.traces is not None:
         if is_extra_installed(TRACES):
-            yield build_ok_result(TRACES, f"sent to {settings.traces}")
+            yield check.build_ok_result(TRACES, f"sent to {settings.traces}")
         else:
-            yield build_failure_result(TRACES, missing_extra_text(TRACES))
+            yield check.build_failure_result(TRACES, missing_extra_text(TRACES))
 
 
 # The checks of the HTTP side: what it needs, where it listens, and the bot that listens there.
@@ -435,20 +430,22 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask wh
 LISTENING = "http address"
 
 
-def check_http(settings: Settings) -> Iterator[CheckResult]:
+def check_http(settings: Settings) -> Iterator[check.CheckResult]:
     """Check the HTTP side if the settings want one: its secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
         text = "is there; only a request of Slack's shows whether it is the right one"
-        yield build_ok_result("signing secret", text)
+        yield check.build_ok_result("signing secret", text)
     elif settings.http is None:
         return
     if lacking := [each for each in PACKAGES if find_spec(each) is None]:
         remedy = "pip install 'countersign-bot[serve]'"
-        yield build_failure_result("http", f"{' and '.join(lacking)} is not installed", remedy)
+        yield check.build_failure_result(
+            "http", f"{' and '.join(lacking)} is not installed", remedy
+        )
     yield _check_http_address(settings.http or USUAL, settings.transport)
 
 
-def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
+def _check_http_address(address: Endpoint, transport: Transport) -> check.CheckResult:
     """Check that a bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
@@ -457,12 +454,12 @@ def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
         return _check_address_is_free(address, where)
     if said is None:
         remedy = "Name another in COUNTERSIGN_HTTP"
-        return build_failure_result(LISTENING, f"{where} is another program's", remedy)
+        return check.build_failure_result(LISTENING, f"{where} is another program's", remedy)
     if said:
         text = f"the bot at {where} is not ready: {said}"
-        return build_warning_result(LISTENING, text, "See to what it names")
+        return check.build_warning_result(LISTENING, text, "See to what it names")
     way = "Slack's requests" if transport is Transport.HTTP else "health"
-    return build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
+    return check.build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
 
 
 def _ask_bot_readiness(address: Endpoint) -> str | None:
@@ -482,11 +479,11 @@ def _ask_bot_readiness(address: Endpoint) -> str | None:
     return "; ".join(each for each in lines if not each.endswith(": ok")) or first
 
 
-def _check_address_is_free(address: Endpoint, where: str) -> CheckResult:
+def _check_address_is_free(address: Endpoint, where: str) -> check.CheckResult:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()
     except OSError as error:
         text = f"{where} cannot be listened to ({describe_listening_error(error)})"
-        return build_failure_result(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
-    return build_ok_result(LISTENING, f"{where} is free")
+        return check.build_failure_result(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
+    return check.build_ok_result(LISTENING, f"{where} is free")

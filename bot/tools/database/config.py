@@ -24,13 +24,7 @@ from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bot.toml_file import (
-    COMPLAINTS,
-    FileProblems,
-    parse_entries,
-    unknown_key_sentence,
-    unreadable_file_sentence,
-)
+from bot import toml_file
 
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
@@ -163,7 +157,9 @@ def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ..
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DatabasesError(str(path), [unreadable_file_sentence(str(path), error)]) from None
+        raise DatabasesError(
+            str(path), [toml_file.unreadable_file_sentence(str(path), error)]
+        ) from None
     return parse_databases(text, environ, str(path))
 
 
@@ -174,9 +170,9 @@ def parse_databases(
 
     Raises DatabasesError with all that is wrong, a line each.
     """
-    problems = FileProblems(source, text)
+    problems = toml_file.FileProblems(source, text)
     databases: dict[str, Database] = {}
-    for index, entry in enumerate(parse_entries(text, "database", problems)):
+    for index, entry in enumerate(toml_file.parse_entries(text, "database", problems)):
         database = _parse_database(entry, index, environ, problems)
         if database is None:
             continue
@@ -190,7 +186,10 @@ def parse_databases(
 
 
 def _parse_database(
-    entry: dict[str, object], index: int, environ: Mapping[str, str], problems: FileProblems
+    entry: dict[str, object],
+    index: int,
+    environ: Mapping[str, str],
+    problems: toml_file.FileProblems,
 ) -> Database | None:
     """Return the database that an entry describes; None if it is invalid.
 
@@ -236,7 +235,7 @@ def _resolve_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[s
 
 def _validation_error_sentence(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        return unknown_key_sentence(error["loc"], Database)
+        return toml_file.unknown_key_sentence(error["loc"], Database)
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":
@@ -244,4 +243,4 @@ def _validation_error_sentence(error: ErrorDetails) -> str:
             "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
             "about": "write one line of up to 200 characters",
         }.get(str(error["loc"][0]), "write a plain name")
-    return COMPLAINTS.get(error["type"], error["msg"])
+    return toml_file.COMPLAINTS.get(error["type"], error["msg"])

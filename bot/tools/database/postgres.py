@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 from sqlglot import exp
 
 from bot.tools import ToolError
+from bot.tools.database import session
 from bot.tools.database.catalog import (
     OWN_TABLES,
     Catalog,
@@ -37,14 +38,6 @@ from bot.tools.database.row_changes import (
     statement_number_prefix,
 )
 from bot.tools.database.secrets import get_target_table
-from bot.tools.database.session import (
-    CONNECT_TIMEOUT,
-    QueryResult,
-    Session,
-    close_connection,
-    limit_rows,
-    mask_quoted_values,
-)
 from bot.tools.database.statement import WRITES, Statement
 
 # One transaction on a PostgreSQL database.
@@ -75,7 +68,7 @@ _CHANGEABLE = """
 _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
 
 
-class PostgresSession(Session):
+class PostgresSession(session.Session):
     """One transaction on a PostgreSQL database."""
 
     def __init__(self, database: Database, connection: Any, raw: psycopg.Connection[Any]) -> None:
@@ -125,15 +118,15 @@ class PostgresSession(Session):
         )
         return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
 
-    def run_query(self, statement: Statement, limit: int) -> QueryResult:
+    def run_query(self, statement: Statement, limit: int) -> session.QueryResult:
         """See Session."""
         run = "EXECUTE countersign"
         if statement.explain_options is not None:
             run = f"EXPLAIN {statement.explain_options} {run}"
         with self._prepare_statement(statement), self._raw.cursor() as cursor:
-            found, more = limit_rows(cursor.stream(run.encode()), limit)
+            found, more = session.limit_rows(cursor.stream(run.encode()), limit)
             columns = tuple(each.name for each in cursor.description or ())
-        return QueryResult(columns, found, more)
+        return session.QueryResult(columns, found, more)
 
     def check_statement(self, statement: Statement) -> None:
         """See Session; the statement is planned, since the server checks rights no earlier."""
@@ -259,7 +252,7 @@ class PostgresSource:
             hide_parameters=True,
             use_native_hstore=False,
             connect_args={
-                "connect_timeout": CONNECT_TIMEOUT,
+                "connect_timeout": session.CONNECT_TIMEOUT,
                 "application_name": "countersign",
                 "client_encoding": "utf8",
                 "tcp_user_timeout": 15_000,  # milliseconds until a dead line is noticed
@@ -269,7 +262,7 @@ class PostgresSource:
     @contextmanager
     def open(
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
-    ) -> Iterator[Session]:
+    ) -> Iterator[session.Session]:
         """Return a context with a transaction, READ ONLY unless it `writes`; see Source.
 
         Raises RightsError for a role with too many rights.
@@ -291,7 +284,7 @@ class PostgresSource:
                 )
                 yield PostgresSession(self.database, connection, raw)
             finally:
-                close_connection(connection)
+                session.close_connection(connection)
         except psycopg.Error as error:
             raise ToolError(_database_error_sentence(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
@@ -346,7 +339,7 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
                 f"tell a secret (SQLSTATE {state})"
             )
         words = (
-            mask_quoted_values(diag.message_primary)
+            session.mask_quoted_values(diag.message_primary)
             if state.startswith("22")
             else diag.message_primary
         )

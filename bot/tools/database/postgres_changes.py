@@ -18,21 +18,8 @@ import psycopg
 from sqlglot import exp
 
 from bot.tools import ToolError
+from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
-from bot.tools.database.row_changes import (
-    Change,
-    Row,
-    RowChange,
-    RunPeriod,
-    TableRows,
-    TooManyRowsError,
-    UnpredictableRowsError,
-    add_statement_number_to_errors,
-    check_row_limit,
-    check_same_rows_touched,
-    compute_event_limit,
-    merge_statement_trials,
-)
 from bot.tools.database.statement import Statement
 
 # The tables of a PostgreSQL database that one transaction touches: the server's row counts for
@@ -113,10 +100,14 @@ class ReadableTable:
         """The readable columns as a list for a SELECT; "NULL" if there are none."""
         return ", ".join(map(quote_name, self.columns)) or "NULL"
 
-    def build_table_rows(self, rows: Sequence[RowChange], **more: Any) -> TableRows:
+    def build_table_rows(
+        self, rows: Sequence[row_changes.RowChange], **more: Any
+    ) -> row_changes.TableRows:
         """Return these rows as TableRows of this table."""
         hidden = [each.name for each in self.relation.columns if each.name not in self.columns]
-        return TableRows(self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more)
+        return row_changes.TableRows(
+            self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more
+        )
 
 
 class TouchedTables:
@@ -137,7 +128,7 @@ class TouchedTables:
             self.found[target.oid] = target
         self.target = target
 
-    def query(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
+    def query(self, text: str, values: Sequence[Any] = ()) -> list[row_changes.Row]:
         """Run a query of the bot's own and return its rows."""
         return self._raw.execute(text.encode(), tuple(values) or None).fetchall()
 
@@ -204,17 +195,19 @@ _ENDED = (
     "xmax <> 0 AND (pg_catalog.age(xmax) <= 0 OR pg_catalog.mxid_age(xmax) BETWEEN 1 AND 10000)"
 )
 
-StatementRunner = Callable[[Statement, str], list[Row]]
+StatementRunner = Callable[[Statement, str], list[row_changes.Row]]
 
 
 @dataclass(slots=True)
 class TrialRun:
     """One run of a change: the keys that it returned, and what the server counted."""
 
-    keys: list[Row] = field(default_factory=list)
+    keys: list[row_changes.Row] = field(default_factory=list)
     returned: int = 0
     counts: dict[int, WriteCounts] = field(default_factory=dict)
-    after: dict[int, list[tuple[str, Row]]] = field(default_factory=dict)  # with their places
+    after: dict[int, list[tuple[str, row_changes.Row]]] = field(
+        default_factory=dict
+    )  # with their places
     remaining_places: dict[int, set[str]] = field(
         default_factory=dict
     )  # old rows that are still there
@@ -226,7 +219,7 @@ def run_watched_changes(
     named: Sequence[tuple[Statement, Relation]],
     run: StatementRunner,
     most: int,
-) -> tuple[Change, ...]:
+) -> tuple[row_changes.Change, ...]:
     """Run statements in order, each given with its table; return the rows that each touches.
 
     All run twice, see Session.observe. `run` runs a statement so that it returns these columns, a
@@ -234,28 +227,32 @@ def run_watched_changes(
     """
     statements = [statement for statement, _ in named]
 
-    def trial() -> list[tuple[Change, Change]]:
-        made: list[tuple[Change, Change]] = []
+    def trial() -> list[tuple[row_changes.Change, row_changes.Change]]:
+        made: list[tuple[row_changes.Change, row_changes.Change]] = []
         for number, (statement, table) in enumerate(named, 1):
-            with add_statement_number_to_errors(number, statements):
+            with row_changes.add_statement_number_to_errors(number, statements):
                 watch = ChangeWatcher(raw, catalog, statement, table, later=number > 1)
                 made.append(watch.run_after_trial(run, most))
-            check_row_limit(_select_second_trials(made), most)
+            row_changes.check_row_limit(_select_second_trials(made), most)
         return made
 
     if len(named) == 1:
         [(first, last)] = trial()
-        return merge_statement_trials([first], [last], _read_run_period(raw), statements)
+        return row_changes.merge_statement_trials(
+            [first], [last], _read_run_period(raw), statements
+        )
     raw.execute("SAVEPOINT countersign_call")
     once = trial()
     raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
     again = trial()
-    return merge_statement_trials(
+    return row_changes.merge_statement_trials(
         _select_second_trials(once), _select_second_trials(again), _read_run_period(raw), statements
     )
 
 
-def _select_second_trials(tried: list[tuple[Change, Change]]) -> list[Change]:
+def _select_second_trials(
+    tried: list[tuple[row_changes.Change, row_changes.Change]],
+) -> list[row_changes.Change]:
     """Return the second of each statement's two trials."""
     return [last for _, last in tried]
 
@@ -276,10 +273,12 @@ class ChangeWatcher:
         self._raw, self._statement, self._later = raw, statement, later
         self._tables = TouchedTables(raw, catalog, table)
         self._target = self._tables.target
-        self._before: dict[int, list[tuple[str, Row]]] = {}
+        self._before: dict[int, list[tuple[str, row_changes.Row]]] = {}
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
-    def run_after_trial(self, run: StatementRunner, most: int) -> tuple[Change, Change]:
+    def run_after_trial(
+        self, run: StatementRunner, most: int
+    ) -> tuple[row_changes.Change, row_changes.Change]:
         """Run the change twice, the first time rolled back; return the rows of both trials."""
         self._raw.execute("SAVEPOINT countersign_trial")
         once = self._run_trial(run, most)
@@ -287,9 +286,9 @@ class ChangeWatcher:
         self._read_previous_rows(once, most)
         again = self._run_trial(run, most)
         if once.counts != again.counts:
-            raise UnpredictableRowsError
+            raise row_changes.UnpredictableRowsError
         first, last = (self._build_change(each, again) for each in (once, again))
-        check_same_rows_touched(first, last)
+        row_changes.check_same_rows_touched(first, last)
         return first, last
 
     def _run_trial(self, run: StatementRunner, most: int) -> TrialRun:
@@ -302,8 +301,10 @@ class ChangeWatcher:
             for oid, count in self._tables.count_writes().items()
             if count.subtract(earlier.get(oid, NONE)).total
         }
-        if sum(each.total for each in trial.counts.values()) > compute_event_limit(most):
-            raise TooManyRowsError(most)
+        if sum(each.total for each in trial.counts.values()) > row_changes.compute_event_limit(
+            most
+        ):
+            raise row_changes.TooManyRowsError(most)
         for oid, found in self._tables.load_tables(list(trial.counts)).items():
             if found and self._can_read_rows(found, trial):
                 trial.after[oid] = self._read_written_rows(found, trial, most)
@@ -334,18 +335,22 @@ class ChangeWatcher:
 
     def _read_written_rows(
         self, found: ReadableTable, trial: TrialRun, most: int
-    ) -> list[tuple[str, Row]]:
+    ) -> list[tuple[str, row_changes.Row]]:
         """Return the rows of a table that the change has written, each with its place."""
         if found is self._target and self._has_key_of_every_row(trial):
             return [("", row) for row in self._read_rows_by_key(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
         text = f"SELECT {_PLACE}, {found.select_list} FROM {found.source} WHERE {_OURS} "
-        rows = self._tables.query(f"{text} ORDER BY ctid LIMIT {compute_event_limit(most) + 1}")
-        if len(rows) > compute_event_limit(most):
-            raise TooManyRowsError(most)
+        rows = self._tables.query(
+            f"{text} ORDER BY ctid LIMIT {row_changes.compute_event_limit(most) + 1}"
+        )
+        if len(rows) > row_changes.compute_event_limit(most):
+            raise row_changes.TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
-    def _read_rows_by_key(self, found: ReadableTable, keys: list[Row]) -> list[Row]:
+    def _read_rows_by_key(
+        self, found: ReadableTable, keys: list[row_changes.Row]
+    ) -> list[row_changes.Row]:
         """Return the rows of the statement's table with these keys, in the order of the keys."""
         if not keys:
             return []
@@ -377,14 +382,16 @@ class ChangeWatcher:
                     ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
                     self._earlier[oid] = {place for (place,) in self._tables.query(ours)}
 
-    def _read_replaced_rows(self, found: ReadableTable, most: int) -> list[tuple[str, Row]]:
+    def _read_replaced_rows(
+        self, found: ReadableTable, most: int
+    ) -> list[tuple[str, row_changes.Row]]:
         """Return the rows that the first trial replaced, deleted or locked, with their places."""
         rows = self._tables.query(
             f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
             f"WHERE {_ENDED} ORDER BY tableoid, ctid"
         )
-        if len(rows) > compute_event_limit(most):
-            raise TooManyRowsError(most)
+        if len(rows) > row_changes.compute_event_limit(most):
+            raise row_changes.TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
     def _list_remaining_places(self, found: ReadableTable) -> set[str]:
@@ -399,14 +406,16 @@ class ChangeWatcher:
             for (place,) in self._tables.query(text, ([each.split(" ")[1] for each in places],))
         }
 
-    def _build_change(self, trial: TrialRun, last: TrialRun) -> Change:
+    def _build_change(self, trial: TrialRun, last: TrialRun) -> row_changes.Change:
         """Return all rows of one trial; `last`: the one that knows which rows were only locked."""
-        tables: list[TableRows] = []
+        tables: list[row_changes.TableRows] = []
         for oid, count in trial.counts.items():
             found = self._tables.found.get(oid)
             if found is None:
                 ((name,),) = self._tables.query("SELECT %s::oid::regclass::text", (oid,))
-                tables.append(TableRows(name, (), (), (), (), count.total, "may not be read"))
+                tables.append(
+                    row_changes.TableRows(name, (), (), (), (), count.total, "may not be read")
+                )
             elif oid not in trial.after:
                 why = "only counted" if found.all_readable else "may not be read as a whole"
                 tables.append(found.build_table_rows((), counted=count.total, why=why))
@@ -418,13 +427,13 @@ class ChangeWatcher:
                 tables.append(_pair_rows_by_key(found, before, after, count))
         own = [each for each in tables if each.table == self._target.label]
         others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
-        return Change((*(own or [self._target.build_table_rows(())]), *others))
+        return row_changes.Change((*(own or [self._target.build_table_rows(())]), *others))
 
 
-def _read_run_period(raw: RawConnection) -> RunPeriod:
+def _read_run_period(raw: RawConnection) -> row_changes.RunPeriod:
     ((start, end, texts),) = raw.execute(_NOW.encode()).fetchall()
     at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
-    return RunPeriod(at, until, tuple(dict.fromkeys(texts)), at)
+    return row_changes.RunPeriod(at, until, tuple(dict.fromkeys(texts)), at)
 
 
 def _quote_statement_table(statement: Statement) -> str:
@@ -436,8 +445,11 @@ def _quote_statement_table(statement: Statement) -> str:
 
 
 def _pair_rows_by_key(
-    found: ReadableTable, before: list[Row], after: list[Row], count: WriteCounts
-) -> TableRows:
+    found: ReadableTable,
+    before: list[row_changes.Row],
+    after: list[row_changes.Row],
+    count: WriteCounts,
+) -> row_changes.TableRows:
     """Return the rows of one table, paired by key where it has one.
 
     Raises UnforeseenError where they are not as many as the server has counted.
@@ -445,11 +457,13 @@ def _pair_rows_by_key(
     if len(after) - len(before) != count.added - count.deleted or (
         len(after) > count.added + count.changed
     ):
-        raise UnpredictableRowsError
+        raise row_changes.UnpredictableRowsError
     shape = found.build_table_rows(())
     later = {shape.get_row_key(row): row for row in after} if found.key else {}
-    rows = [RowChange(row, later.pop(shape.get_row_key(row), None)) for row in before]
+    rows = [row_changes.RowChange(row, later.pop(shape.get_row_key(row), None)) for row in before]
     added = list(later.values()) if found.key else after
     gone = any(each.after is None for each in rows)
     loose = bool(gone and added and count.changed)
-    return found.build_table_rows([*rows, *(RowChange(None, row) for row in added)], loose=loose)
+    return found.build_table_rows(
+        [*rows, *(row_changes.RowChange(None, row) for row in added)], loose=loose
+    )

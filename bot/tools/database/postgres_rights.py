@@ -14,14 +14,9 @@ from typing import Any, NamedTuple
 import psycopg
 
 from bot.tools import ToolError
+from bot.tools.database import statement
 from bot.tools.database.catalog import quote_name
 from bot.tools.database.config import Database
-from bot.tools.database.statement import (
-    StatementError,
-    is_allowed_function,
-    is_function_with_outside_effect,
-    tokenize,
-)
 
 # Which functions a statement can reach in PostgreSQL; none may do more than compute.
 
@@ -157,7 +152,9 @@ class StatementReachChecker:
     def _queue_named_relations(self, words: list[str], what: str) -> None:
         for oid, name, server in self._raw.execute(_NAMED_RELATIONS, (words,)).fetchall():
             if server and not what:
-                raise StatementError(f"{name} is the server's own; the tool tables tells more")
+                raise statement.StatementError(
+                    f"{name} is the server's own; the tool tables tells more"
+                )
             self._relations.add(oid)
 
     def _queue_references(self, rows: Iterable[tuple[str, str | None, int, int]]) -> None:
@@ -197,7 +194,10 @@ class StatementReachChecker:
                 found.name == "nextval" and what and (not self._writes or _may_call_nextval(what))
             )
             if not (
-                given or is_allowed_function(found.name, volatile=found.volatile, owners=bool(what))
+                given
+                or statement.is_allowed_function(
+                    found.name, volatile=found.volatile, owners=bool(what)
+                )
             ):
                 raise self._build_refusal(what, found.name, "which no rollback undoes")
             return
@@ -214,7 +214,7 @@ class StatementReachChecker:
 
     def _build_refusal(self, what: str, name: str, why: str) -> ToolError:
         if not what:
-            return StatementError(f"the function {name} is not allowed")
+            return statement.StatementError(f"the function {name} is not allowed")
         ahead = "it cannot be tried out, and so not be made" if self._writes else "it is not run"
         if what == f"the function {name}":
             return ToolError(f"{ahead}: it names {what}, {why}")
@@ -228,7 +228,7 @@ def _explain_unknown_reach(found: _Function) -> str:
     if found.language == "c":
         may = (
             found.trusted_extension or not found.volatile
-        ) and not is_function_with_outside_effect(found.name)
+        ) and not statement.is_function_with_outside_effect(found.name)
         return "" if may else "which may reach out of the database"
     if found.language == "internal":
         return "" if found.others else "which may reach out of the database"
@@ -246,7 +246,9 @@ def _may_call_nextval(what: str) -> bool:
 
 def _list_names_in_statement(text: str) -> list[str]:
     """Return all names that appear in a statement, as the server compares them."""
-    return _fold_names(each.text for each in tokenize(text) if each.kind in ("word", "quoted"))
+    return _fold_names(
+        each.text for each in statement.tokenize(text) if each.kind in ("word", "quoted")
+    )
 
 
 def _fold_names(words: Iterable[str]) -> list[str]:

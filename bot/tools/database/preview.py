@@ -14,14 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from bot.tools import Preview, Table, ToolError
-from bot.tools.database.row_changes import (
-    Change,
-    Row,
-    RowChange,
-    TableRows,
-    ValueAtRun,
-    add_statement_number_to_errors,
-)
+from bot.tools.database import row_changes
 from bot.tools.database.secrets import get_target_table, list_set_columns
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
@@ -43,7 +36,7 @@ class StatementChange:
     text: str  # in SQL
     verb: str
     columns_set: frozenset[str]  # the folded names of the columns that it sets
-    change: Change
+    change: row_changes.Change
 
 
 def render_changes(steps: Sequence[StatementChange]) -> str:
@@ -92,7 +85,7 @@ def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> li
     return [clip_value(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
 
 
-def change_heading(table: TableRows, verb: str) -> str:
+def change_heading(table: row_changes.TableRows, verb: str) -> str:
     """Return what happens to how many rows, as a sentence ("Changes 2 rows of orders.")."""
     added, changed, gone = map(len, _group_rows_by_kind(table))
     if table.loose:
@@ -129,7 +122,7 @@ def _format_row_count(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def _list_changed_columns(table: TableRows) -> list[str]:
+def _list_changed_columns(table: row_changes.TableRows) -> list[str]:
     return [
         name
         for at, name in enumerate(table.columns)
@@ -140,11 +133,11 @@ def _list_changed_columns(table: TableRows) -> list[str]:
     ]
 
 
-def _has_value_at_run(row: RowChange) -> bool:
-    return any(isinstance(value, ValueAtRun) for value in row.after or ())
+def _has_value_at_run(row: row_changes.RowChange) -> bool:
+    return any(isinstance(value, row_changes.ValueAtRun) for value in row.after or ())
 
 
-def _render_first_rows(table: TableRows, set_here: frozenset[str]) -> list[str]:
+def _render_first_rows(table: row_changes.TableRows, set_here: frozenset[str]) -> list[str]:
     """Return lines for the first rows of each kind of change, with a count of the rest."""
     added, changed, gone = _group_rows_by_kind(table)
     apart = table.loose and bool(added and gone)
@@ -163,8 +156,8 @@ def _render_first_rows(table: TableRows, set_here: frozenset[str]) -> list[str]:
 
 
 def _group_rows_by_kind(
-    table: TableRows,
-) -> tuple[list[RowChange], list[RowChange], list[RowChange]]:
+    table: row_changes.TableRows,
+) -> tuple[list[row_changes.RowChange], list[row_changes.RowChange], list[row_changes.RowChange]]:
     """Return the added, the changed and the deleted rows."""
     added = [row for row in table.rows if row.before is None]
     gone = [row for row in table.rows if row.after is None]
@@ -178,7 +171,7 @@ def _render_rest_count(count: int) -> list[str]:
 
 
 def _render_changed_row(
-    number: int, table: TableRows, row: RowChange, set_here: frozenset[str]
+    number: int, table: row_changes.TableRows, row: row_changes.RowChange, set_here: frozenset[str]
 ) -> list[str]:
     """Return lines for a changed row: its key, then old and new value of each changed column.
 
@@ -216,7 +209,7 @@ def _render_changed_value(name: str, old: str, new: str, *, same: bool) -> list[
     ]
 
 
-def _render_whole_rows(table: TableRows, rows: Sequence[Row]) -> list[str]:
+def _render_whole_rows(table: row_changes.TableRows, rows: Sequence[row_changes.Row]) -> list[str]:
     """Return lines for whole rows: as a table where it fits, otherwise one value a line."""
     if not rows:
         return []
@@ -283,7 +276,7 @@ def _has_cut_value(drawn: str) -> bool:
     return any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
 
 
-def _is_too_large_for_card(table: TableRows) -> bool:
+def _is_too_large_for_card(table: row_changes.TableRows) -> bool:
     return len(table.rows) > MAX_ROWS or len(table.columns) > MAX_COLUMNS
 
 
@@ -295,14 +288,16 @@ def _list_value_table_rows(steps: Sequence[StatementChange]) -> Iterator[tuple[A
                 yield from ((*named, *each) for each in _list_value_changes(table, row))
 
 
-def _row_label(table: TableRows, at: int, row: RowChange) -> str:
+def _row_label(table: row_changes.TableRows, at: int, row: row_changes.RowChange) -> str:
     """Return what identifies a row: the values of its key, or its number in this list."""
-    there: Row = row.before or row.after or ()
+    there: row_changes.Row = row.before or row.after or ()
     pairs = zip(table.key, table.get_row_key(there), strict=False)
     return ", ".join(f"{name} {_format_full_value(value)}" for name, value in pairs) or f"no. {at}"
 
 
-def _list_value_changes(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, str]]:
+def _list_value_changes(
+    table: row_changes.TableRows, row: row_changes.RowChange
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield (kind of change, column, before, after) for each value of a row that changes."""
     if row.before is None or row.after is None:
         kind, values = ("added", row.after) if row.before is None else ("deleted", row.before)
@@ -335,13 +330,15 @@ def _format_full_value(value: Any) -> str:
 _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
 
 
-def run_changes(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
+def run_changes(
+    session: Session, statements: Sequence[Statement]
+) -> tuple[row_changes.Change, ...]:
     """Run the changes of one call in the session's transaction; return the rows that each touches.
 
     Raises ToolError where one is refused or fails, or where the rows cannot be determined.
     """
     for number, each in enumerate(statements, 1):
-        with add_statement_number_to_errors(number, statements):
+        with row_changes.add_statement_number_to_errors(number, statements):
             get_target_table(each, session.catalog)
     return session.run_changes(statements)
 
@@ -370,18 +367,18 @@ def _list_set_column_names(statement: Statement) -> frozenset[str]:
     return frozenset(each.name.lower() for each in list_set_columns(statement))
 
 
-def _count_touched_rows(changes: Sequence[Change]) -> int:
+def _count_touched_rows(changes: Sequence[row_changes.Change]) -> int:
     return sum(each.total for each in changes)
 
 
-def build_expected_outcome(changes: Sequence[Change]) -> str:
+def build_expected_outcome(changes: Sequence[row_changes.Change]) -> str:
     """Return what the run has to match (Preview.expects): the row count, and a digest of rows."""
     digests = [each.digest() for each in changes]
     whole = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
     return f"rows={_count_touched_rows(changes)};{whole}"
 
 
-def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
+def difference_sentence(expects: str, changes: Sequence[row_changes.Change]) -> str:
     """Return the sentence for people when a run would do something else than its preview showed."""
     shown, total = re.match(r"rows=(\d+);", expects), _count_touched_rows(changes)
     if shown and int(shown[1]) != total:
@@ -393,7 +390,7 @@ def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
     return "It would now touch other rows, or write other values, than were shown."
 
 
-def build_change_result(changes: Sequence[Change]) -> dict[str, Any]:
+def build_change_result(changes: Sequence[row_changes.Change]) -> dict[str, Any]:
     """Return the result of a change that was made: the number of rows by table."""
     targets = [each.target for each in changes]
     result: dict[str, Any] = {"rows": sum(each.total for each in targets)}

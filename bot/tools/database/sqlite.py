@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
+from bot.tools.database import session
 from bot.tools.database.catalog import (
     Catalog,
     Relation,
@@ -25,13 +26,6 @@ from bot.tools.database.catalog import (
 from bot.tools.database.config import Database
 from bot.tools.database.row_changes import Change, statement_number_prefix
 from bot.tools.database.secrets import mark_secret_columns
-from bot.tools.database.session import (
-    QueryResult,
-    Session,
-    check_not_own_database,
-    close_connection,
-    limit_rows,
-)
 from bot.tools.database.sqlite_changes import run_watched_changes
 from bot.tools.database.statement import Statement, StatementError, Token
 
@@ -207,10 +201,10 @@ class SqliteSource:
     @contextmanager
     def open(
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
-    ) -> Iterator[Session]:
+    ) -> Iterator[session.Session]:
         """Return a context with a transaction on the existing file; IMMEDIATE if it `writes`."""
         path, seconds = self.database.path, timeout or self.database.timeout
-        check_not_own_database(path, self._own)
+        session.check_not_own_database(path, self._own)
         if not path.is_file():
             raise ToolError(f"the file of the database {self.database.name} is not there")
         uri = f"{path.as_uri()}?mode={'rw' if writes else 'ro'}"
@@ -234,10 +228,10 @@ class SqliteSource:
                 raw: Any = connection.connection.driver_connection
                 _configure_transaction(raw, writes, time.monotonic() + seconds)
                 # again, should the name have come to mean another file meanwhile
-                check_not_own_database(path, self._own)
+                session.check_not_own_database(path, self._own)
                 yield SqliteSession(self.database, connection, raw)
             finally:
-                close_connection(connection)
+                session.close_connection(connection)
         except sqlite3.Error as error:
             raise ToolError(_database_error_sentence(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
@@ -258,7 +252,7 @@ def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: floa
     raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-class SqliteSession(Session):
+class SqliteSession(session.Session):
     """One transaction on an SQLite file."""
 
     def __init__(self, database: Database, connection: Any, raw: sqlite3.Connection) -> None:
@@ -304,14 +298,14 @@ class SqliteSession(Session):
             return False
         return True
 
-    def run_query(self, statement: Statement, limit: int) -> QueryResult:
+    def run_query(self, statement: Statement, limit: int) -> session.QueryResult:
         """See Session."""
         with self._guard_statement(statement):
             cursor = self._raw.execute(statement.text)
-            found, more = limit_rows(cursor, limit)
+            found, more = session.limit_rows(cursor, limit)
             columns = tuple(str(each[0]) for each in cursor.description or ())
             cursor.close()
-        return QueryResult(columns, found, more)
+        return session.QueryResult(columns, found, more)
 
     def check_statement(self, statement: Statement) -> None:
         """See Session."""

@@ -15,22 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.tools import ToolError
+from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
-from bot.tools.database.row_changes import (
-    Change,
-    Row,
-    RowChange,
-    RunPeriod,
-    TableRows,
-    TooManyRowsError,
-    ValueAtRun,
-    add_statement_number_to_errors,
-    build_run_period,
-    check_row_limit,
-    compute_event_limit,
-    list_inserted_columns,
-    merge_statement_trials,
-)
 from bot.tools.database.statement import Statement
 
 # The row numbers that SQLite gives to added rows. This part only reads.
@@ -57,8 +43,8 @@ def read_highest_row_numbers(
 
 
 def mark_generated_numbers(
-    change: Change, highest: Mapping[str, int], given: frozenset[str]
-) -> Change:
+    change: row_changes.Change, highest: Mapping[str, int], given: frozenset[str]
+) -> row_changes.Change:
     """Return the change with ValueAtRun for the numbers that SQLite gives to added rows.
 
     They follow the highest number, which may be another one at run time. `given`: the columns that
@@ -73,19 +59,21 @@ def mark_generated_numbers(
             rows = tuple(_mark_generated_number(row, at, start) for row in table.rows)
             table = replace(table, rows=rows)
         tables.append(table)
-    return Change(tuple(tables))
+    return row_changes.Change(tuple(tables))
 
 
-def _mark_generated_number(row: RowChange, at: int, start: int) -> RowChange:
+def _mark_generated_number(
+    row: row_changes.RowChange, at: int, start: int
+) -> row_changes.RowChange:
     if row.before is not None or row.after is None:
         return row
     number = row.after[at]
     if not isinstance(number, int) or number <= start:
         return row
     further = number - start - 1
-    told = ValueAtRun(f"the next number{f' + {further}' * bool(further)}")
+    told = row_changes.ValueAtRun(f"the next number{f' + {further}' * bool(further)}")
     after = (*row.after[:at], told, *row.after[at + 1 :])
-    return RowChange(None, after)
+    return row_changes.RowChange(None, after)
 
 
 _CHANGES = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
@@ -137,7 +125,7 @@ def run_watched_changes(
     guarded: StatementGuard,
     statements: Sequence[Statement],
     most: int,
-) -> tuple[Change, ...]:
+) -> tuple[row_changes.Change, ...]:
     """Run checked changes in order; return the rows that each touches.
 
     All of them run twice, the first time rolled back. `guarded`: a context in which only that
@@ -147,18 +135,18 @@ def run_watched_changes(
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
     for number, each in enumerate(statements, 1):
-        with add_statement_number_to_errors(number, statements):
+        with row_changes.add_statement_number_to_errors(number, statements):
             reached |= _run_guarded(raw, guarded, each, f"EXPLAIN {each.text_without_explain}")
     watched = _create_watch_triggers(raw, catalog, reached, most)
     highest = read_highest_row_numbers(raw, [(each.table, each.identity[0]) for each in watched])
 
-    def trial() -> list[Change]:
-        made: list[Change] = []
+    def trial() -> list[row_changes.Change]:
+        made: list[row_changes.Change] = []
         read = {each.number: 0 for each in watched}
         for number, each in enumerate(statements, 1):
-            with add_statement_number_to_errors(number, statements):
+            with row_changes.add_statement_number_to_errors(number, statements):
                 made.append(_run_trial(raw, guarded, each, watched, read))
-            check_row_limit(made, most)
+            row_changes.check_row_limit(made, most)
         return made
 
     try:
@@ -169,14 +157,14 @@ def run_watched_changes(
     except sqlite3.IntegrityError as error:
         if str(error) != _FULL:
             raise
-        raise TooManyRowsError(most) from None
-    return merge_statement_trials(
+        raise row_changes.TooManyRowsError(most) from None
+    return row_changes.merge_statement_trials(
         once,
         again,
         _build_run_period_until_now(start),
         statements,
         lambda change, statement: mark_generated_numbers(
-            change, highest, list_inserted_columns(statement)
+            change, highest, row_changes.list_inserted_columns(statement)
         ),
     )
 
@@ -187,7 +175,7 @@ def _run_trial(
     statement: Statement,
     watched: list[WatchedTable],
     read: dict[int, int],
-) -> Change:
+) -> row_changes.Change:
     """Run one statement and return the rows that it has touched. `read`: see `_read`."""
     assert statement.target is not None
     before = raw.total_changes
@@ -272,7 +260,7 @@ def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
             f"ON main.{quote_name(watched.table.name)} BEGIN "
             f"INSERT INTO {watched.log_table} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
             f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > "
-            f"{compute_event_limit(most)}; "
+            f"{row_changes.compute_event_limit(most)}; "
             "END"
         )
     return texts
@@ -282,8 +270,8 @@ def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
 class _TracedRow:
     """One row's values before and after the statement, while its events are followed."""
 
-    before: Row | None
-    after: Row | None
+    before: row_changes.Row | None
+    after: row_changes.Row | None
 
 
 def _read_recorded_rows(
@@ -292,7 +280,7 @@ def _read_recorded_rows(
     target: str,
     counted: int,
     read: dict[int, int],
-) -> Change:
+) -> row_changes.Change:
     """Return the rows that the triggers recorded since the last `read`, the table `target` first.
 
     `counted`: how many rows SQLite says were changed since, the triggers' records included. Raises
@@ -306,18 +294,22 @@ def _read_recorded_rows(
         read[each.number] += len(events)
         rows = _replay_events(events, len(each.identity), len(each.columns), each.table.name)
         key = each.table.key if set(each.table.key) <= set(each.columns) else ()
-        tables.append(TableRows(each.table.name, each.columns, key, each.hidden, rows))
+        tables.append(row_changes.TableRows(each.table.name, each.columns, key, each.hidden, rows))
     if counted - seen > seen:
         raise ToolError("it changes rows in a way that cannot be watched")
     # what is only reached and has no row is left out, but for the table that the statement names
     found = [each for each in tables if each.rows or each.table.lower() == target]
-    return Change(tuple(sorted(found, key=lambda one: (one.table.lower() != target, one.table))))
+    return row_changes.Change(
+        tuple(sorted(found, key=lambda one: (one.table.lower() != target, one.table)))
+    )
 
 
-def _replay_events(events: list[Row], ids: int, columns: int, table: str) -> tuple[RowChange, ...]:
+def _replay_events(
+    events: list[row_changes.Row], ids: int, columns: int, table: str
+) -> tuple[row_changes.RowChange, ...]:
     """Return each row's values before its first event and after its last."""
-    alive: dict[Row, _TracedRow] = {}
-    gone: dict[Row, _TracedRow] = {}  # and may come back, as REPLACE does it
+    alive: dict[row_changes.Row, _TracedRow] = {}
+    gone: dict[row_changes.Row, _TracedRow] = {}  # and may come back, as REPLACE does it
     all_rows: list[_TracedRow] = []
     wide = ids + columns
     for _, kind, *values in events:
@@ -339,12 +331,12 @@ def _replay_events(events: list[Row], ids: int, columns: int, table: str) -> tup
                 raise ToolError(f"what its triggers do to {table} cannot be followed")
             row.after, alive[new[:ids]] = new[ids:], row
             gone.pop(old[:ids], None)
-    kept = [RowChange(row.before, row.after) for row in all_rows]
+    kept = [row_changes.RowChange(row.before, row.after) for row in all_rows]
     return tuple(row for row in kept if row.before is not None or row.after is not None)
 
 
-def _build_run_period_until_now(start: datetime) -> RunPeriod:
+def _build_run_period_until_now(start: datetime) -> row_changes.RunPeriod:
     """Return the Moment from `start` (UTC) until now, as SQLite writes it in UTC and local time."""
     end = datetime.now(UTC)  # noqa: TID251  # the same
     zone = end.astimezone().utcoffset() or timedelta()
-    return build_run_period(start, end, [zone])
+    return row_changes.build_run_period(start, end, [zone])

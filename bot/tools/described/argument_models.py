@@ -29,15 +29,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from bot.tools.described.checking import (
-    TOO_MUCH,
-    Schema,
-    SchemaChecker,
-    UnfitSchemaError,
-    dump_schema,
-    get_referenced_schema,
-    normalise_schema,
-)
+from bot.tools.described import checking
 from storage.digest import SAFE_INTEGER
 
 # The base class of all argument models made of a schema. A model dumps exactly the values that
@@ -50,12 +42,12 @@ MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, als
 class ObjectOutline:
     """The fields and schemas of one object in a JSON Schema."""
 
-    schema: Schema  # as those who call the tool are given it
-    form: Schema  # the same by the names of its fields, as forms read it
+    schema: checking.Schema  # as those who call the tool are given it
+    form: checking.Schema  # the same by the names of its fields, as forms read it
     names: Mapping[str, str]  # the field of each key
     never_null: frozenset[str]  # keys and fields for which null says that nothing is given
     may_have_extra_keys: bool  # keys beside these
-    checker: SchemaChecker | None  # of the whole; None for an object within another
+    checker: checking.SchemaChecker | None  # of the whole; None for an object within another
     most_inner_fields: int  # fields of the object within it that has most
 
 
@@ -77,7 +69,7 @@ class DescribedArguments(BaseModel):
         return cls._outline.may_have_extra_keys
 
     @classmethod
-    def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
+    def model_json_schema(cls, *args: Any, **options: Any) -> checking.Schema:
         """Return the schema this model was made from; with `by_alias=False`, the one for forms."""
         by_alias = args[0] if args else options.get("by_alias", True)
         return copy.deepcopy(cls._outline.schema if by_alias else cls._outline.form)
@@ -94,7 +86,7 @@ class DescribedArguments(BaseModel):
             outline.checker is not None
             and outline.most_inner_fields * _count_objects(value) > MOST_CELLS
         ):
-            raise TOO_MUCH
+            raise checking.TOO_MUCH
         given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
         more: dict[str, Any] = {}
         if outline.may_have_extra_keys:
@@ -184,7 +176,7 @@ _DEEPEST = 20  # alternatives within one another
 _NULL = {"type": "null"}
 
 
-def resolve_references(node: Any, root: Schema) -> Schema:
+def resolve_references(node: Any, root: checking.Schema) -> checking.Schema:
     """Return a schema node with its references and `allOf` parts merged into it.
 
     Raises UnfitSchemaError for a reference that leads to itself.
@@ -192,21 +184,23 @@ def resolve_references(node: Any, root: Schema) -> Schema:
     return _follow_references(node, root, [_MOST_FOLLOWED])
 
 
-def _follow_references(node: Any, root: Schema, left: list[int]) -> Schema:
+def _follow_references(node: Any, root: checking.Schema, left: list[int]) -> checking.Schema:
     left[0] -= 1
     if left[0] < 0:
-        raise UnfitSchemaError("A reference in the schema leads to itself, or to too many others.")
+        raise checking.UnfitSchemaError(
+            "A reference in the schema leads to itself, or to too many others."
+        )
     if not isinstance(node, dict):
         return {}
     found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
-    parts = [get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
+    parts = [checking.get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
     parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
     for each in parts:
         found = _merge_schemas(found, _follow_references(each, root, left))
     return found
 
 
-def _merge_schemas(one: Schema, other: Schema) -> Schema:
+def _merge_schemas(one: checking.Schema, other: checking.Schema) -> checking.Schema:
     """Return both schemas as one; where both have a keyword, the first one's counts."""
     made = {**other, **one}
     if "properties" in one and "properties" in other:
@@ -216,13 +210,15 @@ def _merge_schemas(one: Schema, other: Schema) -> Schema:
     return made
 
 
-def split_off_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]:
+def split_off_null(
+    node: Any, root: checking.Schema, depth: int = 0
+) -> tuple[checking.Schema, bool]:
     """Return the schema of a value other than null, and whether null is allowed as well.
 
     Raises UnfitSchemaError for a reference that leads to itself.
     """
     if depth > _DEEPEST:
-        raise UnfitSchemaError("A reference in the schema leads to itself.")
+        raise checking.UnfitSchemaError("A reference in the schema leads to itself.")
     found, nullable = resolve_references(node, root), False
     if isinstance(found.get("type"), list):
         types = [each for each in found["type"] if each != "null"]
@@ -243,19 +239,19 @@ def split_off_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, boo
     return found, nullable
 
 
-def is_object_schema(found: Schema) -> bool:
+def is_object_schema(found: checking.Schema) -> bool:
     """Return whether the schema describes an object with named properties."""
     return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
 
 
-def allows_extra_keys(found: Schema) -> bool:
+def allows_extra_keys(found: checking.Schema) -> bool:
     """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
     if "additionalProperties" in found:
         return found["additionalProperties"] is not False
     return "patternProperties" in found or "properties" not in found
 
 
-def build_form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
+def build_form_schema(node: Any, root: checking.Schema, *, optional: bool) -> checking.Schema:
     """Return the schema of a value as a form needs it; null is an option if it may be left out."""
     found, nullable = split_off_null(node, root)
     if isinstance(found.get("items"), dict):
@@ -289,29 +285,29 @@ def build_argument_model(schema: Mapping[str, Any], name: str) -> type[BaseModel
     Raises UnfitSchemaError for a schema that is of no object, too large, refers to other documents,
     or could take endless time to check.
     """
-    return _build_cached_model(dump_schema(schema), name)
+    return _build_cached_model(checking.dump_schema(schema), name)
 
 
 @lru_cache(512)
 def _build_cached_model(text: str, name: str) -> type[BaseModel]:
-    whole = normalise_schema(text)
-    checker = SchemaChecker(whole)
+    whole = checking.normalise_schema(text)
+    checker = checking.SchemaChecker(whole)
     top = resolve_references(whole, whole)
     if top.get("type", "object") != "object":
-        raise UnfitSchemaError("The schema is not that of an object.")
+        raise checking.UnfitSchemaError("The schema is not that of an object.")
     return _ModelBuilder(whole, checker).build_model({"properties": {}, **top}, top, name, 0)
 
 
 class _ModelBuilder:
     """Makes the models of one schema, one for each different object."""
 
-    def __init__(self, whole: Schema, checker: SchemaChecker) -> None:
+    def __init__(self, whole: checking.Schema, checker: checking.SchemaChecker) -> None:
         self._whole, self._checker = whole, checker
         self._models: dict[str, type[DescribedArguments] | None] = {}
         self._left = MOST_INNER
 
     def build_model(
-        self, found: Schema, said: Schema, name: str, depth: int
+        self, found: checking.Schema, said: checking.Schema, name: str, depth: int
     ) -> type[DescribedArguments]:
         """Return the model of an object; `found` is its schema merged, `said` as written."""
         properties, required = found["properties"], set(found.get("required", ()))
@@ -342,14 +338,16 @@ class _ModelBuilder:
         )
         return made
 
-    def _build_top_schema(self, top: Schema, free: bool) -> Schema:
+    def _build_top_schema(self, top: checking.Schema, free: bool) -> checking.Schema:
         """Return the whole schema with the object's properties at the top level."""
         required = {"required": top["required"]} if top.get("required") else {}
         shown = {"type": "object", "properties": top["properties"], **required}
         more = {} if free else {"additionalProperties": False}
         return {**self._whole, **shown, **more}
 
-    def _build_field(self, key: str, called: str, part: Schema, required: bool, depth: int) -> Any:
+    def _build_field(
+        self, key: str, called: str, part: checking.Schema, required: bool, depth: int
+    ) -> Any:
         found, nullable = split_off_null(part, self._whole)
         type_ = self._build_type(found, called, depth)
         description = found.get("description")
@@ -362,7 +360,7 @@ class _ModelBuilder:
             return (type_ | None if nullable else type_, Field(**told))
         return (type_ | None, Field(default_factory=_return_none, **told))
 
-    def _build_type(self, found: Schema, name: str, depth: int) -> Any:
+    def _build_type(self, found: checking.Schema, name: str, depth: int) -> Any:
         choices = [found["const"]] if "const" in found else found.get("enum")
         if choices:
             plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
@@ -382,7 +380,7 @@ class _ModelBuilder:
             return self._build_inner_model(found, name, depth)
         return Json
 
-    def _build_inner_model(self, found: Schema, name: str, depth: int) -> Any:
+    def _build_inner_model(self, found: checking.Schema, name: str, depth: int) -> Any:
         """Return the model of an inner object; any JSON for one that contains itself."""
         if self._left < 0:
             return Json
@@ -400,7 +398,7 @@ def _return_none() -> None:
     """Return None, the default of a field that was not given."""
 
 
-def _has_alternatives(found: Schema) -> bool:
+def _has_alternatives(found: checking.Schema) -> bool:
     return any(key in found for key in ("anyOf", "oneOf"))
 
 

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from countersign import context
 from countersign.adapters import build_missing_package_error
 from countersign.client import Countersign
-from countersign.context import (
-    Suspension,
-    describe_call_error,
-    describe_refusal,
-    suspend_undecided_calls,
-)
 from countersign.request import CountersignError, Request
 
 try:
@@ -47,10 +42,12 @@ class Deferring(WrapperToolset[Any]):
         """Run one call, or defer it; raises ToolFailed with the reason if people decline it."""
         run = f"pydantic-ai {ctx.conversation_id}"
         try:
-            with suspend_undecided_calls(Suspension(run, ctx.tool_call_id or "", _defer_call)):
+            with context.suspend_undecided_calls(
+                context.Suspension(run, ctx.tool_call_id or "", _defer_call)
+            ):
                 return await super().call_tool(name, tool_args, ctx, tool)
         except CountersignError as error:
-            raise ToolFailed(describe_call_error(error)) from error
+            raise ToolFailed(context.describe_call_error(error)) from error
 
 
 def going_on(
@@ -71,7 +68,7 @@ def going_on(
         request = client.get_request(request_id)
         if not request.is_decided:
             return None
-        why = describe_refusal(request)
+        why = context.describe_refusal(request)
         found.approvals[call.tool_call_id] = ToolApproved() if why is None else ToolDenied(why)
     return found
 

@@ -9,12 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from countersign.cli.console import (
-    UsageError,
-    escape_control_characters,
-    print_error,
-    print_missing_package,
-)
+from countersign.cli import console
 
 if TYPE_CHECKING:
     from countersign.mcp_client.connection import Address
@@ -61,13 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the proxy on stdin and stdout until the host goes away."""
     if len(arguments.name) > MOST_NAME:
-        raise UsageError(f"--name has {MOST_NAME} characters at most")
+        raise console.UsageError(f"--name has {MOST_NAME} characters at most")
     if arguments.hold <= 0:
-        raise UsageError("--hold takes seconds, more than none")
+        raise console.UsageError("--hold takes seconds, more than none")
     if bool(arguments.server) == bool(arguments.url):
-        raise UsageError("the server is either a command behind --, or at --url")
+        raise console.UsageError("the server is either a command behind --, or at --url")
     if arguments.header and not arguments.url:
-        raise UsageError("--header goes with --url")
+        raise console.UsageError("--header goes with --url")
     try:
         from countersign.cli.proxy_process import run_proxy_process
         from countersign.client import Countersign
@@ -75,11 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         from countersign.mcp_proxy.held_calls import HeldCalls, PeopleTools
         from countersign.request import NotAllowed
     except ModuleNotFoundError as error:
-        return print_missing_package("MCP proxy", error, NEEDS, "countersign-client[mcp]")
+        return console.print_missing_package("MCP proxy", error, NEEDS, "countersign-client[mcp]")
     try:
         countersign = Countersign()
     except NotAllowed as error:
-        return print_error(str(error))
+        return console.print_error(str(error))
     given = {"requester": arguments.requester, "channel": arguments.channel}
     around = {name: each for name, each in given.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
@@ -98,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ServerNotReachedError as error:
         where = arguments.url or arguments.server[0]
         problem = f"The server {where} cannot be reached: {error}."
-        return print_error(escape_control_characters(problem))
+        return console.print_error(console.escape_control_characters(problem))
     return 0
 
 

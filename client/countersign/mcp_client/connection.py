@@ -37,21 +37,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from referencing import Registry
 
-from countersign.mcp_client.sent_calls import (
-    CURRENT_CALL,
-    CallOutcome,
-    FailedOutcome,
-    NotSentOutcome,
-    ResultOutcome,
-    SentCall,
-    ServerTraffic,
-    UnknownOutcome,
-    extract_result_text,
-    find_tool_call_id,
-    format_unread_answer,
-    watch_response,
-    watch_streams,
-)
+from countersign.mcp_client import sent_calls
 from countersign.version import VERSION
 
 if TYPE_CHECKING:
@@ -80,7 +66,7 @@ class SendCallsOnceAuth(httpx2.Auth):
         """Send one request, with the token of the login if there is one."""
         if (came_from := self._leading.pop(request, None)) is not None:
             self._moved[came_from] = request.url  # the SDK has followed it
-        is_call = find_tool_call_id(request) is not None
+        is_call = sent_calls.find_tool_call_id(request) is not None
         if is_call:
             request.url = self._resolve_known_redirects(request.url)
         if self._login is None:
@@ -135,13 +121,17 @@ Address = CommandAddress | UrlAddress
 
 
 @asynccontextmanager
-async def open_transport(address: Address, wire: ServerTraffic) -> AsyncGenerator[Any, None]:
+async def open_transport(
+    address: Address, wire: sent_calls.ServerTraffic
+) -> AsyncGenerator[Any, None]:
     """Connect and yield the two message streams; their traffic is noted in `wire`."""
     if isinstance(address, UrlAddress):
         # as it is, for what the server answers is read along
         headers = {"Accept-Encoding": "identity", **address.headers}
         patience = httpx2.Timeout(address.connect_timeout, read=address.read_timeout)
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(watch_response, wire)]}
+        hooks: dict[str, list[Callable[..., Any]]] = {
+            "response": [partial(sent_calls.watch_response, wire)]
+        }
         async with (
             httpx2.AsyncClient(
                 headers=headers,
@@ -149,7 +139,7 @@ async def open_transport(address: Address, wire: ServerTraffic) -> AsyncGenerato
                 event_hooks=hooks,
                 auth=SendCallsOnceAuth(address.login),
             ) as http,
-            watch_streams(
+            sent_calls.watch_streams(
                 streamable_http_client(address.url, http_client=http), wire, reads=False
             ) as streams,
         ):
@@ -159,7 +149,7 @@ async def open_transport(address: Address, wire: ServerTraffic) -> AsyncGenerato
         command=address.command, args=list(address.args), env=dict(address.env)
     )
     started = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
-    async with watch_streams(started, wire, reads=True) as streams:
+    async with sent_calls.watch_streams(started, wire, reads=True) as streams:
         yield streams
 
 
@@ -192,7 +182,7 @@ class ServerSession:
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
         self._scope = anyio.CancelScope()
         self._client: Client | None = None
-        self.wire = ServerTraffic()
+        self.wire = sent_calls.ServerTraffic()
         self.is_over = False
         self.end_reason = ""  # it is over; "" where it just ended
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -370,7 +360,7 @@ class ServerConnection:
         check: Callable[[list[Tool]], None],
         within: Callable[[], AbstractContextManager[object]],
         progress: ProgressFnT | None = None,
-    ) -> CallOutcome:
+    ) -> sent_calls.CallOutcome:
         """Call a tool once, and return the outcome.
 
         `check` gets the server's current tools right before the call, and raises an exception to
@@ -380,22 +370,24 @@ class ServerConnection:
         try:
             session, client, tools = await self._open_and_list_tools()
         except ServerNotReachedError as error:
-            return NotSentOutcome(str(error))
+            return sent_calls.NotSentOutcome(str(error))
         check(tools)
-        call = SentCall()
-        token = CURRENT_CALL.set(call)
+        call = sent_calls.SentCall()
+        token = sent_calls.CURRENT_CALL.set(call)
         try:
             with within():
                 result = await client.call_tool(tool, arguments, progress_callback=progress)
         except Exception as error:  # noqa: BLE001 # whatever it is: what counts is what was heard
             return _build_error_outcome(error, call)
         finally:
-            CURRENT_CALL.reset(token)
+            sent_calls.CURRENT_CALL.reset(token)
             session.wire.forget_call(call)
         if result.is_error:
-            return FailedOutcome(extract_result_text(result) or NO_REASON, result=result)
+            return sent_calls.FailedOutcome(
+                sent_calls.extract_result_text(result) or NO_REASON, result=result
+            )
         promised = next((each.output_schema for each in tools if each.name == tool), None)
-        return ResultOutcome(result, describe_schema_mismatch(result, promised))
+        return sent_calls.ResultOutcome(result, describe_schema_mismatch(result, promised))
 
     async def wait_for_login(self) -> bool:
         """Wait until a person has logged in at the server; return False if no login is wanted.
@@ -476,18 +468,20 @@ def _append_http_status(why: str, status: int) -> str:
     return f"{why}, HTTP {status}" if status else why
 
 
-def _build_error_outcome(error: Exception, call: SentCall) -> CallOutcome:
+def _build_error_outcome(error: Exception, call: sent_calls.SentCall) -> sent_calls.CallOutcome:
     """Return the outcome that an error means: failed at the server, never sent, or unknown."""
     if isinstance(error, MCPError) and call.has_server_error(error.code, error.message):
-        return FailedOutcome(error.message, error.code)
+        return sent_calls.FailedOutcome(error.message, error.code)
     if not call.was_sent:
-        return NotSentOutcome(describe_connection_error(error))
-    said = format_unread_answer(call.answer)
+        return sent_calls.NotSentOutcome(describe_connection_error(error))
+    said = sent_calls.format_unread_answer(call.answer)
     if call.http_status:
-        return UnknownOutcome(f"it was answered with HTTP {call.http_status} alone", said)
+        return sent_calls.UnknownOutcome(
+            f"it was answered with HTTP {call.http_status} alone", said
+        )
     if isinstance(error, TimeoutError):
-        return UnknownOutcome("it did not answer in time", said, timed_out=True)
+        return sent_calls.UnknownOutcome("it did not answer in time", said, timed_out=True)
     if isinstance(error, ValidationError) or said:
-        return UnknownOutcome("its answer cannot be read", said)
+        return sent_calls.UnknownOutcome("its answer cannot be read", said)
     why = describe_connection_error(error)
-    return UnknownOutcome(f"the connection was lost under the call ({why})")
+    return sent_calls.UnknownOutcome(f"the connection was lost under the call ({why})")

@@ -19,14 +19,8 @@ from mcp_types import Tool
 
 from countersign.control_characters import escape_control_characters
 from countersign.decorated import humanize_identifier
+from countersign.mcp_client import sent_calls
 from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
-from countersign.mcp_client.sent_calls import (
-    FailedOutcome,
-    NotSentOutcome,
-    ResultOutcome,
-    UnknownOutcome,
-    extract_result_text,
-)
 from countersign.mcp_proxy.held_calls import (
     TOOLS,
     HeldCalls,
@@ -272,16 +266,16 @@ class McpProxy:
 
         outcome = await self._behind.call(tool.name, arguments, check, within, far)
         match outcome:
-            case ResultOutcome():
+            case sent_calls.ResultOutcome():
                 told = _add_remark(outcome.remark, outcome.result)
                 return HeldOutcome(told, True, _build_reported_result(outcome.result))
-            case FailedOutcome():
+            case sent_calls.FailedOutcome():
                 message = escape_control_characters(outcome.message)
                 told = outcome.result or _build_error_result(message)
                 return HeldOutcome(told, False, _build_reported_result(told))
-            case NotSentOutcome():
+            case sent_calls.NotSentOutcome():
                 raise NotRunError(AWAY.format(why=escape_control_characters(outcome.why)))
-            case UnknownOutcome():
+            case sent_calls.UnknownOutcome():
                 said = escape_control_characters(outcome.unread_answer)
                 heard = HEARD.format(said=said) if said else ""
                 why = escape_control_characters(outcome.why)
@@ -307,7 +301,7 @@ def _add_remark(remark: str, result: types.CallToolResult) -> types.CallToolResu
     if not remark:
         return result
     more = [DONE.format(remark=escape_control_characters(remark))]
-    if result.structured_content is not None and not extract_result_text(result):
+    if result.structured_content is not None and not sent_calls.extract_result_text(result):
         more.append(json.dumps(result.structured_content, ensure_ascii=False))
     texts = [types.TextContent(type="text", text=each) for each in more]
     return result.model_copy(update={"content": [*result.content, *texts]})
