@@ -15,19 +15,45 @@ from typing import Any
 from sqlalchemy import Update, bindparam, case, or_, select, update
 from sqlmodel import col
 
-from storage import states, trail, transaction
+from storage import trail
 from storage.calls import HELD_UP
 from storage.columns import get_column_values, thread_conditions
 from storage.models import Call, Delivery, Message, Plan, Run
+from storage.states import (
+    CALL_BIRTHS,
+    CALL_MOVES,
+    DELIVERY_BIRTHS,
+    DELIVERY_MOVES,
+    DRAWN,
+    MESSAGE_BIRTHS,
+    MESSAGE_MOVES,
+    RUN_BIRTHS,
+    RUN_MOVES,
+    CallStatus,
+    DeliveryStatus,
+    IllegalMoveError,
+    MessageKind,
+    MessageStatus,
+    RunStatus,
+    require_allowed_move,
+)
+from storage.transaction import (
+    Transaction,
+    build_insert,
+    build_insert_if_absent,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+)
 
 # Leases: how long a claim of a run is valid, and the runs whose lease has expired.
 
 _ORPHANS = select(Run).where(
-    col(Run.status) == states.RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
+    col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )
 _CUT_SHORT = select(Run).where(
-    col(Run.status) == states.RunStatus.CANCELLED,
-    col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == states.CallStatus.RUNNING)),
+    col(Run.status) == RunStatus.CANCELLED,
+    col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)),
 )
 _LAPSED = _CUT_SHORT.where(
     or_(col(Run.lease_until).is_(None), col(Run.lease_until) <= bindparam("now_"))
@@ -36,76 +62,62 @@ _KEEP = (
     update(Run)
     .where(
         col(Run.id) == bindparam("id_"),
-        col(Run.status).in_((states.RunStatus.RUNNING, states.RunStatus.CANCELLED)),
+        col(Run.status).in_((RunStatus.RUNNING, RunStatus.CANCELLED)),
         col(Run.lease_until).is_not(None),
     )
     .values(lease_until=bindparam("lease_until"))
 )
 
 
-def renew_lease(
-    tx: transaction.Transaction, run_id: str, fence: int, lease_until: datetime
-) -> bool:
+def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
     """Extend a running run's lease; False if the fence has changed or the run is not running."""
-    where = (
-        col(Run.id) == run_id,
-        col(Run.fence) == fence,
-        col(Run.status) == states.RunStatus.RUNNING,
-    )
+    where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
     return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
 
 
-def extend_lease_even_if_cancelled(
-    tx: transaction.Transaction, run_id: str, until: datetime
-) -> None:
+def extend_lease_even_if_cancelled(tx: Transaction, run_id: str, until: datetime) -> None:
     """Extend the lease of a run that this process works on, even if it was cancelled meanwhile."""
     tx.execute(_KEEP, {"id_": run_id, "lease_until": until})
 
 
-def list_runs_with_expired_lease(tx: transaction.Transaction, now: datetime) -> list[Run]:
+def list_runs_with_expired_lease(tx: Transaction, now: datetime) -> list[Run]:
     """Return the RUNNING runs whose lease has expired."""
-    return transaction.fetch_readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
+    return fetch_readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
 def list_cancelled_runs_with_running_calls(
-    tx: transaction.Transaction, now: datetime | None = None
+    tx: Transaction, now: datetime | None = None
 ) -> list[Run]:
     """Return cancelled runs with a RUNNING call; with `now`, only those without a valid lease."""
     if now is None:
-        return transaction.fetch_rows(tx, Run, _CUT_SHORT)
-    return transaction.fetch_rows(tx, Run, _LAPSED, now_=now)
+        return fetch_rows(tx, Run, _CUT_SHORT)
+    return fetch_rows(tx, Run, _LAPSED, now_=now)
 
 
 _TOUCH = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
 )
-_STANDS = (col(Message.status) == states.MessageStatus.SENT) | (
-    (col(Message.status) == states.MessageStatus.FAILED) & (col(Message.ts) != "")
+_STANDS = (col(Message.status) == MessageStatus.SENT) | (
+    (col(Message.status) == MessageStatus.FAILED) & (col(Message.ts) != "")
 )
 _REDRAW = (
     update(Message)
     .where(col(Message.plan_id) == bindparam("plan_id_"))
-    .where(
-        col(Message.kind).in_(
-            (states.MessageKind.CARD, states.MessageKind.COPY, states.MessageKind.MARK)
-        )
-    )
+    .where(col(Message.kind).in_((MessageKind.CARD, MessageKind.COPY, MessageKind.MARK)))
     .values(
         wanted=col(Message.wanted) + 1,
-        status=case((_STANDS, states.MessageStatus.STALE), else_=col(Message.status)),
+        status=case((_STANDS, MessageStatus.STALE), else_=col(Message.status)),
     )
 )
 _REDRAW_FAILED = (
     update(Message)
-    .where(col(Message.status) == states.MessageStatus.FAILED, col(Message.ts) != "")
-    .where(col(Message.kind).in_(states.DRAWN))
-    .values(
-        wanted=col(Message.wanted) + 1, status=states.MessageStatus.STALE, attempts=0, due_at=None
-    )
+    .where(col(Message.status) == MessageStatus.FAILED, col(Message.ts) != "")
+    .where(col(Message.kind).in_(DRAWN))
+    .values(wanted=col(Message.wanted) + 1, status=MessageStatus.STALE, attempts=0, due_at=None)
 )
 # the cards of a long plan show five calls each: only those that show this one, and what is behind
 _REDRAW_CALL = _REDRAW.where(
-    (col(Message.kind) == states.MessageKind.MARK)
+    (col(Message.kind) == MessageKind.MARK)
     | col(Message.body).contains(bindparam("call_"))
     | (col(Message.wanted) > col(Message.shown))
 )
@@ -113,7 +125,7 @@ _MORE_TO_RUN = (
     select(col(Call.id))
     .where(
         col(Call.plan_id) == bindparam("plan_id_"),
-        col(Call.status) == states.CallStatus.APPROVED,
+        col(Call.status) == CallStatus.APPROVED,
         col(Call.action) == "",
     )
     .exists()
@@ -122,7 +134,7 @@ _MORE_TO_RUN = (
 _REDRAW_DONE = _REDRAW_CALL.values(
     status=case(
         (_MORE_TO_RUN, col(Message.status)),
-        (_STANDS, states.MessageStatus.STALE),
+        (_STANDS, MessageStatus.STALE),
         else_=col(Message.status),
     )
 )
@@ -131,8 +143,8 @@ _SHOWN = (
     .where(col(Message.seq) == bindparam("seq_"), col(Message.status) == bindparam("status_"))
     .values(
         status=case(
-            (col(Message.wanted) > bindparam("shown"), states.MessageStatus.STALE),
-            else_=states.MessageStatus.SENT,
+            (col(Message.wanted) > bindparam("shown"), MessageStatus.STALE),
+            else_=MessageStatus.SENT,
         ),
         **{name: bindparam(name) for name in ("ts", "shown", "attempts", "due_at", "error")},
     )
@@ -140,14 +152,14 @@ _SHOWN = (
 _CLOSE_STREAMS = (
     update(Message)
     .where(col(Message.run_id) == bindparam("run_id_"))
-    .where(col(Message.status) == states.MessageStatus.STREAMING)
-    .values(status=states.MessageStatus.CLOSING, body=bindparam("body"))
+    .where(col(Message.status) == MessageStatus.STREAMING)
+    .values(status=MessageStatus.CLOSING, body=bindparam("body"))
 )
 _CLAIM = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.status) == states.RunStatus.READY)
+    .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.READY)
     .values(
-        status=states.RunStatus.RUNNING,
+        status=RunStatus.RUNNING,
         fence=col(Run.fence) + 1,
         **{name: bindparam(name) for name in ("lease_until", "updated_at")},
     )
@@ -155,8 +167,8 @@ _CLAIM = (
 )
 _FREE = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.status) == states.RunStatus.WAITING, ~HELD_UP)
-    .values(status=states.RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
+    .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.WAITING, ~HELD_UP)
+    .values(status=RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
 )
 _ASKED_IN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
 _ASKED_IN_THREAD = (
@@ -185,9 +197,9 @@ class StaleFenceError(Exception):
 
 
 def change_call_status(
-    tx: transaction.Transaction,
+    tx: Transaction,
     row: Call,
-    target: states.CallStatus,
+    target: CallStatus,
     *,
     at: datetime,
     actor: str,
@@ -201,9 +213,9 @@ def change_call_status(
     Its cards are marked to be redrawn, unless `draws` is False because the next change follows at
     once.
     """
-    states.require_allowed_move(states.CALL_MOVES, row.status, target)
+    require_allowed_move(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
-    if row.action and target in (states.CallStatus.PENDING, states.CallStatus.APPROVED):
+    if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
     swap = _build_guarded_update(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
@@ -212,25 +224,21 @@ def change_call_status(
     told |= data or {}
     about = {"run_id": row.run_id, "call_id": row.id}
     trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
-    if row.status is states.CallStatus.PENDING:
+    if row.status is CallStatus.PENDING:
         trail.set_newest_event_start(tx, row.asked_at)
-    voted = target in (states.CallStatus.APPROVED, states.CallStatus.REJECTED)
-    if row.status is states.CallStatus.PENDING and not voted:
+    voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
+    if row.status is CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
         mark_cards_for_redraw(
             tx, row.plan_id
         )  # it may be a question, which the heads of all cards count
     else:
-        ran = (
-            row.status is states.CallStatus.RUNNING
-            and target is states.CallStatus.SUCCEEDED
-            and not row.action
-        )
+        ran = row.status is CallStatus.RUNNING and target is CallStatus.SUCCEEDED and not row.action
         mark_plan_changed(tx, row.plan_id, row.id if draws else "", goes_on=ran)
     return True
 
 
-def record_call_restart(tx: transaction.Transaction, row: Call, *, at: datetime) -> None:
+def record_call_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Record in the audit that a RUNNING call is started again, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
     about = {"run_id": row.run_id, "call_id": row.id}
@@ -238,17 +246,12 @@ def record_call_restart(tx: transaction.Transaction, row: Call, *, at: datetime)
 
 
 def insert_call(
-    tx: transaction.Transaction,
-    row: Call,
-    *,
-    at: datetime,
-    actor: str,
-    data: Mapping[str, Any] | None = None,
+    tx: Transaction, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
 ) -> None:
     """Insert a new call, with its audit row."""
-    if row.status not in states.CALL_BIRTHS:
-        raise states.IllegalMoveError(f"a call is not born {row.status}")
-    tx.execute(transaction.build_insert(Call), get_column_values(row))
+    if row.status not in CALL_BIRTHS:
+        raise IllegalMoveError(f"a call is not born {row.status}")
+    tx.execute(build_insert(Call), get_column_values(row))
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
     trail.record_event(
         tx,
@@ -262,9 +265,9 @@ def insert_call(
 
 
 def change_run_status(
-    tx: transaction.Transaction,
+    tx: Transaction,
     row: Run,
-    target: states.RunStatus,
+    target: RunStatus,
     *,
     at: datetime,
     actor: str = "worker",
@@ -276,13 +279,10 @@ def change_run_status(
 
     With `fence`, only if the run still has that fence.
     """
-    states.require_allowed_move(states.RUN_MOVES, row.status, target)
+    require_allowed_move(RUN_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
     columns |= {"status": target, "updated_at": at}
-    if target not in (
-        states.RunStatus.RUNNING,
-        states.RunStatus.CANCELLED,
-    ):  # a call of it may still run
+    if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
     if (
         tx.execute(
@@ -294,17 +294,17 @@ def change_run_status(
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
     trail.set_newest_event_start(tx, row.created_at)
-    tx.ready += [row.id] if target is states.RunStatus.READY and row.thread_ts else []
+    tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
 
-def insert_run(tx: transaction.Transaction, row: Run, *, at: datetime) -> None:
+def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
-    if row.status not in states.RUN_BIRTHS:
-        raise states.IllegalMoveError(f"a run is not born {row.status}")
+    if row.status not in RUN_BIRTHS:
+        raise IllegalMoveError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
     row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
-    tx.execute(transaction.build_insert(Run), get_column_values(row))
+    tx.execute(build_insert(Run), get_column_values(row))
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     if row.parent_call:
         place |= {"call": row.parent_call}
@@ -313,7 +313,7 @@ def insert_run(tx: transaction.Transaction, row: Run, *, at: datetime) -> None:
     tx.ready += [row.id] if row.thread_ts else []
 
 
-def _find_asked_in_channel(tx: transaction.Transaction, row: Run) -> str:
+def _find_asked_in_channel(tx: Transaction, row: Run) -> str:
     """Return the channel a new run was asked in: its request's, or its thread's newest run's."""
     place = {"team_": row.team, "channel_": row.channel, "thread_ts_": row.thread_ts}
     if row.parent_call:
@@ -323,33 +323,29 @@ def _find_asked_in_channel(tx: transaction.Transaction, row: Run) -> str:
     return str(found or row.channel)
 
 
-def claim_run(
-    tx: transaction.Transaction, run_id: str, *, at: datetime, lease_until: datetime
-) -> Run | None:
+def claim_run(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
     """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
     given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
-    row = transaction.fetch_first_row(tx, Run, _CLAIM, **given)
+    row = fetch_first_row(tx, Run, _CLAIM, **given)
     if row is not None:
-        data = {"from": states.RunStatus.READY, "to": states.RunStatus.RUNNING}
+        data = {"from": RunStatus.READY, "to": RunStatus.RUNNING}
         trail.record_event(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
     return row
 
 
-def resume_run_if_unblocked(
-    tx: transaction.Transaction, run_id: str, *, at: datetime, actor: str
-) -> bool:
+def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """Change a run from WAITING to READY if no call of its open plans holds it up any more."""
-    states.require_allowed_move(states.RUN_MOVES, states.RunStatus.WAITING, states.RunStatus.READY)
+    require_allowed_move(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
-    data = {"from": states.RunStatus.WAITING, "to": states.RunStatus.READY}
+    data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
     trail.record_event(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
     tx.ready.append(run_id)
     return True
 
 
 def mark_plan_changed(
-    tx: transaction.Transaction, plan_id: str, call_id: str, *, goes_on: bool = False
+    tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False
 ) -> None:
     """Increase the plan's revision, and mark the messages that show this call to be redrawn.
 
@@ -362,89 +358,87 @@ def mark_plan_changed(
         tx.execute(redraw_call, {"plan_id_": plan_id, "call_": f'"{call_id}"'})
 
 
-def mark_cards_for_redraw(tx: transaction.Transaction, plan_id: str) -> None:
+def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
     """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
-def mark_failed_cards_for_redraw(tx: transaction.Transaction) -> None:
+def mark_failed_cards_for_redraw(tx: Transaction) -> None:
     """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
-    states.require_allowed_move(
-        states.MESSAGE_MOVES, states.MessageStatus.FAILED, states.MessageStatus.STALE
-    )
+    require_allowed_move(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
     tx.execute(_REDRAW_FAILED)
 
 
-def insert_message(tx: transaction.Transaction, row: Message) -> bool:
+def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
-    if row.status not in states.MESSAGE_BIRTHS:
-        raise states.IllegalMoveError(f"a message is not born {row.status}")
+    if row.status not in MESSAGE_BIRTHS:
+        raise IllegalMoveError(f"a message is not born {row.status}")
     return (
         tx.execute(
-            transaction.build_insert_if_absent(Message, tx.dialect.name), get_column_values(row)
+            build_insert_if_absent(Message, tx.dialect.name), get_column_values(row)
         ).rowcount
         == 1
     )
 
 
 def change_message_status(
-    tx: transaction.Transaction, row: Message, target: states.MessageStatus, **columns: Any
+    tx: Transaction, row: Message, target: MessageStatus, **columns: Any
 ) -> bool:
     """Change a message's status from the one `row` was read with to `target`."""
-    states.require_allowed_move(states.MESSAGE_MOVES, row.status, target)
+    require_allowed_move(MESSAGE_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
-def give_up_stream(tx: transaction.Transaction, row: Message, target: states.MessageStatus) -> bool:
+def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
     """Give up a stream that has no message in Slack; False if it has begun since."""
-    states.require_allowed_move(states.MESSAGE_MOVES, row.status, target)
+    require_allowed_move(MESSAGE_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
-def mark_message_shown(tx: transaction.Transaction, row: Message, *, ts: str, version: int) -> bool:
+def mark_message_shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
     """Record that Slack has this `version` of a message: SENT, or STALE if it is outdated."""
-    states.require_allowed_move(states.MESSAGE_MOVES, row.status, states.MessageStatus.SENT)
+    require_allowed_move(MESSAGE_MOVES, row.status, MessageStatus.SENT)
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
     return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
 
 
-def close_open_streams(tx: transaction.Transaction, run_id: str, body: str) -> bool:
+def close_open_streams(tx: Transaction, run_id: str, body: str) -> bool:
     """Mark this run's open streams to be closed with `body`; True if there were any."""
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id, "body": body}).rowcount > 0
 
 
-def insert_delivery(tx: transaction.Transaction, row: Delivery) -> bool:
+def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
-    if row.status not in states.DELIVERY_BIRTHS:
-        raise states.IllegalMoveError(f"a delivery is not born {row.status}")
+    if row.status not in DELIVERY_BIRTHS:
+        raise IllegalMoveError(f"a delivery is not born {row.status}")
     return (
         tx.execute(
-            transaction.build_insert_if_absent(Delivery, tx.dialect.name), get_column_values(row)
+            build_insert_if_absent(Delivery, tx.dialect.name), get_column_values(row)
         ).rowcount
         == 1
     )
 
 
 def change_delivery_status(
-    tx: transaction.Transaction, row: Delivery, target: states.DeliveryStatus, **columns: Any
+    tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status from the one `row` was read with to `target`."""
-    states.require_allowed_move(states.DELIVERY_MOVES, row.status, target)
+    require_allowed_move(DELIVERY_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
 def change_unedited_delivery_status(
-    tx: transaction.Transaction, row: Delivery, target: states.DeliveryStatus, **columns: Any
+    tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
-    states.require_allowed_move(states.DELIVERY_MOVES, row.status, target)
+    require_allowed_move(DELIVERY_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns, body_=row.body)
 
 
 def _update_status_if_unchanged(
-    tx: transaction.Transaction,
+    tx: Transaction,
     row: Message | Delivery,
-    target: states.MessageStatus | states.DeliveryStatus,
+    target: MessageStatus | DeliveryStatus,
     columns: dict[str, Any],
     **also: Any,
 ) -> bool:

@@ -18,7 +18,24 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.approvals import call_gates, call_state, grants
+from bot.approvals import grants
+from bot.approvals.call_gates import (
+    ReapprovalRequest,
+    build_invalid_grant_reapproval,
+    build_policy_change_reapproval,
+    compute_gate_in_transaction,
+    describe_expired_approval,
+    describe_expired_rerun,
+)
+from bot.approvals.call_state import (
+    build_tool_context,
+    compute_call_digest,
+    find_approved_digests,
+    is_approval_expired,
+    list_approvals_with_waits,
+    measure_waiting_time,
+    tally_votes,
+)
 from bot.approvals.facts import FactSources, load_facts
 from bot.approvals.person_questions import build_server_client_name
 from bot.clock import Clock
@@ -29,15 +46,30 @@ from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import CallOutcomeStore, RunWithCalls
 from bot.signals import Signals
-from bot.tools import Registry, Tool, ToolContext, elicitation
+from bot.tools import Registry, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.elicitation import (
+    ElicitationAnswer,
+    ElicitationOutcome,
+    ElicitationPort,
+    ElicitationRequest,
+)
 from bot.tools.person_question import ASK_PERSON
 from bot.tools.preview import PreviewRunner
 from bot.tools.runner import StaleToolCall, StepReporter, get_step_end, run_tool
-from storage import calls, endings, inbox, moves, person_answers, programs, runs, states
+from storage import calls, endings, inbox, moves, person_answers, programs, runs
 from storage.availability import retry_until_stored
 from storage.chain import get_key_by_id_or_current
 from storage.models import Call, Delivery, Run
+from storage.states import (
+    CALL_FINAL,
+    CallStatus,
+    CallVerb,
+    DeliveryKind,
+    RunSource,
+    RunStatus,
+    VoteOutcome,
+)
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -60,7 +92,7 @@ class ElicitationBroker:
 
     def build_tool_context(self, run: Run, call: Call, step: StepReporter) -> ToolContext:
         """Return the context for the tool of an approved call, with a port for asking people."""
-        found = call_state.build_tool_context(run, call, self._clock.now(), expects=call.expects)
+        found = build_tool_context(run, call, self._clock.now(), expects=call.expects)
         return replace(found, line=_CallElicitationPort(self, run, call, step))
 
     def end_earlier_questions(self, run: Run, call: Call) -> None:
@@ -69,30 +101,24 @@ class ElicitationBroker:
             endings.cancel_elicitations_of_call(tx, run, call, at=self._clock.now(), words=outputs)
 
     def ask_people(
-        self,
-        run: Run,
-        call: Call,
-        asked: elicitation.ElicitationRequest,
-        is_over: Callable[[], bool],
-    ) -> elicitation.ElicitationAnswer:
+        self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
+    ) -> ElicitationAnswer:
         """Put a tool's question to people and wait until the question is answered or ended."""
         if not (self._may_ask and self._free.acquire(blocking=False)):
             why = "no worker would be left for anything else while it waits"
             log.warning("run %s call %s: a question is not asked: %s", run.id, call.id, why)
-            return elicitation.ElicitationAnswer(elicitation.ElicitationOutcome.REFUSED, why=why)
+            return ElicitationAnswer(ElicitationOutcome.REFUSED, why=why)
         try:
             child = self._store_question(run, call, asked)
             return (
                 self._wait_for_answer(run, call, child, is_over)
                 if child
-                else elicitation.ElicitationAnswer(elicitation.ElicitationOutcome.NOBODY)
+                else ElicitationAnswer(ElicitationOutcome.NOBODY)
             )
         finally:
             self._free.release()
 
-    def _store_question(
-        self, run: Run, call: Call, asked: elicitation.ElicitationRequest
-    ) -> Run | None:
+    def _store_question(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
         """Store the question as a run of its own and return that; None if the call is over."""
         now = self._clock.now()
         client = build_server_client_name(asked.server)
@@ -101,7 +127,7 @@ class ElicitationBroker:
             channel=run.channel,
             thread_ts=run.thread_ts,
             requester=run.requester,
-            source=states.RunSource.SERVER,
+            source=RunSource.SERVER,
             client=client,
             root_id=run.root_id or run.id,
             parent_call=call.id,
@@ -116,7 +142,7 @@ class ElicitationBroker:
         }
         delivery = Delivery(
             key=programs.build_delivery_key(client, child.id),
-            kind=states.DeliveryKind.PROGRAM,
+            kind=DeliveryKind.PROGRAM,
             team=run.team,
             user=run.requester,
             channel=run.channel,
@@ -136,7 +162,7 @@ class ElicitationBroker:
 
     def _wait_for_answer(
         self, run: Run, call: Call, child: Run, is_over: Callable[[], bool]
-    ) -> elicitation.ElicitationAnswer:
+    ) -> ElicitationAnswer:
         stopping = self._signals.stopping
         while True:
             with self._store.read() as tx:
@@ -145,7 +171,7 @@ class ElicitationBroker:
                 goes_on = _is_still_running(tx, run, call)
             if not goes_on or is_over() or stopping.wait(GLANCE):
                 self._end_question(child)
-                return elicitation.ElicitationAnswer(elicitation.ElicitationOutcome.NOBODY)
+                return ElicitationAnswer(ElicitationOutcome.NOBODY)
 
     def _end_question(self, child: Run) -> None:
         """End one question; questions from a later execution of the call stay open."""
@@ -156,7 +182,7 @@ class ElicitationBroker:
         self._signals.outbox.notify()
 
 
-class _CallElicitationPort(elicitation.ElicitationPort):
+class _CallElicitationPort(ElicitationPort):
     """The port by which the tool of one running call asks people."""
 
     def __init__(self, lines: ElicitationBroker, run: Run, call: Call, step: StepReporter) -> None:
@@ -167,57 +193,43 @@ class _CallElicitationPort(elicitation.ElicitationPort):
     def tell(self, words: str) -> None:
         self._step.report_progress(words)
 
-    def ask(
-        self, question: elicitation.ElicitationRequest, is_over: Callable[[], bool]
-    ) -> elicitation.ElicitationAnswer:
+    def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
         return self._lines.ask_people(*self._of, question, is_over)
 
 
 def _is_still_running(tx: Transaction, run: Run, call: Call) -> bool:
     """Return whether the call is still RUNNING under the fence of the worker that started it."""
     held, now = runs.find_run(tx, run.id), calls.find_call(tx, call.id)
-    is_held = held is not None and (held.status, held.fence) == (
-        states.RunStatus.RUNNING,
-        run.fence,
-    )
-    return is_held and now is not None and now.status is states.CallStatus.RUNNING
+    is_held = held is not None and (held.status, held.fence) == (RunStatus.RUNNING, run.fence)
+    return is_held and now is not None and now.status is CallStatus.RUNNING
 
 
-def _find_answer(tx: Transaction, child: Run) -> elicitation.ElicitationAnswer | None:
+def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
     """Return the answer to the question, or how it ended without one; None while it is open."""
     found = calls.list_calls_of_run(tx, child.id)
     if not found:
         row = runs.find_run(tx, child.id)
-        is_open = row is not None and row.status in (
-            states.RunStatus.READY,
-            states.RunStatus.RUNNING,
-        )
+        is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
         return (
             None
             if is_open
-            else elicitation.ElicitationAnswer(
-                elicitation.ElicitationOutcome.REFUSED, why="it could not be asked"
-            )
+            else ElicitationAnswer(ElicitationOutcome.REFUSED, why="it could not be asked")
         )
     call = found[0]
     match call.status:
-        case states.CallStatus.ANSWERED:
+        case CallStatus.ANSWERED:
             answer = person_answers.find_person_answer(tx, call.id)
             if answer is None or answer.declined:
-                return elicitation.ElicitationAnswer(elicitation.ElicitationOutcome.DECLINED)
-            return elicitation.ElicitationAnswer(
-                elicitation.ElicitationOutcome.ANSWERED, json.loads(answer.given)
-            )
-        case states.CallStatus.REFUSED | states.CallStatus.INVALIDATED:
-            return elicitation.ElicitationAnswer(
-                elicitation.ElicitationOutcome.REFUSED, why=call.note
-            )
-        case status if status in states.CALL_FINAL:
-            return elicitation.ElicitationAnswer(elicitation.ElicitationOutcome.NOBODY)
+                return ElicitationAnswer(ElicitationOutcome.DECLINED)
+            return ElicitationAnswer(ElicitationOutcome.ANSWERED, json.loads(answer.given))
+        case CallStatus.REFUSED | CallStatus.INVALIDATED:
+            return ElicitationAnswer(ElicitationOutcome.REFUSED, why=call.note)
+        case status if status in CALL_FINAL:
+            return ElicitationAnswer(ElicitationOutcome.NOBODY)
     return None
 
 
-C = states.CallStatus
+C = CallStatus
 
 
 class DigestMismatchError(Exception):
@@ -323,7 +335,7 @@ class CallExecutor:
         step.report_long_running()
 
     def _ask_people_again(
-        self, tx: Transaction, run: Run, call: Call, renewal: call_gates.ReapprovalRequest
+        self, tx: Transaction, run: Run, call: Call, renewal: ReapprovalRequest
     ) -> bool:
         """Put the call back to PENDING so that people are asked again; False if it has changed."""
         tool, now = self._tools.get_tool_of_call(call), self._clock.now()
@@ -342,7 +354,7 @@ class CallExecutor:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:
             raise DigestMismatchError("its arguments no longer fit the tool") from error
-        digest = call_state.compute_call_digest(
+        digest = compute_call_digest(
             get_key_by_id_or_current(self._key, call.key_id),
             run,
             tool,
@@ -351,7 +363,7 @@ class CallExecutor:
             revision=call.revision,
             expects=call.expects,
         )
-        votes = call_state.find_approved_digests(shown)
+        votes = find_approved_digests(shown)
         if votes is None:
             raise DigestMismatchError("it has not been approved")
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
@@ -385,13 +397,9 @@ class CallExecutor:
         enough = isinstance(seen, Ask) and self._is_approval_sufficient(run, shown, seen)
         with self._store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
-            if held.status is not states.RunStatus.RUNNING or call_state.is_approval_expired(
-                call, now
-            ):
+            if held.status is not RunStatus.RUNNING or is_approval_expired(call, now):
                 return False  # what has aged while people were looked up is looked at again
-            gate = call_gates.compute_gate_in_transaction(
-                tx, self._sources, run, tool, facts, call=call
-            )
+            gate = compute_gate_in_transaction(tx, self._sources, run, tool, facts, call=call)
             match gate:
                 case Deny(reason=reason):
                     said, note = (
@@ -407,9 +415,9 @@ class CallExecutor:
                     return gate
                 case Ask() if not (enough and self._use_grant_if_any(tx, call, gate, now)):
                     why = (
-                        call_gates.build_invalid_grant_reapproval
+                        build_invalid_grant_reapproval
                         if call.grant_id
-                        else call_gates.build_policy_change_reapproval
+                        else build_policy_change_reapproval
                     )
                     self._ask_people_again(tx, run, call, why(call, gate))
                     return False
@@ -420,21 +428,15 @@ class CallExecutor:
 
     def _ask_again_if_too_old(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
         """Ask again about, or invalidate, a call approved too long ago; True if that was done."""
-        if not call_state.is_approval_expired(call, self._clock.now()):
+        if not is_approval_expired(call, self._clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):
-            self._endings.mark_invalidated(run, call, call_gates.describe_expired_rerun(call))
+            self._endings.mark_invalidated(run, call, describe_expired_rerun(call))
             return True
         again = reapproval.build_renewal_or_refusal(
-            self._sources,
-            self._previews,
-            run,
-            tool,
-            args,
-            call,
-            call_gates.describe_expired_approval(call),
+            self._sources, self._previews, run, tool, args, call, describe_expired_approval(call)
         )
-        if not isinstance(again, call_gates.ReapprovalRequest):
+        if not isinstance(again, ReapprovalRequest):
             self._endings.mark_invalidated(run, call, again.message)
             return True
         with self._store.write() as tx:
@@ -464,19 +466,17 @@ class CallExecutor:
             return False
         in_time = timedelta(seconds=gate.deadline)
         votes = tuple(
-            each
-            for each in votes
-            if call_state.measure_waiting_time(gate, call, each.created_at) < in_time
+            each for each in votes if measure_waiting_time(gate, call, each.created_at) < in_time
         )
         if shown.has_same_terms(gate):
-            return call_state.tally_votes(shown, votes).outcome is states.VoteOutcome.APPROVED
-        against = sum(each.verb is states.CallVerb.REJECT for each in votes)
+            return tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
+        against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
         try:
             return self._authority.is_gate_met(
                 gate,
-                call_state.list_approvals_with_waits(gate, call, votes),
+                list_approvals_with_waits(gate, call, votes),
                 requester=run.requester,
                 editors=approved.editors,
                 channel=run.channel,
@@ -491,7 +491,7 @@ class CallExecutor:
         if (
             tool is not None
             and tool.idempotent
-            and not call_state.is_approval_expired(call, self._clock.now())
+            and not is_approval_expired(call, self._clock.now())
         ):
             self.execute_call(run, call)
             return

@@ -19,7 +19,20 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from countersign.cli import approval_wait, console
+from countersign.cli.approval_wait import (
+    add_request_options,
+    claim_request,
+    parse_wait_option,
+    print_progress,
+    wait_for_approval,
+)
+from countersign.cli.console import (
+    UsageError,
+    escape_control_characters,
+    parse_assignments,
+    print_error,
+    print_line,
+)
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration
@@ -207,22 +220,22 @@ class JobCommand:
     def validate(self, names: Collection[str]) -> None:
         """Raise UsageError if the command is missing, unsafe to fill in, or has another place."""
         if not self.words:
-            raise console.UsageError("behind -- stands the command that is to be run")
+            raise UsageError("behind -- stands the command that is to be run")
         for place in PLACE.findall(" ".join(self.words)):
             if place not in names:
-                raise console.UsageError(f"{{{place}}} is none of the values that people approve")
+                raise UsageError(f"{{{place}}} is none of the values that people approve")
         code = None if self.is_unsafe else next(list_words_read_as_code(self.words), None)
         if code is not None:
-            raise console.UsageError(
+            raise UsageError(
                 f"a shell or a program might read a value as code in {code!r};"
                 """ hand it on as an argument: sh -c './deploy.sh "$1"' sh {env}"""
                 " (or say --unsafe-template)"
             )
         first = self.words[0]
         if PLACE.search(first):
-            raise console.UsageError("which command it is stands fixed, and is no value")
+            raise UsageError("which command it is stands fixed, and is no value")
         if not shutil.which(first):
-            raise console.UsageError(f"there is no command {first}")
+            raise UsageError(f"there is no command {first}")
 
     def fill_placeholders(self, values: Mapping[str, Any]) -> list[str]:
         """Return the words with the values filled in; raises KeyError for a missing value."""
@@ -307,7 +320,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let a value be read as code by the command behind --: whoever edits it may run all",
     )
-    approval_wait.add_request_options(parser, "30m")
+    add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
         "Behind -- stands a command that is run once it is approved, with the values as they were:"
@@ -322,20 +335,20 @@ def run(arguments: argparse.Namespace) -> int:
     """
     what, values = _parse_request(arguments)
     command = _parse_job_command(arguments, what, values)
-    wait = approval_wait.parse_wait_option(arguments)
+    wait = parse_wait_option(arguments)
     around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
     if command is not None and not around["reason"]:
         around["reason"] = f"It runs: {command}"
     try:
         client = Countersign()
-        request = approval_wait.wait_for_approval(client, what, values, wait, **around)
+        request = wait_for_approval(client, what, values, wait, **around)
         if command is not None:
             return _claim_and_run_command(client, request, command)
         _claim_and_print_request(client, request)
     except CountersignError as error:
         if error.request is not None and command is None:
             _print_request(error.request)
-        console.print_error(console.escape_control_characters(str(error)))
+        print_error(escape_control_characters(str(error)))
         return _get_exit_code(error)
     return ExitCode.APPROVED
 
@@ -346,12 +359,10 @@ def _parse_job_command(
     """Return the command behind `--`, None if there is none; raises UsageError if unusable."""
     if arguments.behind is None:
         if arguments.unsafe_template:
-            raise console.UsageError("--unsafe-template goes with a command behind --")
+            raise UsageError("--unsafe-template goes with a command behind --")
         return None
     if not isinstance(what, OwnAction):
-        raise console.UsageError(
-            "Countersign runs a registered tool itself: nothing stands behind --"
-        )
+        raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
     command = JobCommand(tuple(arguments.behind), arguments.unsafe_template)
     command.validate({*values, *what.schema.get("properties", ())})
     return command
@@ -362,7 +373,7 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
     if not request.handed_over:
         _print_request(request)
         return
-    taken = approval_wait.claim_request(client, request)
+    taken = claim_request(client, request)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
     _print_request(taken.request, receipt=taken.receipt)
@@ -370,9 +381,9 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
 
 def _claim_and_run_command(client: Countersign, request: Request, command: JobCommand) -> ExitCode:
     if request.status is RequestStatus.SUCCEEDED:
-        approval_wait.print_progress(DONE_BEFORE)
+        print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
-    found = approval_wait.claim_request(client, request)
+    found = claim_request(client, request)
     taken = ClaimedGatedCall(client, request, found.claimant, found.request.arguments, found.lease)
     began = time.monotonic()
     with taken.keep_lease():
@@ -382,8 +393,8 @@ def _claim_and_run_command(client: Countersign, request: Request, command: JobCo
     try:
         client.report(request.id, found.claimant, succeeded=code == 0, result=result)
     except CountersignError as error:
-        console.print_error(console.escape_control_characters(f"It could not be reported: {error}"))
-    approval_wait.print_progress(f"{how}.")
+        print_error(escape_control_characters(f"It could not be reported: {error}"))
+    print_progress(f"{how}.")
     return ExitCode.APPROVED if code == 0 else ExitCode.FAILED
 
 
@@ -393,7 +404,7 @@ def _run_job_command(command: JobCommand, values: dict[str, Any]) -> tuple[int |
         words = command.fill_placeholders(values)
     except KeyError as error:
         return None, f"It was not started: there is no value {error.args[0]}"
-    approval_wait.print_progress(f"Approved; running {shlex.join(words)}")
+    print_progress(f"Approved; running {shlex.join(words)}")
     try:
         code = run_command(words, values)
     except (OSError, ValueError) as error:
@@ -403,14 +414,10 @@ def _run_job_command(command: JobCommand, values: dict[str, Any]) -> tuple[int |
 
 def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
     """Return what is asked for and its values, as they were typed; raises UsageError."""
-    values = dict(
-        _parse_value(*each) for each in console.parse_assignments(arguments.values).items()
-    )
+    values = dict(_parse_value(*each) for each in parse_assignments(arguments.values).items())
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:
-            raise console.UsageError(
-                "a registered tool has a title, an effect and a schema of its own"
-            )
+            raise UsageError("a registered tool has a title, an effect and a schema of its own")
         return arguments.name, values
     title = arguments.title or name_in_words(arguments.name)
     file = arguments.schema
@@ -426,16 +433,16 @@ def _parse_value(name: str, value: str) -> tuple[str, Any]:
     try:
         return name.removesuffix(":"), json.loads(value)
     except ValueError:
-        raise console.UsageError(f"{name}={value} is no JSON") from None
+        raise UsageError(f"{name}={value} is no JSON") from None
 
 
 def _read_schema_file(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise console.UsageError(f"{path} is no JSON Schema ({error})") from None
+        raise UsageError(f"{path} is no JSON Schema ({error})") from None
     if not isinstance(found, dict):
-        raise console.UsageError(f"{path} is no JSON Schema of an object")
+        raise UsageError(f"{path} is no JSON Schema of an object")
     return found
 
 
@@ -462,4 +469,4 @@ def _print_request(request: Request, receipt: str = "") -> None:
         "result": request.result,
         **({"receipt": receipt} if receipt else {}),
     }
-    console.print_line(json.dumps(found))
+    print_line(json.dumps(found))

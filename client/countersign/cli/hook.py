@@ -17,7 +17,14 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from countersign.cli import approval_wait
+from countersign.cli.approval_wait import (
+    AT_ONCE,
+    BRIEF,
+    add_request_options,
+    interrupt_on_sigterm,
+    parse_wait_option,
+    print_progress,
+)
 from countersign.cli.console import escape_control_characters, print_error, print_line
 from countersign.client import LONGEST_LOOK, Countersign
 from countersign.request import CountersignError, Expired, Unreachable
@@ -40,12 +47,12 @@ class OutOfTimeError(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long to wait, and the circumstances of the request."""
-    approval_wait.add_request_options(parser, "9m", "; less than the hook's own timeout, 10m")
+    add_request_options(parser, "9m", "; less than the hook's own timeout, 10m")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read a Claude Code hook's input from stdin and print the answer; returns the exit code."""
-    wait = approval_wait.parse_wait_option(arguments)
+    wait = parse_wait_option(arguments)
     if sys.stdout is None:  # closed: nobody would read a no
         return BLOCKED
     try:
@@ -92,12 +99,12 @@ def _wait_for_decision(
     said: Mapping[str, Any], wait: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the answer for Claude Code once people have decided; raises CountersignError."""
-    approval_wait.interrupt_on_sigterm()
+    interrupt_on_sigterm()
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
     around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
     # first only to know what to take back, then until its card has a link
-    looks, until = [approval_wait.AT_ONCE, 0.0], time.monotonic() + wait + LATE
+    looks, until = [AT_ONCE, 0.0], time.monotonic() + wait + LATE
     try:
         while time.monotonic() < until:
             look = looks.pop() if looks else LONGEST_LOOK
@@ -105,10 +112,8 @@ def _wait_for_decision(
             if ANSWER in found:
                 return _validate_answer(found, said["hook_event_name"])
             request_id = str(found["id"])
-            if look == approval_wait.AT_ONCE:
-                approval_wait.print_progress(
-                    f"Asked at {found['link']}." if found["link"] else "Asked."
-                )
+            if look == AT_ONCE:
+                print_progress(f"Asked at {found['link']}." if found["link"] else "Asked.")
     except BaseException:
         _cancel_request(client, request_id)
         raise
@@ -151,7 +156,7 @@ def _raise_out_of_time(_signal: int, _frame: object) -> NoReturn:
 def _cancel_request(client: Countersign, request_id: str) -> None:
     if request_id:
         with suppress(CountersignError):
-            client.cancel(request_id, patience=approval_wait.BRIEF)
+            client.cancel(request_id, patience=BRIEF)
 
 
 def _build_denial(event: str, why: str) -> dict[str, Any]:
