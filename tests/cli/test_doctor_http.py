@@ -59,7 +59,7 @@ def test_a_bot_that_listens_there_is_asked(tmp_path: Path) -> None:
 
 def test_an_address_of_somebody_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not answer, or answers otherwise, cannot be listened to, and that is said."""
-    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "HTTP_PATIENCE", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as other:
         there = Endpoint("127.0.0.1", other.getsockname()[1])
         check = found(settings.model_copy(update={"http": there}))["http address"]
