@@ -49,3 +49,20 @@ def test_what_is_said_beside_the_values_stays() -> None:
     assert convert_tool_result(made([other], VALUES)) == f"{other}\n{json.dumps(VALUES)}"
     assert convert_tool_result(made([json.dumps(VALUES)], None)) == VALUES
     assert convert_tool_result(made(["[1, 2"], None)) == "[1, 2"
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}, "[image, image/png, 6 b"),
+        ({"type": "audio", "data": "aGVsbG8=", "mimeType": "audio/wav"}, "[audio, audio/wav, 6 b"),
+        ({"type": "resource_link", "name": "plan", "uri": "x://plan"}, "plan: x://plan"),
+        ({"type": "resource", "resource": {"uri": "x://a", "text": "all of it"}}, "all of it"),
+        ({"type": "resource", "resource": {"uri": "x://b", "blob": "aGk="}}, "[file x://b, unk"),
+    ],
+    ids=["image", "audio", "link", "text of a resource", "file of a resource"],
+)
+def test_each_kind_of_content_is_shown(block: dict[str, Any], shown: str) -> None:
+    """A text that is embedded as a resource is read as well; other data is named with its size."""
+    result = CallToolResult.model_validate({"content": [block]})
+    assert shown in str(convert_tool_result(result))
