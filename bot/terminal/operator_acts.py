@@ -251,7 +251,9 @@ class CommandDeliveryBuilder:
     def build_chat_message(self, asking: OperatorCommand) -> PreparedCommand | CommandRefusal:
         """Return a message to the agent, in the chat of a request or in a new one."""
         words, run = asking.words.strip(), None
-        if not words or len(words) > LONGEST:
+        if not words:
+            return CommandRefusal(terminal_sentences.NO_WORDS)
+        if len(words) > LONGEST:
             return CommandRefusal(terminal_sentences.text_too_long_sentence(LONGEST, len(words)))
         if asking.target:
             with self._host.store.read() as tx:

@@ -18,6 +18,7 @@ PLAN_CHANGED = (
 UNKNOWN_REQUEST = "There is no request with that id. `countersign show` prints it for each call."
 UNKNOWN_CHAT = "You have no chat with that id."
 NO_OPERATOR = "The bot was started without COUNTERSIGN_OPERATOR: set it, and start the bot anew."
+NO_WORDS = "There is nothing to send: type a message."
 TOO_MANY_CHATS = "Too many chats are open at once: close one, and try again."
 CHAT_NOT_IN_SLACK_YET = (
     "The beginning of this chat has not reached Slack yet. Please say it again in a moment."
