@@ -40,10 +40,10 @@ class Mortal(Countersign):
             os._exit(9)
         return found
 
-    def left(self, request_id):
-        if self.look(request_id).status == "running":
+    def wait_while_running(self, request_id):
+        if self.get_request(request_id).status == "running":
             HOLD.with_name("waits").touch()
-        return super().left(request_id)
+        return super().wait_while_running(request_id)
 
 TERMS = {"channel": "C0SUPPORT", "client": Mortal()}
 
