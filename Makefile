@@ -14,16 +14,22 @@ BESIDE := sandbox/tests tests/test_docs_sandbox.py tests/cli $(wildcard tests/st
 APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 .PHONY: demo agent test tests test-long test-cluster test-variants test-llama integrations proof run lint bench pictures clean
 
-.venv/ready: pyproject.toml client/pyproject.toml sandbox/pyproject.toml constraints.txt
+# what the demo and the bot need; `.venv/ready` adds the extras and what tests need
+.venv/demo: pyproject.toml client/pyproject.toml sandbox/pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
-	@echo "Installing Countersign and what it needs into .venv: once, for about a minute"
+	@echo "Installing Countersign and what it needs into .venv: once, for about half a minute"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e client -e sandbox -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e client -e sandbox -e '.[sandbox,chat,serve]'
 	@# an earlier build had the command in another distribution, which took it away
 	@test -x $(BIN)/countersign || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall -e client
 	@touch $@
 
-demo: .venv/ready  ## a local Slack, a local planner and the real bot, in one process
+.venv/ready: .venv/demo
+	@echo "Installing its extras and what tests need into .venv: once, for about half a minute"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/demo  ## a local Slack, a local planner and the real bot, in one process
 	$(BIN)/countersign demo
 
 agent: .venv-agent/ready  ## an agent of another framework at this terminal, which asks in the demo that runs
