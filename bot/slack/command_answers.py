@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.grants import GrantList
+from bot.approvals.person_views import PersonViewFactory
 from bot.cards import delegation_dialog, request_list, sentence_words, slack_text
 from bot.explain import report
 from bot.explain.explanation import ExplanationSources, explain_call
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
+from bot.slack.request_dialogs import RequestDialogOpener
 from bot.tools import Registry
 from storage import call_history, grants, request_lists
 from storage.channel_modes import EVERYWHERE
 from storage.models import Run
 from storage.states import ChannelMode
-
-if TYPE_CHECKING:
-    from bot.approvals.person_views import PersonViewFactory
-    from bot.slack.request_dialogs import RequestDialogOpener
-
 
 # People, groups and channels of an explanation in Slack's markup.
 

@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slack_bolt import App
 
@@ -31,10 +31,8 @@ from bot.cards.views import get_sender_workspace_id
 from bot.explain.typed_call import TypedCallError
 from bot.policy.authority import LookupFailedError
 from bot.slack import command_answers
+from bot.slack.client import SlackClient
 from bot.slack.directory import replace_plain_text_mentions
-
-if TYPE_CHECKING:
-    from bot.slack.client import SlackClient
 
 log = logging.getLogger("countersign.commands")
 _QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # what keyboards make of quotation marks
