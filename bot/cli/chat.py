@@ -221,10 +221,7 @@ class Conversation:
         self._painter.freeze_partial_answer()
         try:
             line = self._editor.read_line(
-                PROMPT,
-                self._painter.prompt_style,
-                news=news.source if news else None,
-                kept=True,
+                PROMPT, self._painter.prompt_style, news=news.source if news else None, kept=True
             )
         except EOFError:
             self._painter.draw_sentence("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from bot.cards import call_pieces
 from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
@@ -23,9 +24,7 @@ HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
 def ask_for_fields(
-    fields: Sequence[TerminalField],
-    ask: Callable[[str], str | None],
-    painter: Painter,
+    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off.
 
@@ -85,6 +84,17 @@ class CallNumbers:
         return open_[0] if not number and len(open_) == 1 else None
 
 
+# commands about one call that send the bot what is typed: the wish, and which words it needs
+PLAIN: Mapping[str, tuple[CommandKind, str]] = {
+    "/reject": (CommandKind.REJECT, "why not"),
+    "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
+    "/decline": (CommandKind.DECLINE, ""),
+    "/done": (CommandKind.DONE, ""),
+    "/not-done": (CommandKind.NOT_DONE, ""),
+    "/again": (CommandKind.AGAIN, ""),
+}
+
+
 class ChatCommands:
     """The "/" commands of one chat, by name."""
 
@@ -97,25 +107,11 @@ class ChatCommands:
             "/help": lambda _: painter.draw_sentence(HELP),
             "/pending": lambda _: self._list_pending_calls(),
             "/approve": self._approve_call,
-            "/reject": lambda rest: self._send_about_call(
-                "/reject", CommandKind.REJECT, rest, needs="why not"
-            ),
-            "/send-back": lambda rest: self._send_about_call(
-                "/send-back",
-                CommandKind.SEND_BACK,
-                rest,
-                needs="what the new plan should do otherwise",
-            ),
             "/answer": self._answer_question,
-            "/decline": lambda rest: self._send_about_call("/decline", CommandKind.DECLINE, rest),
-            "/done": lambda rest: self._send_about_call("/done", CommandKind.DONE, rest),
-            "/not-done": lambda rest: self._send_about_call(
-                "/not-done", CommandKind.NOT_DONE, rest
-            ),
-            "/again": lambda rest: self._send_about_call("/again", CommandKind.AGAIN, rest),
             "/all": self._approve_plan,
             "/edit": self._edit_call,
             "/show": self._show_call,
+            **{name: partial(self._send_about_call, name, *what) for name, what in PLAIN.items()},
         }
 
     def run_command(self, word: str, rest: str) -> None:
@@ -141,7 +137,7 @@ class ChatCommands:
         for each in self._ask(OperatorCommand(CommandKind.LOOK, call.id), False).calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
 
-    def _send_about_call(self, name: str, wish: CommandKind, rest: str, needs: str = "") -> None:
+    def _send_about_call(self, name: str, wish: CommandKind, needs: str, rest: str) -> None:
         """Send the bot a wish about the call with the typed number, and the words behind that."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
@@ -161,7 +157,7 @@ class ChatCommands:
             call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
         ):
             return
-        self._send_about_call("/approve", CommandKind.APPROVE, rest)
+        self._send_about_call("/approve", CommandKind.APPROVE, "", rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:
@@ -170,22 +166,13 @@ class ChatCommands:
             self._painter.draw_sentence("Nothing else of its plan waits.")
             return
         plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
-        final = [
-            each.effect for each in plan if each.is_final and each.final in ("", call_pieces.FINAL)
-        ]
-        unsure = [
-            each.effect
-            for each in plan
-            if each.is_final and each.final not in ("", call_pieces.FINAL)
-        ]
-        asks = bool(final or unsure)
-        if not asks or self._confirm(
+        known = ("", call_pieces.FINAL)
+        final = [each.effect for each in plan if each.is_final and each.final in known]
+        unsure = [each.effect for each in plan if each.is_final and each.final not in known]
+        if not (final or unsure) or self._confirm(
             call_pieces.build_joint_approval_confirmation(final, len(plan), unsure=unsure)
         ):
-            self._ask(
-                OperatorCommand(CommandKind.APPROVE_PLAN, call.plan),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
 
     def _confirm(self, sure: call_pieces.Confirmation) -> bool:
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
@@ -200,10 +187,7 @@ class ChatCommands:
             return
         values = ask_for_fields(call.fields, self._line, self._painter)
         if values:
-            self._ask(
-                OperatorCommand(CommandKind.EDIT, call.id, values=values),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.EDIT, call.id, values=values), True)
         elif values is not None:
             self._painter.draw_sentence("Nothing is changed.")
 
@@ -212,15 +196,9 @@ class ChatCommands:
         if (call := self._find_call(number, "/answer 1 words")) is None:
             return
         if words.strip() and len(call.fields) == 1:
-            self._ask(
-                OperatorCommand(CommandKind.ANSWER, call.id, words.strip()),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, words.strip()), True)
         elif values := ask_for_fields(call.fields, self._line, self._painter):
-            self._ask(
-                OperatorCommand(CommandKind.ANSWER, call.id, values=values),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, values=values), True)
 
     def _find_call(self, number: str, example: str) -> TerminalCall | None:
         found = self._numbers.find_call(number)

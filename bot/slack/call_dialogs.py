@@ -94,10 +94,7 @@ class CallDialogFamily:
                 return DialogRefusal(outdated_card_reply())
 
     def _build_opening(
-        self,
-        action: Action,
-        target: CallTarget | CardTarget,
-        admitted: DialogAdmission,
+        self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
     ) -> DialogOpening | DialogRefusal:
         """Return the dialog built from the rows as they are now; a refusal if the card is stale."""
         run = admitted.run
@@ -231,11 +228,7 @@ class CallDialogFamily:
         return {InputBlockId.APPROVE_TOO: format_field_error(self.directory, text)}
 
     def _validate_permission(
-        self,
-        verb: CallVerb,
-        target: CallTarget | CardTarget,
-        body: dict[str, Any],
-        block: str,
+        self, verb: CallVerb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
     ) -> dict[str, str]:
         """Return why this person may not do this to the call, as {block: text}; {} if they may."""
         person = body["user"]["id"]

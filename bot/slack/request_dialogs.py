@@ -307,12 +307,7 @@ class RequestDialogOpener:
             self._send_direct_message(person, told)
 
     def _open_dialog(
-        self,
-        person: str,
-        team: str,
-        trigger: str,
-        setting: FormContext,
-        words: str = "",
+        self, person: str, team: str, trigger: str, setting: FormContext, words: str = ""
     ) -> str:
         found = self._dialogs.prepare_picker(person, team, setting, words)
         if isinstance(found, DialogRefusal):

@@ -114,11 +114,7 @@ def open_click_listener(
     return line, hello
 
 
-def measure_click(
-    visit: LiveTrial,
-    line: ClickListener | None,
-    why: str,
-) -> None:
+def measure_click(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     """Ask the person for a click and time it; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -139,12 +135,7 @@ def measure_click(
         return
     steps.add_step(LiveStep(CLICK, "block_actions", OK, arrived - begun))
     steps.add_step(
-        LiveStep(
-            "acknowledge it (from its arrival)",
-            "block_actions",
-            OK,
-            acknowledged - arrived,
-        )
+        LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
