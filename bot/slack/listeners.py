@@ -407,7 +407,7 @@ def _serialize_interaction(body: dict[str, Any]) -> str:
         kept["actions"] = [
             {name: value for name, value in each.items() if name not in _DRAWN} for each in actions
         ]
-    return _dump_json(kept)
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def _serialize_event(body: dict[str, Any]) -> str:
@@ -417,12 +417,8 @@ def _serialize_event(body: dict[str, Any]) -> str:
     for name in ("message", "previous_message"):
         if isinstance(event.get(name), dict):
             event[name] = _remove_blocks(event[name])
-    return _dump_json(kept)
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def _remove_blocks(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name != "blocks"}
-
-
-def _dump_json(kept: dict[str, Any]) -> str:
-    return json.dumps(kept, separators=(",", ":"))
