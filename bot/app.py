@@ -23,6 +23,7 @@ from bot import version
 from bot.agent.late_planner import LazyPlanner, create_planner
 from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.delegation import DelegateFinder
+from bot.approvals.dialog_access import DialogAccess
 from bot.approvals.form_requests import require_fitting_templates
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
@@ -47,6 +48,7 @@ from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack import request_dialogs
 from bot.slack.answer_streams import StreamedAnswers
+from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, build_slack_clients, find_app_id
 from bot.slack.command_answers import AnswerServices
@@ -373,14 +375,15 @@ def build_listeners(
     answers = request_dialogs.AnswerDialogFamily(
         AnswerHandler(store, asking.authority), clock, hurried
     )
+    access = DialogAccess(store, clock, may)
     families = (
+        CallDialogFamily(store, clock, core.tools, hurried, may, edits, access),
         request_dialogs.RequestDialogFamily(asking.store, asking.forms()),
         answers,
         request_dialogs.DelegationDialogFamily(
             asking.build_person_views().build_delegation_manager()
         ),
     )
-    dialogs = DialogHandler(store, clock, core.tools, hurried, signals.outbox, may, edits, families)
     return Listeners(
         store,
         clock,
@@ -388,7 +391,7 @@ def build_listeners(
         signals,
         app=bolt,
         client=client,
-        dialogs=dialogs,
+        dialogs=DialogHandler(store, signals.outbox, access, families),
         commands=commands,
         hears=asking.authority.may_act_from_workspace,
     )

@@ -52,7 +52,7 @@ def send_command_and_print(asking: terminal_messages.OperatorCommand) -> int:
 def get_bot_socket_path() -> Path:
     """Return the path of the bot's socket.
 
-    Raises NoBotError if there is no operator, and SettingsError.
+    Raises BotUnreachableError if there is no operator, and SettingsError.
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     if settings.operator is None:
@@ -66,7 +66,7 @@ def get_bot_socket_path() -> Path:
 def send_command(
     path: Path, asking: terminal_messages.OperatorCommand
 ) -> terminal_messages.CommandResult:
-    """Send a message to the bot at this socket, and return the answer; raises NoBotError."""
+    """Send a message to the bot at this socket; return the answer, or raise BotUnreachableError."""
     try:
         return terminal_messages.parse_command_result(
             post_to_bot(path, "/v1/terminal", asdict(asking))
@@ -80,7 +80,7 @@ def send_command(
 def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
     """Return a socket on which the bot reports what happens in a request's chat.
 
-    Each event is a line of JSON. Raises NoBotError.
+    Each event is a line of JSON. Raises BotUnreachableError.
     """
     with (
         _translate_connection_errors(path),
@@ -103,7 +103,7 @@ def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
 def post_to_bot(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
     """Send JSON to the bot at this socket and return the answer; `patience`: seconds to wait.
 
-    Raises NoBotError, and BotRefusedError if the answer is an HTTP error.
+    Raises BotUnreachableError, and BotRefusedError if the answer is an HTTP error.
     """
     bot = UnixConnection(str(path.absolute()), timeout=patience)
     with _translate_connection_errors(path), closing(bot):
@@ -117,7 +117,7 @@ def post_to_bot(path: Path, route: str, said: Mapping[str, Any], patience: float
 
 @contextmanager
 def _translate_connection_errors(path: Path) -> Iterator[None]:
-    """Raise NoBotError for every connection error in this block."""
+    """Raise BotUnreachableError for every connection error in this block."""
     try:
         yield
     except TimeoutError:

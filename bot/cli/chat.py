@@ -1,14 +1,365 @@
-"""`countersign chat`: ask the agent at the terminal, and decide there what waits."""
+"""`countersign chat`: ask the agent at the terminal, and decide there what waits.
+
+Typed lines go to the bot, and events are drawn as they come. Nothing is decided here, and a line
+without a "/" is only words for the agent.
+"""
 
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
+from pathlib import Path
+from time import monotonic
 
-from bot.cli.bot_connection import BotUnreachableError, get_bot_socket_path
-from bot.cli.chat_conversation import Conversation
-from bot.cli.chat_painter import Painter
-from countersign.cli.console import print_error, print_line
+from bot.cli.bot_connection import (
+    BotUnreachableError,
+    get_bot_socket_path,
+    open_chat_event_socket,
+    send_command,
+)
+from bot.cli.chat_acts import CallNumbers, ChatCommands
+from bot.cli.chat_painter import (
+    AWAY,
+    BACK,
+    GREETING,
+    NOT_BACK,
+    PROMPT,
+    QUIT,
+    LineReader,
+    Painter,
+    build_line_editor,
+    clean_typed_text,
+    should_draw_call,
+    wait_for_lines,
+)
+from bot.terminal.terminal_messages import (
+    ChatEvent,
+    ChatEventKind,
+    CommandKind,
+    CommandResult,
+    MalformedMessageError,
+    OperatorCommand,
+    TerminalCall,
+    parse_chat_event,
+)
+from countersign.cli.console import escape_control_characters, print_error, print_line
+from storage.states import RUN_OPEN, RunStatus
+
+# The bot's events of one chat, each taken once, even if the bot was away in between.
+
+
+class ChatEventFeed:
+    """The connection that delivers the events of one chat; closed by `close`."""
+
+    def __init__(self, bot: Path) -> None:
+        """`bot`: the path of the bot's socket. Nothing is connected yet."""
+        self.run_id = ""  # the newest request of the chat
+        self.is_bot_gone = False  # the bot has hung up
+        self.lines: LineReader | None = None
+        self._bot = bot
+        self._line: socket.socket | None = None
+        self._told: set[str] = set()
+        self._calls: dict[str, TerminalCall] = {}
+
+    def follow_request(self, run: str) -> None:
+        """Connect to the events of this request's chat, unless already connected.
+
+        Raises BotUnreachableError.
+        """
+        self.run_id = run
+        if self._line is None:
+            self._connect()
+
+    def _connect(self) -> None:
+        self._line = open_chat_event_socket(self._bot, self.run_id)
+        self.lines, self.is_bot_gone = LineReader(self._line.fileno()), False
+
+    def read_event(self) -> ChatEvent | None:
+        """Return the next event that is new; None if there is none yet.
+
+        Sets `is_bot_gone` if the bot has hung up. Raises BotUnreachableError for an event that
+        cannot be read.
+        """
+        while self.lines is not None and (line := self.lines.pop_line()) is not None:
+            found = _parse_event(line)
+            if self._is_new(found):
+                return found
+        if self.lines is not None and self.lines.is_over:
+            self.close()
+            self.is_bot_gone = True
+        return None
+
+    def try_reconnect(self) -> bool:
+        """Try to connect again; return whether the bot is there."""
+        try:
+            self._connect()
+        except BotUnreachableError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._line is not None:
+            self._line.close()
+        self._line, self.lines = None, None
+
+    def _is_new(self, found: ChatEvent) -> bool:
+        """Return whether an event is new.
+
+        After a new connection the bot sends all events from the beginning of the request.
+        """
+        if found.kind is ChatEventKind.STATE:
+            self.run_id = found.run
+        if found.call is not None:
+            name = found.call.id.rpartition(":")[0]
+            before, self._calls[name] = self._calls.get(name), found.call
+            return before != found.call
+        if not found.id:
+            return True
+        is_new = found.id not in self._told
+        self._told.add(found.id)
+        return is_new
+
+
+def _parse_event(line: bytes) -> ChatEvent:
+    """Parse an event of the bot; raises BotUnreachableError if it is malformed."""
+    try:
+        return parse_chat_event(line)
+    except MalformedMessageError:
+        raise BotUnreachableError("The bot said something that is not understood.") from None
+
+
+PAUSE = 0.4  # seconds for what comes of what was typed, before there is a prompt again
+AGAIN = 1.0  # seconds between two looks whether the bot is there again
+PATIENCE = 60.0  # seconds for which a pipe waits for it
+
+
+class Conversation:
+    """One chat with the bot at the terminal; one per process."""
+
+    def __init__(self, bot: Path, painter: Painter, run: str = "") -> None:
+        """`bot`: the path of its socket; `run`: a request whose chat goes on, "" for a new chat."""
+        self._bot = bot
+        self._painter = painter
+        self._feed = ChatEventFeed(bot)
+        self._feed.run_id = run
+        self._typed = LineReader(sys.stdin.fileno())
+        self._is_at_terminal = sys.stdin.isatty()
+        self._editor = build_line_editor()
+        self._numbers = CallNumbers()
+        self._acts = ChatCommands(painter, self._numbers, self._send_command, self._ask_for_line)
+        self._state: RunStatus | None = None
+        self._met = False
+        self._prompted = False
+        self._ended = False
+
+    def run_chat(self) -> int:
+        """Run the chat until nothing more can happen or be typed; returns the exit code.
+
+        Raises BotUnreachableError.
+        """
+        if self._feed.run_id:
+            self._follow_request(self._feed.run_id)
+        elif self._is_at_terminal:
+            self._painter.draw_sentence(GREETING)
+        try:
+            while not self._ended:
+                self._handle_next_input()
+        finally:
+            self._feed.close()
+        return 0
+
+    @property
+    def _expects_events(self) -> bool:
+        """Whether more events will come without anything being typed."""
+        if self._feed.lines is None:
+            return False
+        return self._state is None or self._state in RUN_OPEN - {RunStatus.WAITING}
+
+    def _handle_next_input(self) -> None:
+        news = self._feed.lines
+        if news and news.has_line:
+            self._handle_bot_event()
+            return
+        waits = (
+            self._is_at_terminal or not self._expects_events
+        )  # a pipe's next line waits for its turn
+        if not self._expects_events and not self._prompted and waits:
+            if news:
+                wait_for_lines([news], PAUSE)
+                if news.has_line or news.is_over:
+                    self._handle_bot_event()
+                    return
+            if self._editor and not self._has_typed_ahead():
+                self._read_edited_line(news)
+                return
+            self._painter.draw_prompt(PROMPT)
+            self._prompted = True
+        if not self._expects_events and self._typed.is_over and not self._typed.has_line:
+            self._ended = True
+            return
+        sides = [news] if news else []
+        if waits and (self._typed.has_line or not self._typed.is_over):
+            sides.append(self._typed)
+        wait_for_lines(sides)
+        if news and self._handle_bot_event():
+            return
+        if waits and (line := self._typed.pop_line()) is not None:
+            self._prompted = False
+            self._handle_typed_line(clean_typed_text(line))
+
+    def _has_typed_ahead(self) -> bool:
+        """Return whether a line, or the end of input, came before the prompt was drawn."""
+        if not self._typed.is_over:
+            wait_for_lines([self._typed], 0)
+        return self._typed.has_line or self._typed.is_over
+
+    def _read_edited_line(self, news: LineReader | None) -> None:
+        """Read a line with the line editor and handle it, unless an event comes first."""
+        assert self._editor is not None
+        self._painter.freeze_partial_answer()
+        try:
+            line = self._editor.read_line(
+                PROMPT, self._painter.prompt_style, news=news.source if news else None, kept=True
+            )
+        except EOFError:
+            self._painter.draw_sentence("")
+            self._ended = True
+            return
+        if line is not None:
+            self._handle_typed_line(clean_typed_text(line.encode("utf-8", "replace")))
+        elif news:
+            wait_for_lines([news])
+            self._handle_bot_event()
+
+    def _handle_bot_event(self) -> bool:
+        """Draw the next event, or wait for a bot that has stopped; return whether it did either."""
+        if (found := self._feed.read_event()) is not None:
+            self._draw_event(found)
+        elif self._feed.is_bot_gone:
+            self._wait_for_bot()
+        else:
+            return False
+        return True
+
+    def _wait_for_bot(self) -> None:
+        """Say that the bot has stopped, and return once it is back or the person has quit."""
+        self._start_new_line()
+        self._painter.draw_sentence(AWAY if self._is_at_terminal else NOT_BACK)
+        since = monotonic()
+        while not self._feed.try_reconnect():
+            if not self._is_at_terminal:
+                if monotonic() - since > PATIENCE:
+                    again = f"`countersign chat --go-on {self._feed.run_id}` goes on with it"
+                    raise BotUnreachableError(
+                        f"The bot has not come back. Once it is there, {again}."
+                    )
+                wait_for_lines([], AGAIN)
+                continue
+            wait_for_lines([self._typed], AGAIN)
+            line = self._typed.pop_line()
+            if self._typed.is_over or (line is not None and clean_typed_text(line) in QUIT):
+                self._ended = True
+                return
+            if line is not None:
+                self._painter.draw_sentence(NOT_BACK)
+        self._painter.draw_sentence(BACK)
+
+    def _draw_event(self, found: ChatEvent) -> None:
+        """Draw one event; a prompt that was drawn before is drawn again later."""
+        painter, number = (
+            self._painter,
+            self._numbers.assign_number(found.call) if found.call else 0,
+        )
+        if found.call and not should_draw_call(found.call):
+            return
+        if found.kind is not ChatEventKind.STATE:
+            self._start_new_line()
+        match found:
+            case ChatEvent(ChatEventKind.WORDS, text=text):
+                painter.draw_partial_answer(text)
+            case ChatEvent(ChatEventKind.VOID):
+                painter.discard_partial_answer()
+            case ChatEvent(ChatEventKind.STEP, text=text):
+                painter.draw_step(text)
+            case ChatEvent(ChatEventKind.ANSWER, text=text):
+                painter.draw_answer(text)
+            case ChatEvent(ChatEventKind.NOTICE, text=text):
+                painter.draw_notice(text)
+            case ChatEvent(ChatEventKind.CALL, call=call) if call is not None:
+                painter.draw_call(number, call)
+            case ChatEvent(ChatEventKind.STATE, text=text):
+                self._state = RunStatus(text)
+                if self._state is RunStatus.FAILED:
+                    painter.draw_sentence("It could not go on; /retry tries again.")
+
+    def _start_new_line(self) -> None:
+        """Start a new line if a prompt was drawn; the prompt is drawn again later."""
+        if self._prompted:
+            self._prompted = False
+            self._painter.draw_sentence("")
+
+    def _handle_typed_line(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word in QUIT:
+            self._ended = True
+        elif word in ("/cancel", "/retry"):
+            self._send_about_request(CommandKind.CANCEL if word == "/cancel" else CommandKind.RETRY)
+        elif word.startswith("/"):
+            self._acts.run_command(word, rest)
+        elif line:
+            self._send_words(line)
+
+    def _send_words(self, words: str) -> None:
+        """Send words to the agent, and follow the request that they belong to."""
+        answer = self._send_command(OperatorCommand(CommandKind.SAY, self._feed.run_id, words))
+        if answer.counted and answer.run:
+            self._state = None
+            self._follow_request(answer.run)
+
+    def _follow_request(self, run: str) -> None:
+        self._feed.follow_request(run)
+        self._met = True
+
+    def _send_about_request(self, wish: CommandKind) -> None:
+        if self._feed.run_id:
+            self._send_command(OperatorCommand(wish, self._feed.run_id), aloud=True)
+        else:
+            self._painter.draw_sentence("There is no request yet.")
+
+    def _ask_for_line(self, question: str) -> str | None:
+        """Ask the person for a line; None at the end of input."""
+        if self._editor and not self._has_typed_ahead():
+            self._painter.freeze_partial_answer()
+            try:
+                typed = self._editor.read_line(
+                    escape_control_characters(question), self._painter.prompt_style
+                )
+            except EOFError:
+                return None
+            return None if typed is None else clean_typed_text(typed.encode("utf-8", "replace"))
+        self._painter.draw_prompt(question)
+        wait_for_lines([self._typed])
+        line = self._typed.pop_line()
+        return None if line is None else clean_typed_text(line)
+
+    def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:
+        """Send a message to the bot; draw an answer without effect, and any other if `aloud`.
+
+        Raises BotUnreachableError if the bot was never reached, or nobody sits at a terminal.
+        """
+        try:
+            answer = send_command(self._bot, asking)
+        except BotUnreachableError as error:
+            if not self._met or not self._is_at_terminal:
+                raise
+            answer = CommandResult(False, str(error))
+        self._met = True
+        if answer.sentence and (aloud or not answer.counted):
+            self._painter.draw_sentence(answer.sentence)
+        return answer
+
 
 WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from bot.cards import call_pieces
 from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
-from bot.terminal import terminal_messages
+from bot.terminal.terminal_messages import (
+    AllowedAction,
+    CommandKind,
+    CommandResult,
+    OperatorCommand,
+    TerminalCall,
+    TerminalField,
+)
 
 # A form at the prompt: one field after the other, with its current value.
 
@@ -16,9 +24,7 @@ HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
 def ask_for_fields(
-    fields: Sequence[terminal_messages.TerminalField],
-    ask: Callable[[str], str | None],
-    painter: Painter,
+    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off.
 
@@ -40,7 +46,7 @@ def ask_for_fields(
     return found
 
 
-def format_field_prompt(field: terminal_messages.TerminalField) -> str:
+def format_field_prompt(field: TerminalField) -> str:
     """Return the prompt for a field: its label, its choices and its current value."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
@@ -49,7 +55,7 @@ def format_field_prompt(field: terminal_messages.TerminalField) -> str:
 
 
 SendCommand = Callable[
-    [terminal_messages.OperatorCommand, bool], terminal_messages.CommandResult
+    [OperatorCommand, bool], CommandResult
 ]  # says it to the bot; True: what came of it is drawn
 AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
 
@@ -60,9 +66,9 @@ class CallNumbers:
     def __init__(self) -> None:
         """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
-        self.latest_calls: dict[str, terminal_messages.TerminalCall] = {}
+        self.latest_calls: dict[str, TerminalCall] = {}
 
-    def assign_number(self, call: terminal_messages.TerminalCall) -> int:
+    def assign_number(self, call: TerminalCall) -> int:
         """Remember a call as it is shown, and return its number."""
         name = call.id.rpartition(":")[0]
         if name not in self._names:
@@ -70,12 +76,23 @@ class CallNumbers:
         self.latest_calls[name] = call
         return self._names.index(name) + 1
 
-    def find_call(self, number: str) -> terminal_messages.TerminalCall | None:
+    def find_call(self, number: str) -> TerminalCall | None:
         """Return the call with this number; for "" the only one that can be acted on; else None."""
         if number.isdecimal() and 0 < int(number) <= len(self._names):
             return self.latest_calls[self._names[int(number) - 1]]
         open_ = [each for each in self.latest_calls.values() if each.may]
         return open_[0] if not number and len(open_) == 1 else None
+
+
+# commands about one call that send the bot what is typed: the wish, and which words it needs
+PLAIN: Mapping[str, tuple[CommandKind, str]] = {
+    "/reject": (CommandKind.REJECT, "why not"),
+    "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
+    "/decline": (CommandKind.DECLINE, ""),
+    "/done": (CommandKind.DONE, ""),
+    "/not-done": (CommandKind.NOT_DONE, ""),
+    "/again": (CommandKind.AGAIN, ""),
+}
 
 
 class ChatCommands:
@@ -90,31 +107,11 @@ class ChatCommands:
             "/help": lambda _: painter.draw_sentence(HELP),
             "/pending": lambda _: self._list_pending_calls(),
             "/approve": self._approve_call,
-            "/reject": lambda rest: self._send_about_call(
-                "/reject", terminal_messages.CommandKind.REJECT, rest, needs="why not"
-            ),
-            "/send-back": lambda rest: self._send_about_call(
-                "/send-back",
-                terminal_messages.CommandKind.SEND_BACK,
-                rest,
-                needs="what the new plan should do otherwise",
-            ),
             "/answer": self._answer_question,
-            "/decline": lambda rest: self._send_about_call(
-                "/decline", terminal_messages.CommandKind.DECLINE, rest
-            ),
-            "/done": lambda rest: self._send_about_call(
-                "/done", terminal_messages.CommandKind.DONE, rest
-            ),
-            "/not-done": lambda rest: self._send_about_call(
-                "/not-done", terminal_messages.CommandKind.NOT_DONE, rest
-            ),
-            "/again": lambda rest: self._send_about_call(
-                "/again", terminal_messages.CommandKind.AGAIN, rest
-            ),
             "/all": self._approve_plan,
             "/edit": self._edit_call,
             "/show": self._show_call,
+            **{name: partial(self._send_about_call, name, *what) for name, what in PLAIN.items()},
         }
 
     def run_command(self, word: str, rest: str) -> None:
@@ -128,9 +125,7 @@ class ChatCommands:
             )
 
     def _list_pending_calls(self) -> None:
-        answer = self._ask(
-            terminal_messages.OperatorCommand(terminal_messages.CommandKind.PENDING), False
-        )
+        answer = self._ask(OperatorCommand(CommandKind.PENDING), False)
         for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
         if answer.counted and not answer.calls:
@@ -139,14 +134,10 @@ class ChatCommands:
     def _show_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/show 1")) is None:
             return
-        for each in self._ask(
-            terminal_messages.OperatorCommand(terminal_messages.CommandKind.LOOK, call.id), False
-        ).calls:
+        for each in self._ask(OperatorCommand(CommandKind.LOOK, call.id), False).calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
 
-    def _send_about_call(
-        self, name: str, wish: terminal_messages.CommandKind, rest: str, needs: str = ""
-    ) -> None:
+    def _send_about_call(self, name: str, wish: CommandKind, needs: str, rest: str) -> None:
         """Send the bot a wish about the call with the typed number, and the words behind that."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
@@ -154,19 +145,19 @@ class ChatCommands:
         if needs and not words.strip():
             self._painter.draw_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(terminal_messages.OperatorCommand(wish, call.id, words.strip()), True)
+        self._ask(OperatorCommand(wish, call.id, words.strip()), True)
 
     def _approve_call(self, rest: str) -> None:
         call = self._find_call(rest.partition(" ")[0], "/approve 1")
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and terminal_messages.AllowedAction.APPROVE in call.may
+        asks = call.is_final and AllowedAction.APPROVE in call.may
         if asks and not self._confirm(
             call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
         ):
             return
-        self._send_about_call("/approve", terminal_messages.CommandKind.APPROVE, rest)
+        self._send_about_call("/approve", CommandKind.APPROVE, "", rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:
@@ -175,24 +166,13 @@ class ChatCommands:
             self._painter.draw_sentence("Nothing else of its plan waits.")
             return
         plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
-        final = [
-            each.effect for each in plan if each.is_final and each.final in ("", call_pieces.FINAL)
-        ]
-        unsure = [
-            each.effect
-            for each in plan
-            if each.is_final and each.final not in ("", call_pieces.FINAL)
-        ]
-        asks = bool(final or unsure)
-        if not asks or self._confirm(
+        known = ("", call_pieces.FINAL)
+        final = [each.effect for each in plan if each.is_final and each.final in known]
+        unsure = [each.effect for each in plan if each.is_final and each.final not in known]
+        if not (final or unsure) or self._confirm(
             call_pieces.build_joint_approval_confirmation(final, len(plan), unsure=unsure)
         ):
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.APPROVE_PLAN, call.plan
-                ),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
 
     def _confirm(self, sure: call_pieces.Confirmation) -> bool:
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
@@ -207,12 +187,7 @@ class ChatCommands:
             return
         values = ask_for_fields(call.fields, self._line, self._painter)
         if values:
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.EDIT, call.id, values=values
-                ),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.EDIT, call.id, values=values), True)
         elif values is not None:
             self._painter.draw_sentence("Nothing is changed.")
 
@@ -221,21 +196,11 @@ class ChatCommands:
         if (call := self._find_call(number, "/answer 1 words")) is None:
             return
         if words.strip() and len(call.fields) == 1:
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.ANSWER, call.id, words.strip()
-                ),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, words.strip()), True)
         elif values := ask_for_fields(call.fields, self._line, self._painter):
-            self._ask(
-                terminal_messages.OperatorCommand(
-                    terminal_messages.CommandKind.ANSWER, call.id, values=values
-                ),
-                True,
-            )
+            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, values=values), True)
 
-    def _find_call(self, number: str, example: str) -> terminal_messages.TerminalCall | None:
+    def _find_call(self, number: str, example: str) -> TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
             self._painter.draw_sentence(LIKE_THIS.format(example=example))

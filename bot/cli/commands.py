@@ -20,12 +20,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
     ),
     "demo": CommandEntry(
-        "bot.cli.demo:DEMO",
+        "bot.cli.service:DEMO",
         "a local Slack, a local planner and the bot, in one process",
         is_server=True,
     ),
     "sandbox": CommandEntry(
-        "bot.cli.demo:SANDBOX",
+        "bot.cli.service:SANDBOX",
         "the local Slack alone, for any app that honours SLACK_API_URL",
         is_server=True,
     ),
@@ -85,9 +85,36 @@ COMMANDS: Mapping[str, CommandEntry] = {
 
 def describe_error(error: Exception) -> str | None:
     """Return a sentence for an error that ended a command; None if the error is a bug."""
-    from bot.cli import complaints  # it knows the errors of every part, and imports them
+    # only now: these are of every part
+    import sqlite3
 
-    return complaints.describe_command_error(error)
+    from slack_sdk.errors import SlackApiError
+    from sqlalchemy.exc import DBAPIError
+
+    from bot.config.settings import SettingsError
+    from bot.config.startup import StartupError
+    from bot.runs.surfaces import SurfaceError
+    from bot.toolbox import ToolsError
+    from storage.sqlite import AlreadyRunningError
+    from storage.store import SchemaError, driver_error_text
+
+    match error:
+        case StartupError() | SettingsError() | SchemaError():
+            return str(error)
+        case ToolsError() | SurfaceError():
+            return f"Countersign cannot start: {error}"
+        case AlreadyRunningError():
+            return f"{error}."
+        case DBAPIError() | sqlite3.Error():
+            why = driver_error_text(error)
+            return f"The database cannot be used: {why}; `countersign doctor` says what to do."
+        case SlackApiError():
+            code = error.response.get("error")
+            return f"Slack answers {code}; `countersign doctor` says what to do about it."
+        case OSError():
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            return f"Countersign cannot start: {what}; see `countersign doctor`."
+    return None
 
 
 def describe_version() -> str:

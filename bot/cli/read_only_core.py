@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
@@ -27,7 +27,7 @@ from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
 from bot.explain.typed_call import TypedCallError
 from bot.identity import Identity
-from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
+from bot.policy.authority import Authority, Directory, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy, PolicyError
 from bot.slack.directory import SlackDirectory
 from bot.toolbox import ToolsError, build_tool_registry
@@ -85,49 +85,12 @@ class FailingDirectory:
         """Store `why`, the reason that every error gives."""
         self.why = why
 
-    def find_person(self, user: str) -> Person | None:
-        """Raise LookupFailedError."""
+    def _fail(self, *_: object, **__: object) -> NoReturn:
         raise LookupFailedError(self.why)
 
-    def find_people(self, users: Collection[str]) -> Mapping[str, Person]:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def find_people_by_name(self, name: str) -> Mapping[str, str]:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def find_group(self, handle: str) -> Group | None:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def list_channel_members(self, channel: str) -> frozenset[str]:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def find_channel_id(self, name: str) -> str | None:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def can_see_channel(self, user: str, channel: str) -> bool:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def is_shared_channel(self, channel: str) -> bool:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def list_channels(self) -> Mapping[str, dict[str, Any]]:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def list_people(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def list_shared_private_channels(self, user: str) -> frozenset[str]:
-        """Raise LookupFailedError."""
-        raise LookupFailedError(self.why)
+    find_person = find_people = find_people_by_name = find_group = list_channel_members = _fail
+    find_channel_id = can_see_channel = is_shared_channel = list_channels = list_people = _fail
+    list_shared_private_channels = _fail
 
 
 # Durations and moments as they are typed behind an option.

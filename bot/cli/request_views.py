@@ -93,11 +93,6 @@ def format_deciders(who: Approvers | None, words: PlainMentionStyle, channel: st
     return ", ".join(named) or "nobody"
 
 
-def add_pending_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the option --json."""
-    add_json_option(parser)
-
-
 def run_pending(arguments: argparse.Namespace) -> int:
     """Print the calls and questions that wait for people; returns the exit code."""
 
@@ -152,7 +147,7 @@ def _format_waiting_call(
         yield f"    approved by {', '.join(map(words.format_person, each.approved_by))}"
 
 
-PENDING = CommandFunctions(add_pending_arguments, run_pending)
+PENDING = CommandFunctions(add_json_option, run_pending)
 
 
 # `countersign show`: the history of a request or a call. Secrets are masked.

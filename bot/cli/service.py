@@ -1,19 +1,95 @@
-"""`countersign run` and `serve`: the bot, connected by Socket Mode or over HTTP, until Ctrl-C or
-SIGTERM.
-"""
+"""`countersign run`, `serve`, `demo`, `sandbox`: the bot, a local Slack, or both, until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
 
-from bot.cli.process import parse_port, prepare_bot_process, run_until_stopped
 from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, Endpoint, Transport
-from bot.config.startup import read_settings_and_policy
+from bot.config.settings import Settings, remove_misread_variables
+from bot.config.startup import StartupError, read_settings_and_policy
+from bot.monitoring.logs import configure_logging
+from bot.policy.evaluation import Policy
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV
-from countersign.cli.process import limit_memory_arenas, pause_garbage_collection
+from countersign.cli.console import (
+    DOTENV,
+    UsageError,
+    print_error,
+    print_line,
+    print_missing_package,
+)
+from countersign.cli.process import begin_shutdown, limit_memory_arenas, pause_garbage_collection
+
+# A port as it is typed behind an option.
+
+HIGHEST = 65_535
+
+
+def parse_port(text: str) -> int:
+    """Return a port number from 0 (any that is free) to 65535; raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST:
+        why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
+        raise argparse.ArgumentTypeError(why)
+    return int(text)
+
+
+# The start and the end of a process that runs the bot.
+
+
+def prepare_bot_process(settings: Settings) -> None:
+    """Set up logs and environment for the bot, before Bolt and its other modules are imported.
+
+    Raises StartupError for a database role that may do too much.
+    """
+    configure_logging(settings.log_level, settings.log_format)
+    for warning in settings.warnings:
+        logging.getLogger("countersign").warning(warning)
+    remove_misread_variables(os.environ, settings.slack_api_url)
+    _check_database_roles(settings)
+
+
+def run_bot(settings: Settings, policy: Policy) -> int:
+    """Run the bot until Ctrl-C or SIGTERM; returns the exit code.
+
+    Raises what keeps it from starting.
+    """
+    prepare_bot_process(settings)
+    with pause_garbage_collection():
+        # only now: Bolt and what else it imports see the prepared environment
+        from bot.app import build
+
+    bot = build(settings, SystemClock(), policy)
+    try:
+        try:
+            bot.start()
+            bot.start_inspection()
+            bot.wait()
+        finally:
+            begin_shutdown()  # a signal that comes in between raises here, and none does after it
+    finally:
+        bot.stop()
+    return 0
+
+
+def _check_database_roles(settings: Settings) -> None:
+    """Raise StartupError for a database role with too many rights, with SQL that corrects them."""
+    if not settings.databases:
+        return
+    # only now: its drivers take memory and a moment
+    from bot.tools.database.sources import list_overprivileged_roles
+
+    problems = [
+        "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
+        for name, error in list_overprivileged_roles(settings.databases, settings.database_path)
+    ]
+    if problems:
+        raise StartupError(problems, ())
 
 
 def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -24,12 +100,7 @@ def run_run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait until it ends; raises what keeps it from starting."""
     limit_memory_arenas()
     settings, policy = read_settings_and_policy(os.environ, DOTENV)
-    prepare_bot_process(settings)
-    with pause_garbage_collection():
-        # only now: Bolt and what else it imports see the prepared environment
-        from bot.app import build
-
-    return run_until_stopped(build(settings, SystemClock(), policy))
+    return run_bot(settings, policy)
 
 
 RUN = CommandFunctions(add_run_arguments, run_run)
@@ -60,13 +131,79 @@ def run_serve(arguments: argparse.Namespace) -> int:
     usual = settings.http or USUAL
     chosen = usual.port if arguments.port is None else arguments.port
     address = Endpoint(arguments.host or usual.host, chosen)
-    prepare_bot_process(settings)
-    with pause_garbage_collection():
-        # only now: Bolt and what else it imports see the prepared environment
-        from bot.app import build
-
-    settings = settings.model_copy(update={"http": address})
-    return run_until_stopped(build(settings, SystemClock(), policy))
+    return run_bot(settings.model_copy(update={"http": address}), policy)
 
 
 SERVE = CommandFunctions(add_serve_arguments, run_serve)
+
+
+# `countersign demo`: the local Slack, with the bot and a local planner.
+
+FOLDER = Path("var/demo")
+_EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")  # the packages it brings
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the port of the page."""
+    parser.add_argument(
+        "--port",
+        type=parse_port,
+        help="where the page is served (default: 8765 or the next free one)",
+    )
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    """Run the demo until Ctrl-C."""
+    try:
+        # here, since aiohttp may be missing: it comes with the extra only
+        from bot.app import build
+        from bot.demo import demo
+        from slack_sandbox.ports import PortTakenError
+    except ModuleNotFoundError as error:
+        return print_missing_package("demo", error, *_EXTRA)
+    try:
+        demo.run_demo(FOLDER, arguments.port, os.environ, print_line, build, format_shell_command)
+    except PortTakenError as error:
+        return print_error(error)
+    return 0
+
+
+def format_shell_command(folder: Path) -> str:
+    """Return the shell command that runs this program from `folder`, at another terminal."""
+    program = Path(sys.argv[0])
+    if program.name != "countersign":
+        return f"{shlex.quote(sys.executable)} -m bot"
+    if shutil.which(program.name) == str(program):
+        return program.name
+    return shlex.quote(os.path.relpath(program, folder))
+
+
+DEMO = CommandFunctions(add_demo_arguments, run_demo)
+
+
+# `countersign sandbox`: the local Slack alone, for any app.
+
+
+def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the local Slack, if it is installed."""
+    try:
+        from slack_sandbox.__main__ import add_arguments as add
+    except ModuleNotFoundError:  # it comes with the extra only, which `run` then says
+        parser.add_argument("anything", nargs=argparse.REMAINDER)
+    else:
+        add(parser)
+
+
+def run_sandbox(arguments: argparse.Namespace) -> int:
+    """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
+    try:
+        from slack_sandbox.__main__ import MISUSED, serve
+
+        if arguments.allow and arguments.run is None:
+            raise UsageError(MISUSED)
+        return serve(arguments)
+    except ModuleNotFoundError as error:
+        return print_missing_package("sandbox", error, *_EXTRA)
+
+
+SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)

@@ -22,7 +22,7 @@ from bot.http.http_side import build_web_app
 from bot.http.keys import KeyManager, KeySpec
 from bot.http.server import WebServer
 from bot.runs.surfaces import Host
-from bot.terminal import terminal_sentences
+from bot.terminal import terminal_messages
 from bot.terminal.terminal import OperatorTerminal
 from bot.terminal.terminal_messages import OperatorCommand, encode_message_line
 from storage import personal_data
@@ -148,7 +148,7 @@ class SocketApiServer:
         terminal = self._get_terminal()
         if self._following >= CHATS:
             many = HTTPStatus.TOO_MANY_REQUESTS
-            raise ProblemError(many, terminal_sentences.TOO_MANY_CHATS)
+            raise ProblemError(many, terminal_messages.TOO_MANY_CHATS)
         return StreamingResponse(
             self._stream_event_lines(terminal, run_id, request), media_type=LINES
         )
@@ -170,7 +170,7 @@ class SocketApiServer:
     def _get_terminal(self) -> OperatorTerminal:
         """Return the operator's terminal; ProblemError if the settings name no operator."""
         if self._terminal is None:
-            raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.NO_OPERATOR)
+            raise ProblemError(HTTPStatus.CONFLICT, terminal_messages.NO_OPERATOR)
         return self._terminal
 
     async def _run_on_thread(self, work: Callable[[], T]) -> T:

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.grants import GrantList
+from bot.approvals.person_views import PersonViewFactory
 from bot.cards import delegation_dialog, request_list, sentence_words, slack_text
 from bot.explain import report
 from bot.explain.explanation import ExplanationSources, explain_call
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.policy.authority import Directory, LookupFailedError
+from bot.slack.request_dialogs import RequestDialogOpener
 from bot.tools import Registry
 from storage import call_history, grants, request_lists
 from storage.channel_modes import EVERYWHERE
 from storage.models import Run
 from storage.states import ChannelMode
-
-if TYPE_CHECKING:
-    from bot.approvals.person_views import PersonViewFactory
-    from bot.slack.request_dialogs import RequestDialogOpener
-
 
 # People, groups and channels of an explanation in Slack's markup.
 
@@ -112,14 +108,6 @@ def _open_request_dialog(can: AnswerServices, asked: SlashCommand) -> str:
     return can.request_opener.open_for_command(asked.person, asked.channel, asked.trigger, words)
 
 
-def _list_waiting_requests(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
-    return can.person_views.build_overview().render_waiting_calls(asked.person)
-
-
-def _list_own_requests(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
-    return can.person_views.build_overview().render_own_requests(asked.person)
-
-
 def _show_request(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
     if len(asked.words) != 1:
         raise TypedCallError("Name one request: the link to its card, or its id.")
@@ -168,10 +156,6 @@ def _list_commands(_can: AnswerServices, _asked: SlashCommand) -> str:
     return "\n".join(
         ["You can ask me:", *(f"• {slack_text.escape_mrkdwn(line)}" for line in lines)]
     )
-
-
-def _list_grants(can: AnswerServices, asked: SlashCommand) -> str:
-    return can.grants.describe_grants(asked.person)
 
 
 def _list_delegations(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
@@ -265,9 +249,15 @@ def _is_typed_call(can: AnswerServices, words: Sequence[str]) -> bool:
 
 _MODES = [[str(mode), *place] for mode in ChannelMode for place in ([], ["everywhere"])]
 QUESTIONS: dict[str, CommandQuestion] = {
-    "list": CommandQuestion("list", "what waits for you", _list_waiting_requests),
+    "list": CommandQuestion(
+        "list",
+        "what waits for you",
+        lambda can, asked: can.person_views.build_overview().render_waiting_calls(asked.person),
+    ),
     "requests": CommandQuestion(
-        "requests", "what you have asked for, and how it stands", _list_own_requests
+        "requests",
+        "what you have asked for, and how it stands",
+        lambda can, asked: can.person_views.build_overview().render_own_requests(asked.person),
     ),
     "request": CommandQuestion(
         "request [what]",
@@ -300,7 +290,9 @@ QUESTIONS: dict[str, CommandQuestion] = {
         _is_typed_call,
     ),
     "grants": CommandQuestion(
-        "grants", "approvals that were saved for you, and those that you saved", _list_grants
+        "grants",
+        "approvals that were saved for you, and those that you saved",
+        lambda can, asked: can.grants.describe_grants(asked.person),
     ),
     "revoke": CommandQuestion(
         "revoke <id>",

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_bolt import App, BoltRequest, BoltResponse
@@ -34,6 +33,7 @@ from bot.identity import Identity
 from bot.policy.authority import LookupFailedError
 from bot.signals import Signals
 from bot.slack.client import SlackClient
+from bot.slack.dialogs import DialogHandler, find_first_input
 from storage import inbox
 from storage.availability import error_text
 from storage.inbox import DeliveryGroupWriter
@@ -42,9 +42,7 @@ from storage.states import DeliveryKind
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.slack.dialogs import DialogHandler
     from bot.slack.slash_commands import SlashCommandHandler
-
 
 # The Bolt app that receives Slack's deliveries.
 
@@ -294,9 +292,9 @@ class Listeners:
 
     def _handle_submission(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
-        inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
-        slow = {first: refusals.lookup_failed_reply() for first in islice(inputs, 1)}
+        first = find_first_input(body["view"])
+        slow = {first: refusals.lookup_failed_reply()} if first else {}
         check = self._checks.submit(self._dialogs.validate_submission, body)
         errors = _wait_for_result(check, slow, LOOK_UP)
         if errors:
@@ -409,7 +407,7 @@ def _serialize_interaction(body: dict[str, Any]) -> str:
         kept["actions"] = [
             {name: value for name, value in each.items() if name not in _DRAWN} for each in actions
         ]
-    return _dump_json(kept)
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def _serialize_event(body: dict[str, Any]) -> str:
@@ -419,12 +417,8 @@ def _serialize_event(body: dict[str, Any]) -> str:
     for name in ("message", "previous_message"):
         if isinstance(event.get(name), dict):
             event[name] = _remove_blocks(event[name])
-    return _dump_json(kept)
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def _remove_blocks(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name != "blocks"}
-
-
-def _dump_json(kept: dict[str, Any]) -> str:
-    return json.dumps(kept, separators=(",", ":"))

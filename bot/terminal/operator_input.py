@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from bot.cards import button_codec
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
 from bot.cards.field_inputs import FieldInput, build_field_input
 from bot.cards.field_layout import FieldErrors, lay_out_fields
 from bot.cards.field_slots import SlotKind, build_slots, get_value_at_keys
 from bot.cards.slack_text import show_hidden_characters
+from bot.policy.gates import Ask, Gate
 from bot.terminal.terminal_messages import TerminalField
 from bot.tools import Tool
+from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from bot.tools.person_question import AskPerson, build_answer_form, build_suggested_values
 from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
@@ -110,9 +114,16 @@ _PICKED = {"datepicker": "selected_date", "timepicker": "selected_time"}
 WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
 
 
-def list_edit_inputs(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[FieldInput]:
-    """Return the inputs for a call's arguments, as in its Edit dialog."""
-    return [place.input for place in lay_out_fields(tool, arguments)[0] if place.input]
+def list_edit_inputs(tool: Tool[Any] | None, gate: Gate | None, arguments: str) -> list[FieldInput]:
+    """Return the inputs for a call's stored arguments, as in its Edit dialog; [] without one."""
+    if tool is None or not isinstance(gate, Ask):
+        return []
+    try:
+        readable = build_readable_arguments(tool, arguments)
+    except ValidationError:  # the tool has changed since
+        return []
+    places = lay_out_fields(restrict_editable_fields(tool, gate), readable)[0]
+    return [place.input for place in places if place.input]
 
 
 def list_question_inputs(question: AskPerson) -> list[FieldInput]:

@@ -116,14 +116,21 @@ def list_waiting_call_reports(
     tx: Transaction, tools: Registry, team: str, now: datetime
 ) -> list[WaitingCallReport]:
     """Return a workspace's pending calls, the first deadline first, then the UNKNOWN ones."""
-    found = request_lists.list_waiting_calls(tx, team, now, MOST)
-    found += request_lists.list_waiting_calls(tx, team, now, MOST, CallStatus.UNKNOWN)
+    found = list_waiting_and_unknown_calls(tx, team, now, MOST)
     pairs = [(call, runs.find_run(tx, call.run_id)) for call in found]
     return [
         _build_waiting_call_report(tx, tools, call, run, now)
         for call, run in pairs
         if run is not None
     ]
+
+
+def list_waiting_and_unknown_calls(
+    tx: Transaction, team: str, now: datetime, most: int
+) -> list[Call]:
+    """Return a workspace's pending calls, then the UNKNOWN ones: of each kind `most`."""
+    found = request_lists.list_waiting_calls(tx, team, now, most)
+    return found + request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
 
 
 def _build_waiting_call_report(
@@ -215,10 +222,16 @@ def find_request_report(
 
 def strip_revision(wanted: str) -> str:
     """Return a call's id without its revision; any other id as it is."""
+    target = parse_call_target(wanted)
+    return target.call if target else wanted
+
+
+def parse_call_target(wanted: str) -> CallTarget | None:
+    """Return the call that an id with its revision names; None for any other text."""
     match decode_click(Action.APPROVE, wanted):
-        case Click(target=CallTarget(call=call)):
-            return call
-    return wanted
+        case Click(target=CallTarget() as target):
+            return target
+    return None
 
 
 def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallReport:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-
-from pydantic import ValidationError
 
 from bot.approvals.call_state import describe_call_effect, list_approving_votes
 from bot.approvals.card_views import build_call_view
@@ -37,8 +35,7 @@ from bot.monitoring.live_events import Event, EventKind, StepEvent, WordsEvent
 from bot.policy.authority import LookupFailedError, Permission
 from bot.policy.gates import Approvers, Ask
 from bot.runs.surfaces import Host
-from bot.terminal import terminal_sentences
-from bot.terminal.operator_acts import CommandDeliveryBuilder, CommandRefusal, PreparedCommand
+from bot.terminal.operator_acts import CommandDeliveryBuilder, CommandRefusedError, PreparedCommand
 from bot.terminal.operator_input import (
     build_terminal_fields,
     list_edit_inputs,
@@ -48,9 +45,13 @@ from bot.terminal.request_reports import (
     find_deciders,
     find_stored_gate,
     find_waiting_plan_id,
+    list_waiting_and_unknown_calls,
     strip_revision,
 )
 from bot.terminal.terminal_messages import (
+    COMMAND_FAILED,
+    RESULT_DELAYED,
+    UNKNOWN_CALL,
     AllowedAction,
     ChatEvent,
     ChatEventKind,
@@ -60,8 +61,7 @@ from bot.terminal.terminal_messages import (
     TerminalCall,
     TerminalField,
 )
-from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
-from storage import call_history, calls, inbox, outbox, request_lists, runs
+from storage import call_history, calls, inbox, outbox, runs
 from storage.masking import mask_secrets
 from storage.models import Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
@@ -86,8 +86,7 @@ class OperatorCallFinder:
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             team = host.identity.team
-            found = request_lists.list_waiting_calls(tx, team, now, MOST)
-            found += request_lists.list_waiting_calls(tx, team, now, MOST, C.UNKNOWN)
+            found = list_waiting_and_unknown_calls(tx, team, now, MOST)
         looked = [self.find_call(each.id) for each in found]
         return tuple(each for each in looked if each and each.may)
 
@@ -150,21 +149,12 @@ class OperatorCallFinder:
         self, tx: Transaction, call: Call, question: AskedQuestion | None
     ) -> tuple[TerminalField, ...]:
         found = calls.find_call_with_revision(tx, call.id)
-        tool = self._host.tools.find_tool_of_call(call)
         if call.status is not C.PENDING or found is None:
             return ()
         if question is not None:
             return build_terminal_fields(list_question_inputs(question.asked))
-        gate = find_stored_gate(call)
-        if tool is None or not isinstance(gate, Ask):
-            return ()
-        try:
-            arguments = build_readable_arguments(tool, found.revision.arguments)
-        except ValidationError:  # the tool has changed since
-            return ()
-        return build_terminal_fields(
-            list_edit_inputs(restrict_editable_fields(tool, gate), arguments)
-        )
+        tool, gate = self._host.tools.find_tool_of_call(call), find_stored_gate(call)
+        return build_terminal_fields(list_edit_inputs(tool, gate, found.revision.arguments))
 
     def _list_allowed_actions(
         self,
@@ -376,37 +366,18 @@ class OperatorTerminal:
             case CommandKind.LOOK:
                 found = self._seen.find_call(strip_revision(asking.target))
                 if found is None:
-                    return CommandResult(False, terminal_sentences.UNKNOWN_CALL)
+                    return CommandResult(False, UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(found,))
-            case wish:
-                typed = self._get_command_builders()[wish](asking)
-                if isinstance(typed, CommandRefusal):
-                    return CommandResult(False, typed.sentence)
+            case _:
+                try:
+                    typed = self._acts.prepare_command(asking)
+                except CommandRefusedError as error:
+                    return CommandResult(False, str(error))
                 return self._store_and_await_result(typed)
 
     def follow_chat(self, run_id: str) -> ChatFollower:
         """Return a reader of the events in the chat of a request; the caller closes it."""
         return ChatFollower(self._host, self._seen, run_id)
-
-    def _get_command_builders(
-        self,
-    ) -> Mapping[CommandKind, Callable[[OperatorCommand], PreparedCommand | CommandRefusal]]:
-        """Return, for each wish that changes something, the method that makes its deliveries."""
-        acts = self._acts
-        return {
-            CommandKind.APPROVE: acts.build_vote,
-            CommandKind.REJECT: acts.build_vote,
-            CommandKind.APPROVE_PLAN: acts.build_plan_approval,
-            CommandKind.SEND_BACK: acts.build_plan_send_back,
-            CommandKind.EDIT: acts.build_edit,
-            CommandKind.ANSWER: acts.build_answer,
-            CommandKind.SAY: acts.build_chat_message,
-            **dict.fromkeys(
-                (CommandKind.DECLINE, CommandKind.DONE, CommandKind.NOT_DONE, CommandKind.AGAIN),
-                acts.build_call_click,
-            ),
-            **dict.fromkeys((CommandKind.CANCEL, CommandKind.RETRY), acts.build_request_click),
-        }
 
     def stop(self) -> None:
         """End all waits for results, as the process ends; what is stored stays."""
@@ -419,14 +390,14 @@ class OperatorTerminal:
         self._host.signals.rest.wait_for(partial(self._is_wait_over, typed), PATIENCE)
         rows = [self._find_stored_delivery(each) for each in typed.deliveries]
         if not all(each and each.status is not DeliveryStatus.NEW for each in rows):
-            return CommandResult(False, terminal_sentences.RESULT_DELAYED)
+            return CommandResult(False, RESULT_DELAYED)
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
-            return CommandResult(False, terminal_sentences.COMMAND_FAILED)
+            return CommandResult(False, COMMAND_FAILED)
         told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
         if said := typed.describe_result(found):
             return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
-        return CommandResult(False, "\n".join(told) or terminal_sentences.COMMAND_FAILED)
+        return CommandResult(False, "\n".join(told) or COMMAND_FAILED)
 
     def _is_wait_over(self, typed: PreparedCommand) -> bool:
         rows = [self._find_stored_delivery(each) for each in typed.deliveries]

@@ -1,11 +1,10 @@
-"""Doctor's checks of MCP servers, rules, databases, the app token, tools, monitoring and HTTP.
+"""Doctor's checks of MCP servers, rules, databases, tools, monitoring and HTTP.
 
 Each returns or yields results; none changes anything.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import socket
 import sqlite3
@@ -17,16 +16,18 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from pathlib import Path
-from queue import Empty, Queue
 
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
-from bot import signing_key
 from bot.approvals.form_requests import list_template_problems
-from bot.checks import check, inspection
-from bot.checks.slack import UNREACHABLE, describe_slack_failure
+from bot.checks.check import (
+    PATIENCE,
+    CheckResult,
+    build_failure_result,
+    build_ok_result,
+    build_warning_result,
+)
+from bot.checks.inspection import check_policy_rules
 from bot.cli.read_only_core import FailingDirectory
 from bot.config.connection_settings import USUAL, Endpoint, Transport, describe_listening_error
 from bot.config.entry_points import OURS
@@ -35,25 +36,23 @@ from bot.mcp import server_file
 from bot.monitoring.exporters import METRICS, TRACES, is_extra_installed, missing_extra_text
 from bot.policy.evaluation import Policy
 from bot.runs.surfaces import PartKind, SurfaceError, load_surface_classes
-from bot.slack.socket import GREETED
-from bot.slack.socket_client import HelloMessage, SocketClient
+from bot.signing_key import unknown_signing_key_sentences
 from bot.toolbox import ToolsError, build_tool_registry, load_tool_families
-from bot.tools import ToolError
+from bot.tools import Registry, ToolError
 from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_rights import RightsError
 from bot.tools.database.sources import build_sources
 from countersign.cli.console import escape_control_characters
-from storage import calls
+from storage.calls import count_open_calls_by_signing_key
 from storage.digest import KeyFileError, key_file_path, read_key_file
-from storage.migrations import SchemaError
 from storage.sqlite_connections import foreign_file_sentence, is_foreign_file
-from storage.store import ReadOnlyStore, describe_unusable_schema, find_schema_revision
+from storage.store import ReadOnlyStore, SchemaError, describe_unusable_schema, find_schema_revision
 
 # The check of the MCP servers: each is asked for its current tools, and no tool is called.
 
 
-def check_servers(settings: Settings) -> Iterator[check.CheckResult]:
+def check_servers(settings: Settings) -> Iterator[CheckResult]:
     """Check that each MCP server can be reached and its tools are still as they were accepted."""
     file = settings.servers
     if file is None:
@@ -62,13 +61,13 @@ def check_servers(settings: Settings) -> Iterator[check.CheckResult]:
         from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
     except ModuleNotFoundError:
         remedy = "pip install 'countersign-bot[mcp]'"
-        yield check.build_failure_result("servers", "mcp is missing", remedy)
+        yield build_failure_result("servers", "mcp is missing", remedy)
         return
     try:
         accepted = server_file.read_lock_file(file.lock_path)
     except server_file.LockFileError as error:
         remedy = "Accept the tools again: `countersign mcp accept`"
-        yield check.build_failure_result("servers", str(error), remedy)
+        yield build_failure_result("servers", str(error), remedy)
         return
     for server in file.servers:
         try:
@@ -76,7 +75,7 @@ def check_servers(settings: Settings) -> Iterator[check.CheckResult]:
         except ServerUnreachableError as error:
             text = f"it cannot be reached ({escape_control_characters(str(error))})"
             remedy = "Its calls fail until it can"
-            yield check.build_warning_result(f"server {server.name}", text, remedy)
+            yield build_warning_result(f"server {server.name}", text, remedy)
             continue
         found = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
         yield from _check_server_tools(server, accepted.get(server.name, {}), found)
@@ -84,7 +83,7 @@ def check_servers(settings: Settings) -> Iterator[check.CheckResult]:
 
 def _check_server_tools(
     server: server_file.Server, accepted: server_file.Definitions, found: server_file.Definitions
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
     names: dict[server_file.ChangeKind, list[str]] = {}
     for each in server_file.list_tool_changes(accepted, found):
@@ -95,36 +94,37 @@ def _check_server_tools(
     ]
     if off:
         some = escape_control_characters(", ".join(off))
-        yield check.build_warning_result(
-            about, f"not what was accepted, so switched off: {some}", remedy
-        )
+        yield build_warning_result(about, f"not what was accepted, so switched off: {some}", remedy)
     if new := names.get(server_file.ChangeKind.NEW):
-        yield check.build_warning_result(
+        yield build_warning_result(
             about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
         )
     hints = "its hints count" if server.trusted else "not trusted: all of it counts as destructive"
-    yield check.build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
+    yield build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
 # The check of the policy's rules against the tools that these settings turn on.
 
 
-def check_rules(settings: Settings, policy: Policy) -> Iterator[check.CheckResult]:
+def build_tools_without_slack(settings: Settings) -> Registry:
+    """Return the tools that these settings turn on; raises ToolsError."""
+    return build_tool_registry(settings, None, FailingDirectory("Slack is not asked here"))
+
+
+def check_rules(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
     """Check that each rule is about an existing tool, and report what runs without approval."""
     try:
-        tools = build_tool_registry(
-            settings, None, FailingDirectory("rules are compared without Slack")
-        )
+        tools = build_tools_without_slack(settings)
     except ToolsError as error:
         remedy = "Correct what is wrong with them first"
-        yield check.build_warning_result("rules", f"not compared with the tools: {error}", remedy)
+        yield build_warning_result("rules", f"not compared with the tools: {error}", remedy)
         return
     misfits = list_template_problems(policy, tools)
     yield from (
-        check.build_failure_result("templates", each, "Countersign does not start with it")
+        build_failure_result("templates", each, "Countersign does not start with it")
         for each in misfits
     )
-    for each in inspection.check_policy_rules(tools, policy):
+    for each in check_policy_rules(tools, policy):
         if not (misfits and each.subject == "rules"):
             yield each
 
@@ -133,7 +133,7 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[check.CheckResul
 # nothing in it is changed.
 
 
-def check_databases(settings: Settings) -> Iterator[check.CheckResult]:
+def check_databases(settings: Settings) -> Iterator[CheckResult]:
     """Check each of the agent's databases: reachable, few rights, not the bot's own.
 
     Reports its tables and secret columns, too.
@@ -147,30 +147,30 @@ def check_databases(settings: Settings) -> Iterator[check.CheckResult]:
                 changeable = session.can_change_tables()
         except RightsError as error:
             remedy = " ".join(["Run as its owner:", *error.remedy])
-            yield check.build_failure_result(about, str(error), remedy)
+            yield build_failure_result(about, str(error), remedy)
             continue
         except ToolError as error:
             remedy = (
                 "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
             )
-            yield check.build_failure_result(about, str(error), remedy)
+            yield build_failure_result(about, str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
         text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
         if catalog.tables:
-            yield check.build_ok_result(about, text)
+            yield build_ok_result(about, text)
         else:
-            yield check.build_warning_result(about, text, "Nothing can be seen there")
+            yield build_warning_result(about, text, "Nothing can be seen there")
         if not (changeable or database.read_only):
             remedy = "Say read_only = true, or give it rights"
-            yield check.build_warning_result(about, "the role may change nothing there", remedy)
+            yield build_warning_result(about, "the role may change nothing there", remedy)
         yield from _check_secret_columns(about, database, catalog)
 
 
 def _check_secret_columns(
     about: str, database: Database, catalog: Catalog
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     """Warn of secret patterns that match no column; report other columns that are never read."""
     is_secret = {
         f"{table.name}.{each.name}": catalog.fold_column_name(each) in table.secret
@@ -183,104 +183,49 @@ def _check_secret_columns(
         named |= fits
         if not fits:
             remedy = "Correct or remove it under secret"
-            yield check.build_warning_result(about, f"no column is named {pattern}", remedy)
+            yield build_warning_result(about, f"no column is named {pattern}", remedy)
     others = sorted(name for name, secret in is_secret.items() if secret and name not in named)
     if others:
         some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" * (len(others) > 5))
-        yield check.build_ok_result(
-            about, f"not named under secret, and never read all the same: {some}"
-        )
+        yield build_ok_result(about, f"not named under secret, and never read all the same: {some}")
 
 
-# The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
-
-_APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
-
-
-def check_app_token(client: WebClient, settings: Settings, own_app: str) -> check.CheckResult:
-    """Check that the app-level token opens Socket Mode and belongs to the bot's own app.
-
-    `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
-    is left unused: a bot that is running would miss what Slack delivers there.
-    """
-    token = settings.slack_app_token.get_secret_value()
-    try:
-        client.apps_connections_open(app_token=token)
-        named = _APP_IN_TOKEN.match(token)
-        is_own = not own_app or (named is not None and named[1] == own_app)
-        app = own_app if is_own else look_up_token_app(client, token)
-    except (SlackApiError, *UNREACHABLE) as error:
-        remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return check.build_failure_result("app token", describe_slack_failure(error), remedy)
-    if own_app and app and app != own_app:
-        text = f"it is of the app {app}, and the bot token of the app {own_app}"
-        remedy = "Take both tokens from one app's page at Slack"
-        return check.build_failure_result("app token", text, remedy)
-    if not app:
-        text = "Socket Mode opens; of which app the token is was not told"
-        return check.build_ok_result("app token", text)
-    return check.build_ok_result("app token", f"Socket Mode opens, for the app {app}")
-
-
-def look_up_token_app(client: WebClient, token: str) -> str:
-    """Connect with an app-level token until Slack's first message, and return the app id in it.
-
-    "" if it names none, or none comes in time. Raises what slack_sdk raises if no connection opens.
-    """
-    said: Queue[HelloMessage] = Queue()
-    socket = SocketClient(
-        token,
-        client.logger,
-        client,
-        proxy=client.proxy,
-        deal=lambda _client, _request: None,
-        greeted=said.put,
-    )
-    try:
-        socket.connect()
-        return said.get(timeout=GREETED).app_id
-    except Empty:
-        return ""
-    finally:
-        socket.close()
-
+# The checks of the tools, the other parts that are installed, and the bot's own database.
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
 
-def check_tools(settings: Settings) -> Iterator[check.CheckResult]:
+def check_tools(settings: Settings) -> Iterator[CheckResult]:
     """Check that the tools can be built as at a start, including the operator's own."""
     try:
-        tools = build_tool_registry(
-            settings, None, FailingDirectory("tools are looked at without Slack")
-        )
+        tools = build_tools_without_slack(settings)
     except ToolsError as error:
         remedy = "Correct that setting, or install the module where Countersign runs"
-        yield check.build_failure_result("tools", str(error), remedy)
+        yield build_failure_result("tools", str(error), remedy)
     else:
         added = [
             f"{each.name} of {each.source}" for each in load_tool_families() if each.source != OURS
         ]
-        yield check.build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
+        yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
 
 
-def check_surfaces(kind: PartKind) -> check.CheckResult:
+def check_surfaces(kind: PartKind) -> CheckResult:
     """Check that every installed surface or source can be loaded, and list all of them."""
     name = f"{kind}s"
     try:
         found = load_surface_classes(kind)
     except SurfaceError as error:
-        return check.build_failure_result(name, str(error), "Mend that package, or uninstall it")
+        return build_failure_result(name, str(error), "Mend that package, or uninstall it")
     added = [f"{each.name} of {each.source}" for each in found if each.source != OURS]
     own = ["Slack", *(each.name for each in found if each.source == OURS)]
-    return check.build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
+    return build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
 
 
 def _additions_note(added: list[str]) -> str:
     return f", with {', '.join(added)}" if added else ""
 
 
-def check_database(settings: Settings) -> Iterator[check.CheckResult]:
+def check_database(settings: Settings) -> Iterator[CheckResult]:
     """Check that the bot's database is sound and can be written, and that its disk has room."""
     if settings.is_shared:
         yield from _check_shared_database(settings)
@@ -295,15 +240,13 @@ def check_database(settings: Settings) -> Iterator[check.CheckResult]:
     room = shutil.disk_usage(folder).free // 1_000_000
     text = f"{room} MB free beside the database"
     if room >= ROOM_WARN:
-        yield check.build_ok_result("disk", text)
+        yield build_ok_result("disk", text)
     else:
-        build_result = (
-            check.build_failure_result if room < ROOM_FAIL else check.build_warning_result
-        )
+        build_result = build_failure_result if room < ROOM_FAIL else build_warning_result
         yield build_result("disk", text, "Make room")
 
 
-def _check_shared_database(settings: Settings) -> Iterator[check.CheckResult]:
+def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
     """Check the server, schema and key of a shared database, without the lock that writers take."""
     store = ReadOnlyStore(settings.database_url)
     name = store.database.display_name
@@ -311,32 +254,30 @@ def _check_shared_database(settings: Settings) -> Iterator[check.CheckResult]:
         store.database.open(exclusive=False)
         schema = find_schema_revision(store)
         if wrong := describe_unusable_schema(store, schema):
-            yield check.build_failure_result("database", wrong)
+            yield build_failure_result("database", wrong)
             return
         with store.read() as tx:
-            waiting = calls.count_open_calls_by_signing_key(tx) if schema else {}
+            waiting = count_open_calls_by_signing_key(tx) if schema else {}
     except SchemaError as error:
-        yield check.build_failure_result("database", str(error))
+        yield build_failure_result("database", str(error))
         return
     except DBAPIError as error:
         remedy = "See that the server runs, and that the role in DATABASE_URL may use the database"
-        yield check.build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
+        yield build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
         return
     finally:
         store.close()
-    yield check.build_ok_result("database", f"{name} answers")
+    yield build_ok_result("database", f"{name} answers")
     if settings.key is None:
         remedy = "Set it, the same for every process"
-        yield check.build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
+        yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
         return
     key = settings.signing_key or b""
-    for each in signing_key.unknown_signing_key_sentences(
-        waiting, key, settings.lost_key, store.path
-    ):
-        yield check.build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
+    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, store.path):
+        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
-def _check_new_database_file(path: Path, folder: Path) -> check.CheckResult:
+def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
     """Check that a database file can be made in `folder`.
 
     Trying is the only answer that holds for every file system.
@@ -344,21 +285,21 @@ def _check_new_database_file(path: Path, folder: Path) -> check.CheckResult:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        return check.build_failure_result(
+        return build_failure_result(
             "database",
             f"{path} cannot be made, since {folder} cannot be written to",
             "Change its owner, or DATABASE_URL",
         )
-    return check.build_ok_result("database", f"{path} will be made at the first start")
+    return build_ok_result("database", f"{path} will be made at the first start")
 
 
-def _check_database_file(path: Path) -> check.CheckResult:
+def _check_database_file(path: Path) -> CheckResult:
     """Check the database file's integrity and its write lock, which is released at once."""
     try:
         if is_foreign_file(path):
-            return check.build_failure_result("database", foreign_file_sentence(path))
+            return build_failure_result("database", foreign_file_sentence(path))
         with closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=check.PATIENCE)
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
         ) as database:
             (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
             database.execute("BEGIN IMMEDIATE")
@@ -368,20 +309,20 @@ def _check_database_file(path: Path) -> check.CheckResult:
             "See that the file is an SQLite database, that Countersign owns it,"
             " and that nothing else holds it"
         )
-        return check.build_failure_result("database", f"{path}: {error}", remedy)
+        return build_failure_result("database", f"{path}: {error}", remedy)
     if found != "ok":
-        return check.build_failure_result(
+        return build_failure_result(
             "database",
             f"{path} is damaged: {found}",
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
     with closing(ReadOnlyStore(path)) as store:
         if wrong := describe_unusable_schema(store, find_schema_revision(store)):
-            return check.build_failure_result("database", wrong)
-    return check.build_ok_result("database", f"{path} is sound and can be written")
+            return build_failure_result("database", wrong)
+    return build_ok_result("database", f"{path} is sound and can be written")
 
 
-def _check_signing_key(settings: Settings, path: Path) -> Iterator[check.CheckResult]:
+def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     """Check the key file, and that waiting calls were shown under the key that a start would use.
 
     Yields failures only.
@@ -391,11 +332,11 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[check.CheckRe
         key = settings.signing_key or (read_key_file(kept) if kept.exists() else b"")
     except (KeyFileError, OSError) as error:
         remedy = "Put the right one back, or set COUNTERSIGN_KEY"
-        yield check.build_failure_result("key", str(error), remedy)
+        yield build_failure_result("key", str(error), remedy)
         return
     try:
         with closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=check.PATIENCE)
+            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
         ) as database:
             rows = database.execute(
                 "SELECT key_id, count(*) FROM call"
@@ -404,22 +345,22 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[check.CheckRe
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    for each in signing_key.unknown_signing_key_sentences(waiting, key, settings.lost_key, kept):
-        yield check.build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
+    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, kept):
+        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
-def check_monitoring(settings: Settings) -> Iterator[check.CheckResult]:
+def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
     """Check that metrics and traces can be made, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
         if is_extra_installed(METRICS):
-            yield check.build_ok_result(METRICS, "counted, and shown at /metrics")
+            yield build_ok_result(METRICS, "counted, and shown at /metrics")
         else:
-            yield check.build_warning_result(METRICS, missing_extra_text(METRICS))
+            yield build_warning_result(METRICS, missing_extra_text(METRICS))
     if settings.traces is not None:
         if is_extra_installed(TRACES):
-            yield check.build_ok_result(TRACES, f"sent to {settings.traces}")
+            yield build_ok_result(TRACES, f"sent to {settings.traces}")
         else:
-            yield check.build_failure_result(TRACES, missing_extra_text(TRACES))
+            yield build_failure_result(TRACES, missing_extra_text(TRACES))
 
 
 # The checks of the HTTP side: what it needs, where it listens, and the bot that listens there.
@@ -430,22 +371,20 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask wh
 LISTENING = "http address"
 
 
-def check_http(settings: Settings) -> Iterator[check.CheckResult]:
+def check_http(settings: Settings) -> Iterator[CheckResult]:
     """Check the HTTP side if the settings want one: its secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
         text = "is there; only a request of Slack's shows whether it is the right one"
-        yield check.build_ok_result("signing secret", text)
+        yield build_ok_result("signing secret", text)
     elif settings.http is None:
         return
     if lacking := [each for each in PACKAGES if find_spec(each) is None]:
         remedy = "pip install 'countersign-bot[serve]'"
-        yield check.build_failure_result(
-            "http", f"{' and '.join(lacking)} is not installed", remedy
-        )
+        yield build_failure_result("http", f"{' and '.join(lacking)} is not installed", remedy)
     yield _check_http_address(settings.http or USUAL, settings.transport)
 
 
-def _check_http_address(address: Endpoint, transport: Transport) -> check.CheckResult:
+def _check_http_address(address: Endpoint, transport: Transport) -> CheckResult:
     """Check that a bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
@@ -454,12 +393,12 @@ def _check_http_address(address: Endpoint, transport: Transport) -> check.CheckR
         return _check_address_is_free(address, where)
     if said is None:
         remedy = "Name another in COUNTERSIGN_HTTP"
-        return check.build_failure_result(LISTENING, f"{where} is another program's", remedy)
+        return build_failure_result(LISTENING, f"{where} is another program's", remedy)
     if said:
         text = f"the bot at {where} is not ready: {said}"
-        return check.build_warning_result(LISTENING, text, "See to what it names")
+        return build_warning_result(LISTENING, text, "See to what it names")
     way = "Slack's requests" if transport is Transport.HTTP else "health"
-    return check.build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
+    return build_ok_result(LISTENING, f"a bot is ready at {where}, for {way}")
 
 
 def _ask_bot_readiness(address: Endpoint) -> str | None:
@@ -479,11 +418,11 @@ def _ask_bot_readiness(address: Endpoint) -> str | None:
     return "; ".join(each for each in lines if not each.endswith(": ok")) or first
 
 
-def _check_address_is_free(address: Endpoint, where: str) -> check.CheckResult:
+def _check_address_is_free(address: Endpoint, where: str) -> CheckResult:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server(address, family=family).close()
     except OSError as error:
         text = f"{where} cannot be listened to ({describe_listening_error(error)})"
-        return check.build_failure_result(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
-    return check.build_ok_result(LISTENING, f"{where} is free")
+        return build_failure_result(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
+    return build_ok_result(LISTENING, f"{where} is free")

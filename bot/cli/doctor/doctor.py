@@ -17,10 +17,14 @@ from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
-from bot import version
-from bot.agent import model_errors
 from bot.agent.chat_completions import CHAT
 from bot.agent.late_planner import list_dialects
+from bot.agent.model_errors import (
+    extract_error_reason,
+    is_api_missing,
+    is_tool_use_unsupported,
+    no_tools_sentence,
+)
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
@@ -39,7 +43,7 @@ from bot.checks.people_checks import (
     load_request_counts_by_rule,
 )
 from bot.cli.doctor.checks import (
-    check_app_token,
+    build_tools_without_slack,
     check_database,
     check_databases,
     check_http,
@@ -49,8 +53,7 @@ from bot.cli.doctor.checks import (
     check_surfaces,
     check_tools,
 )
-from bot.cli.doctor.live_check import run_live_check
-from bot.cli.read_only_core import FailingDirectory
+from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, remove_misread_variables
 from bot.config.startup import StartupError, read_settings_and_policy
@@ -58,7 +61,8 @@ from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.runs.sub_agent_runs import build_function_schema
 from bot.runs.surfaces import PartKind
 from bot.slack.client import find_app_id
-from bot.toolbox import ToolsError, build_tool_registry
+from bot.toolbox import ToolsError
+from bot.version import describe_version
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 
 # The check of the model: a request as the bot makes them, with its instructions and every tool.
@@ -104,11 +108,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
 def _build_model_request(settings: Settings, clock: Clock) -> ModelRequest:
     """Return the model request that a short message would lead to, with all usable tools."""
     try:
-        tools = list(
-            build_tool_registry(
-                settings, None, FailingDirectory("the model is tried without Slack")
-            )
-        )
+        tools = list(build_tools_without_slack(settings))
     except ToolsError:  # another look tells of it
         tools = []
     said = [build_request_item("U0", "Countersign", "Answer with one word.", clock.now())]
@@ -128,7 +128,7 @@ def _ask_model(
                 client, dialect, {**dialect.build_request_body(asked), **more}
             )
         except APIStatusError as error:
-            if not model_errors.is_api_missing(error) or dialect is spoken[-1]:
+            if not is_api_missing(error) or dialect is spoken[-1]:
                 raise
     raise ValueError("a server speaks something")
 
@@ -145,10 +145,10 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
 
 def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
     name = asked.model
-    if model_errors.is_tool_use_unsupported(error):
+    if is_tool_use_unsupported(error):
         return build_failure_result(
             "model",
-            model_errors.no_tools_sentence(name).rstrip("."),
+            no_tools_sentence(name).rstrip("."),
             "Name another in OPENAI_MODEL",
         )
     match error:
@@ -158,7 +158,7 @@ def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelReque
             )
         case APIStatusError():
             return _build_refusal_check(
-                name, f"HTTP {error.status_code}", model_errors.extract_error_reason(error), asked
+                name, f"HTTP {error.status_code}", extract_error_reason(error), asked
             )
         case APITimeoutError():
             text = f"{name} gave no answer within {settings.model_timeout:g} s"
@@ -337,7 +337,7 @@ def run_all_checks(
         yield from (build_failure_result("settings", each) for each in error.settings)
         yield from (build_failure_result("policy", each) for each in error.policy)
         return
-    yield build_ok_result("version", version.describe_version())
+    yield build_ok_result("version", describe_version())
     yield build_ok_result("settings", "all there")
     for warning in settings.warnings:
         yield build_warning_result("settings", warning)

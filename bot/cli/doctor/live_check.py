@@ -12,7 +12,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,17 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot import version
-from bot.cli.doctor import live_workspace
+from bot.checks.check import CheckResult, build_failure_result, build_ok_result
+from bot.checks.slack import UNREACHABLE, describe_slack_failure
+from bot.cli.doctor.live_workspace import (
+    OK,
+    LiveStep,
+    LiveSteps,
+    LiveTrial,
+    UploadTrackingClient,
+    describe_step_error,
+    render_live_report,
+)
 from bot.clock import SystemClock
 from bot.config.settings import Settings, remove_misread_variables, split_url
 from bot.policy.authority import LookupFailedError
@@ -93,7 +103,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: live_workspace.LiveSteps, token: str, key: str
+    client: WebClient, steps: LiveSteps, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
@@ -104,12 +114,7 @@ def open_click_listener(
     return line, hello
 
 
-def measure_click(
-    visit: live_workspace.LiveTrial,
-    line: ClickListener | None,
-    why: str,
-    ask: Callable[[str], None],
-) -> None:
+def measure_click(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     """Ask the person for a click and time it; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -119,39 +124,30 @@ def measure_click(
     if not asked:
         steps.skip_step(CLICK, "block_actions", "no button")
         return
-    ask(f"Click the button in your direct messages with the bot, within {WAIT:.0f} seconds.")
+    print_error(
+        f"Click the button in your direct messages with the bot, within {WAIT:.0f} seconds."
+    )
     begun = time.perf_counter()
     try:
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
-        steps.add_step(
-            live_workspace.LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
-        )
+        steps.add_step(LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT))
         return
+    steps.add_step(LiveStep(CLICK, "block_actions", OK, arrived - begun))
     steps.add_step(
-        live_workspace.LiveStep(CLICK, "block_actions", live_workspace.OK, arrived - begun)
-    )
-    steps.add_step(
-        live_workspace.LiveStep(
-            "acknowledge it (from its arrival)",
-            "block_actions",
-            live_workspace.OK,
-            acknowledged - arrived,
-        )
+        LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
-        result = live_workspace.OK
+        result = OK
     except (SlackApiError, OSError) as error:
-        result = live_workspace.describe_step_error(error)
+        result = describe_step_error(error)
     took = time.perf_counter() - arrived
-    steps.add_step(
-        live_workspace.LiveStep("show its effect (from its arrival)", "chat.update", result, took)
-    )
+    steps.add_step(LiveStep("show its effect (from its arrival)", "chat.update", result, took))
 
 
-def _open_dialog(visit: live_workspace.LiveTrial, trigger: str) -> None:
+def _open_dialog(visit: LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
     client, take = visit.client, visit.steps.run_step
     opened = take(
@@ -221,6 +217,52 @@ def interrupt_on_signal() -> Iterator[InterruptState]:
             signal.signal(each, handler)
 
 
+# The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
+
+_APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
+
+
+def check_app_token(client: WebClient, settings: Settings, own_app: str) -> CheckResult:
+    """Check that the app-level token opens Socket Mode and belongs to the bot's own app.
+
+    `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
+    is left unused: a bot that is running would miss what Slack delivers there.
+    """
+    token = settings.slack_app_token.get_secret_value()
+    try:
+        client.apps_connections_open(app_token=token)
+        named = _APP_IN_TOKEN.match(token)
+        is_own = not own_app or (named is not None and named[1] == own_app)
+        app = own_app if is_own else look_up_token_app(client, token)
+    except (SlackApiError, *UNREACHABLE) as error:
+        remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
+        return build_failure_result("app token", describe_slack_failure(error), remedy)
+    if own_app and app and app != own_app:
+        text = f"it is of the app {app}, and the bot token of the app {own_app}"
+        remedy = "Take both tokens from one app's page at Slack"
+        return build_failure_result("app token", text, remedy)
+    if not app:
+        text = "Socket Mode opens; of which app the token is was not told"
+        return build_ok_result("app token", text)
+    return build_ok_result("app token", f"Socket Mode opens, for the app {app}")
+
+
+def look_up_token_app(client: WebClient, token: str) -> str:
+    """Connect with an app-level token until Slack's first message, and return the app id in it.
+
+    "" if it names none, or none comes in time. Raises what slack_sdk raises if no connection opens.
+    """
+    line = ClickListener(client, token, secrets.token_hex(8))
+    try:
+        return line.open().app_id
+    except TimeoutError:
+        return ""
+    finally:
+        line.close()
+
+
+# The trial of everything at Slack.
+
 MISUSED = 2  # exit code
 PATIENCE = 15  # seconds for one call
 BESIDE = (
@@ -242,16 +284,17 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
     )
     token = settings.slack_bot_token.get_secret_value()
     if not token:
-        return _report_misuse("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
+        print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
+        return MISUSED
     remove_misread_variables(environ, settings.slack_api_url)
-    client = live_workspace.UploadTrackingClient(
+    client = UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
     )
-    steps = live_workspace.LiveSteps(_print_step)
+    steps = LiveSteps(lambda tried: print_error(f"{tried.step}: {tried.result}"))
     me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
     if me is None:
         print_line(
-            live_workspace.render_live_report(
+            render_live_report(
                 steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
             )
         )
@@ -259,13 +302,14 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
     try:
         user = _resolve_user_id(client, who, settings.operator)
     except LookupFailedError as error:
-        return _report_misuse(str(error))
+        print_error(error)
+        return MISUSED
     key = f"live-{secrets.token_hex(8)}"
-    visit = live_workspace.LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
     """Take all steps and clean up in any case; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
@@ -278,9 +322,7 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
         steps.add_step(
-            live_workspace.LiveStep(
-                "compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0
-            )
+            LiveStep("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
         )
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
     with interrupt_on_signal() as signals:
@@ -293,19 +335,19 @@ def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings,
             visit.remove_everything()
             if line is not None:
                 line.close()
-    print_line(live_workspace.render_live_report(steps.all_steps, facts, cut_short))
+    print_line(render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
     return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
+def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
     visit.try_messages()
     if visit.channel:
         visit.show_status_and_stream()
         visit.upload_file()
     visit.publish_home()
-    measure_click(visit, line, why, _print_instruction)
+    measure_click(visit, line, why)
 
 
 def _list_report_facts(settings: Settings, connected: bool, others: int) -> list[str]:
@@ -322,19 +364,6 @@ def _list_report_facts(settings: Settings, connected: bool, others: int) -> list
         f"{at}, at {'Slack itself' if is_slack else 'another address than that of Slack'}",
         line,
     ]
-
-
-def _print_step(tried: live_workspace.LiveStep) -> None:
-    print_error(f"{tried.step}: {tried.result}")
-
-
-def _print_instruction(words: str) -> None:
-    print_error(words)
-
-
-def _report_misuse(problem: str) -> int:
-    print_error(problem)
-    return MISUSED
 
 
 def _resolve_user_id(client: WebClient, who: str, operator: str | None) -> str:

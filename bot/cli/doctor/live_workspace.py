@@ -49,7 +49,7 @@ class LiveStep:
 class LiveSteps:
     """All steps that were tried, with their results; used by one thread."""
 
-    on_step: Callable[[LiveStep], None] = lambda _: None  # of each step, at once
+    on_step: Callable[[LiveStep], object] = lambda _: None  # of each step, at once
     all_steps: list[LiveStep] = field(default_factory=list)
 
     def run_step(self, step: str, method: str, call: Callable[[], T]) -> T | None:

@@ -1,0 +1,246 @@
+"""The dialogs about calls: to review, edit and reject them, and to send their plan back.
+
+Opened from rows, and checked when they are submitted. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from bot.approvals.call_state import describe_call_effect
+from bot.approvals.card_views import build_full_call_view, is_approvable_on_card
+from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
+from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.permissions import PermissionChecker, needs_reason
+from bot.cards.action_names import Action, DialogId, InputBlockId
+from bot.cards.button_codec import (
+    CallTarget,
+    CardTarget,
+    Click,
+    DialogSubject,
+    add_thread_to_metadata,
+)
+from bot.cards.call_pieces import PieceKind
+from bot.cards.edit_form import FieldErrors, render_edit_dialog
+from bot.cards.refusals import outdated_card_reply
+from bot.cards.review_dialog import (
+    parse_rejection,
+    render_reject_dialog,
+    render_review_dialog,
+    render_send_back_dialog,
+)
+from bot.cards.views import get_sender_workspace_id
+from bot.clock import Clock
+from bot.policy.authority import Directory, LookupPendingError, Permission
+from bot.policy.gates import Ask, load_gate
+from bot.slack.dialogs import DialogOpening, find_first_input
+from bot.slack.directory import format_field_error
+from bot.tools import Registry
+from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
+from storage.calls import CallWithRevision, find_call_with_revision, list_calls_of_plan
+from storage.models import Call
+from storage.runs import is_run_without_model
+from storage.states import CallStatus, CallVerb
+from storage.store import Store
+from storage.transaction import Transaction
+
+# seconds that a submitted edit may wait for the tool's preview; the loop waits for the rest
+PATIENCE = 1.0
+# what a person has to be allowed to do for the dialog of that button
+VERBS: Mapping[Action, CallVerb] = {
+    Action.REVIEW: CallVerb.APPROVE,
+    Action.EDIT: CallVerb.EDIT,
+    Action.REJECT: CallVerb.REJECT,
+    Action.REJECT_ALL: CallVerb.REJECT,
+    Action.SEND_BACK: CallVerb.SEND_BACK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallDialogFamily:
+    """The family of the dialogs about calls."""
+
+    store: Store
+    clock: Clock
+    tools: Registry
+    directory: Directory
+    permissions: PermissionChecker
+    edits: EditHandler
+    access: DialogAccess
+
+    actions: ClassVar[Collection[Action]] = VERBS
+    dialogs: ClassVar[Collection[DialogId]] = (
+        DialogId.REVIEW,
+        DialogId.EDIT,
+        DialogId.REJECT,
+        DialogId.SEND_BACK,
+    )
+
+    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+        """Return the dialog that a button asks for, or why this person does not get it.
+
+        Looks people up.
+        """
+        match click:
+            case Click(action, CallTarget() | CardTarget() as target):
+                person, team = body["user"]["id"], get_sender_workspace_id(body)
+                found = self.access.decide_access(VERBS[action], target, person, team)
+                if isinstance(found, DialogRefusal):
+                    return found
+                return self._build_opening(action, target, found)
+            case _:
+                return DialogRefusal(outdated_card_reply())
+
+    def _build_opening(
+        self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
+    ) -> DialogOpening | DialogRefusal:
+        """Return the dialog built from the rows as they are now; a refusal if the card is stale."""
+        run = admitted.run
+        with self.store.read() as tx:
+            match target:
+                case CardTarget():
+                    made = DialogOpening(self._render_reject_all_form(tx, target, admitted.calls))
+                case CallTarget():
+                    shown = find_call_with_revision(tx, target.call)
+                    tool = self.tools.find_tool_of_call(shown.call) if shown else None
+                    if shown is None or shown.revision.number != target.revision:
+                        return DialogRefusal(outdated_card_reply())
+                    if action is Action.EDIT and tool is None:
+                        return DialogRefusal(outdated_card_reply())
+                    made = self._build_call_opening(tx, action, target, shown, admitted)
+        return replace(made, view=add_thread_to_metadata(made.view, run.channel, run.thread_ts))
+
+    def _build_call_opening(
+        self,
+        tx: Transaction,
+        action: Action,
+        target: CallTarget,
+        shown: CallWithRevision,
+        by: DialogAdmission,
+    ) -> DialogOpening:
+        call = shown.call
+        match action:
+            case Action.REVIEW:
+                whole = build_full_call_view(self.tools, tx, shown)
+                bar = format_field_error(self.directory, by.view_only_reason)
+                view = render_review_dialog(whole, bar=bar)
+                return DialogOpening(view, call, bool(whole.covered_pieces))
+            case Action.REJECT:
+                view = render_reject_dialog(
+                    target,
+                    count=1,
+                    title=describe_call_effect(self.tools, tx, call),
+                    needs_words=needs_reason(call, CallVerb.REJECT),
+                    by_agent=not is_run_without_model(by.run),
+                )
+                return DialogOpening(view)
+            case Action.SEND_BACK:
+                title = self._describe_pending_calls(tx, call)
+                return DialogOpening(render_send_back_dialog(target, title=title))
+            case _:
+                # it shows the arguments, and neither the preview nor the agent's words
+                found = build_full_call_view(self.tools, tx, shown).covered_pieces
+                covered = [name for name in found if name not in frozenset(PieceKind)]
+                view = self._render_edit_form(tx, shown, covered)
+                return DialogOpening(view, call, bool(covered))
+
+    def _describe_pending_calls(self, tx: Transaction, call: Call) -> str:
+        """Return one line for each pending call of this call's plan: what it would do."""
+        plan = list_calls_of_plan(tx, call.plan_id)
+        waiting = [each for each in plan if each.status is CallStatus.PENDING]
+        return "\n".join(describe_call_effect(self.tools, tx, each) for each in waiting)
+
+    def _render_edit_form(
+        self, tx: Transaction, shown: CallWithRevision, covered: Sequence[str]
+    ) -> dict[str, Any]:
+        call, gate = shown.call, load_gate(shown.call.gate)
+        tool = self.tools.get_tool_of_call(call)
+        counts = isinstance(gate, Ask) and gate.editor_counts
+        here = counts and is_approvable_on_card(self.tools, tx, call, self.clock.now())
+        return render_edit_dialog(
+            restrict_editable_fields(tool, gate),
+            build_readable_arguments(tool, shown.revision.arguments),
+            target=CallTarget(call.id, call.revision),
+            save_and_approve=here,
+            covered=covered,
+        )
+
+    def _render_reject_all_form(
+        self, tx: Transaction, target: CardTarget, pending: Sequence[Call]
+    ) -> dict[str, Any]:
+        title = "\n".join(describe_call_effect(self.tools, tx, call) for call in pending)
+        needs = any(needs_reason(call, CallVerb.REJECT) for call in pending)
+        return render_reject_dialog(target, count=len(pending), title=title, needs_words=needs)
+
+    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+        """Return the errors of a submission by block id; {} if it may be stored."""
+        match subject:
+            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
+                reason = parse_rejection(body["view"]["state"]["values"])
+                if isinstance(reason, dict):
+                    return reason
+                return self._validate_permission(CallVerb.REJECT, target, body, InputBlockId.REASON)
+            case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+                return self._validate_permission(
+                    CallVerb.SEND_BACK, target, body, InputBlockId.WORDS
+                )
+            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+                return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
+            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+                return self._validate_edit(target, body)
+            case _:
+                return {}
+
+    def _validate_edit(self, target: CallTarget, body: dict[str, Any]) -> dict[str, str]:
+        view, person = body["view"], body["user"]["id"]
+        if not (first := find_first_input(view)):
+            return {}
+        if refused := self._validate_permission(CallVerb.EDIT, target, body, first):
+            return refused
+        now, state = self.clock.now(), view["state"]["values"]
+        try:
+            read = self.edits.parse_edit(
+                target.call, target.revision, state, person, at=now, patience=PATIENCE
+            )
+        except LookupPendingError:  # the tool is slow: the loop waits for it, and tells the rest
+            return {}
+        match read:
+            case ForbiddenEdit(sentence=sentence):
+                return {first: format_field_error(self.directory, sentence)}
+            case FieldErrors(errors=errors):
+                return errors
+            case Edit(approve=True) | UnchangedEdit(approve=True) as submitted:
+                return self._validate_approval(submitted, person)
+            case _:
+                return {}
+
+    def _validate_approval(self, submitted: Edit | UnchangedEdit, person: str) -> dict[str, str]:
+        call, edited = submitted.shown.call, isinstance(submitted, Edit)
+        verdict = self.permissions.judge_action(
+            CallVerb.APPROVE, call, submitted.run, person, at=self.clock.now(), fresh_editor=edited
+        )
+        if isinstance(verdict, Permission):
+            return {}
+        text = self.permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
+        self._record_refusal(DialogRefusal(text, call, verdict.why), person, DialogId.EDIT)
+        return {InputBlockId.APPROVE_TOO: format_field_error(self.directory, text)}
+
+    def _validate_permission(
+        self, verb: CallVerb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
+    ) -> dict[str, str]:
+        """Return why this person may not do this to the call, as {block: text}; {} if they may."""
+        person = body["user"]["id"]
+        match self.access.decide_access(verb, target, person, get_sender_workspace_id(body)):
+            case DialogRefusal() as turned:
+                self._record_refusal(turned, person, body["view"]["callback_id"])
+                return {block: format_field_error(self.directory, turned.sentence)}
+            case DialogAdmission(view_only_reason=bar) if bar:
+                return {block: format_field_error(self.directory, bar)}
+            case _:
+                return {}
+
+    def _record_refusal(self, turned: DialogRefusal, person: str, dialog: str) -> None:
+        with self.store.write() as tx:
+            self.access.record_refused_access(tx, turned, person, dialog)
