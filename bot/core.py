@@ -39,6 +39,8 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.runs import ports
 from bot.runs.compaction import CompactingPlanner
 from bot.runs.direct_turns import DirectCallTurnTaker
+from bot.runs.elicitations import ElicitationBroker
+from bot.runs.endings import CallOutcomeStore
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import MessageIntake, TypedMessageIntake
 from bot.runs.loop import MainLoop, TickParts
@@ -181,6 +183,10 @@ class Core:
             self.settings.has_model,
         )
 
+    def _build_outcome_store(self) -> CallOutcomeStore:
+        sources = self.build_policy_sources()
+        return CallOutcomeStore(sources, self.tools, self.signals, self.previews, self.key)
+
     def build_executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
         return CallExecutor(
@@ -188,10 +194,12 @@ class Core:
             self.authority,
             self.tools,
             self.key,
-            previews=self.previews,
+            elicitations=ElicitationBroker(
+                self.store, self.clock, self.signals, self.settings.workers
+            ),
+            outcomes=self._build_outcome_store(),
             signals=self.signals,
             lease=self.settings.lease,
-            workers=self.settings.workers,
             pool=pool,
             portal=portal,
         )
@@ -271,7 +279,12 @@ class Core:
         `ended` is called with each run that ends by this, except those of sub-agents.
         """
         return Restoration(
-            self.store, self.clock, self.tools, self.key, self._wrap_ended_callback(ended)
+            self.store,
+            self.clock,
+            self.tools,
+            self.key,
+            self._build_outcome_store(),
+            self._wrap_ended_callback(ended),
         )
 
     def build_loop(
@@ -298,7 +311,9 @@ class Core:
             expiry=CallExpirer(self.store, self.clock, self.tools),
             reminders=ReminderSender(self.store, self.clock, self.tools, self.authority),
             handover=DelegateNotifier(self.store, self.clock, self.tools, self.authority),
-            program_calls=ProgramCalls(self.store, self.clock, self.signals, self.tools),
+            program_calls=ProgramCalls(
+                self.build_policy_sources(), self.tools, self.signals, self._build_outcome_store()
+            ),
             policy_reload=PolicyReloader(
                 self.settings.policy_path,
                 self.policy,
