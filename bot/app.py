@@ -304,7 +304,7 @@ def _build_loop(
     """Return the loop, which decides without waiting for look-ups in Slack."""
     deciding, me = core.with_directory(directory.with_timeout(0)), core.identity.user
     intake = deciding.build_intake(
-        directory,
+        directory.update_from_event,
         presence.show_suggested_prompts,
         presence.show_done,
         home.schedule_publishing,

@@ -106,7 +106,6 @@ NOT_BESIDE = (
     "replace_waiting_plan."
 )
 NOTHING_SAID = "(It ended without a word.)"
-OVER = "the request was cancelled before the sub-agent had begun"
 
 
 def build_sub_agent_instructions(title: str, prompt: str) -> str:

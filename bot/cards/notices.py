@@ -173,9 +173,6 @@ def members_only_at_terminal_text() -> str:
     return "I take requests from full members of this workspace only."
 
 
-# Words for programs about the calls they asked for. Pure: plain text out.
-
-C = CallStatus
 WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 

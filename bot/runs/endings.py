@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from bot.agent import outputs, prompt
+from bot.agent import outputs
 from bot.approvals.call_gates import ReapprovalRequest, compute_gate, prepare_preview_for_thread
 from bot.approvals.call_state import (
     build_preview_columns,
@@ -28,6 +28,7 @@ from bot.approvals.card_routing import remove_calls_from_cards
 from bot.approvals.facts import FactSources
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import post_approved_call_outcome, post_table
+from bot.runs.sub_agent_runs import hand_call_to_sub_agent
 from bot.signals import Signals
 from bot.tools import Effect, Registry, ToolError
 from bot.tools.preview import PreviewRunner
@@ -40,7 +41,6 @@ from bot.tools.runner import (
     ToolTimeout,
 )
 from storage import calls, decisions, endings, moves, runs, spending, trail
-from storage import sub_agents as children
 from storage.availability import retry_until_stored
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb, RunStatus
@@ -286,11 +286,10 @@ class CallOutcomeStore:
         match outcome:
             case ToolSuccess(output=text) if self._is_sub_agent_call(call):
                 if going_on:
-                    children.hand_call_to_sub_agent(
-                        tx, run, call, prompt.build_task_item(run.requester, text), at=now
-                    )
+                    hand_call_to_sub_agent(tx, run, call, text, at=now)
                 else:
-                    end(C.FAILED, outputs.failed_output(f"{prompt.OVER}."), prompt.OVER)
+                    why = outputs.CANCELLED_EARLY
+                    end(C.FAILED, outputs.failed_output(f"{why}."), why)
             case ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case ReapprovalRequest() as renewal:
