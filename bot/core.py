@@ -296,6 +296,17 @@ class Core:
             self._wrap_ended_callback(ended),
         )
 
+    def _build_policy_reloader(self) -> PolicyReloader:
+        return PolicyReloader(
+            self.settings.policy_path,
+            self.policy,
+            self.store,
+            self.clock,
+            lambda policy: list_template_problems(policy, self.tools),
+            self.signals.tracer,
+            self.signals.policy.notify,
+        )
+
     def build_loop(
         self,
         intake: MessageIntake,
@@ -328,15 +339,7 @@ class Core:
                 ReminderSender(*about, self.authority).send_due_reminders,
                 DelegateNotifier(*about, self.authority).notify_new_delegates,
             ),
-            reload_policy=PolicyReloader(
-                self.settings.policy_path,
-                self.policy,
-                self.store,
-                self.clock,
-                lambda policy: list_template_problems(policy, self.tools),
-                self.signals.tracer,
-                self.signals.policy.notify,
-            ).reload_if_changed,
+            reload_policy=self._build_policy_reloader().reload_if_changed,
         )
         return MainLoop(
             self.store,

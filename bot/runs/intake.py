@@ -140,8 +140,7 @@ class MessageIntake:
         if not is_ours:
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            only = "I take requests from full members of this workspace only."
-            self._tell_author_privately(delivery, only)
+            self._tell_author_privately(delivery, members_only_at_terminal_text())
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -155,7 +154,8 @@ class MessageIntake:
             run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             is_for_us = run is None or "<@" in (event.get("text") or "")
-            if is_for_us and self._answer_approval_question(delivery, text):
+            place = (delivery.channel, delivery.thread_ts)
+            if is_for_us and self._questions(delivery.user, *place, text):
                 inbox.erase_delivery(tx, delivery, "a question about approvals")
                 return None
             still = run is not None and (run.status is R.WAITING or runs.is_run_without_model(run))
@@ -216,10 +216,6 @@ class MessageIntake:
             )
         return "not the requester's stop"
 
-    def _answer_approval_question(self, delivery: Delivery, text: str) -> bool:
-        """Answer the text if it is a question about approvals; return whether it was."""
-        return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
-
     def _act_on_message(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
     ) -> Run | None:
@@ -248,12 +244,6 @@ class MessageIntake:
             queue_form_invitation(tx, delivery, in_private=in_private)
             inbox.mark_delivery_done(tx, delivery, "there is no model")
             return None
-        return self._pass_to_agent(tx, delivery, run, in_private)
-
-    def _pass_to_agent(
-        self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
-    ) -> Run | None:
-        """Pass a message to the agent, in the open run or a new one; return the new one, if any."""
         made = pass_message_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
         if made:
             self._greet_once(tx, delivery)

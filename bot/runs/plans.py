@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs, prompt
-from bot.approvals.call_checks import CallRefusedError
+from bot.approvals.call_checks import SAME_CALL, CallRefusedError
 from bot.approvals.call_state import compute_call_digest, describe_call_effect
 from bot.approvals.card_routing import (
     CardPlace,
@@ -49,6 +49,11 @@ class PreparedCall:
     question: PlacedQuestion | None = None
     audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
     reason_for_requester: str = ""  # why it was refused, where a person should know
+
+    def build_reuse_error(self, earlier: Call) -> CallRefusedError:
+        """Return the refusal of this call with the output of an earlier one that was the same."""
+        self.audit_data["same_as"] = earlier.id
+        return CallRefusedError(outputs.repeated_call_output(earlier.output), SAME_CALL)
 
     def sign(
         self, key: bytes, run: Run, tool: Tool[Any], arguments: str, gate: Allow | Ask

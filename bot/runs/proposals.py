@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from bot.agent import outputs
 from bot.agent.turn import FunctionCall
 from bot.approvals.call_checks import (
-    SAME_CALL,
     CallRefusedError,
     ReachedLimit,
     UsageLimits,
@@ -136,16 +135,13 @@ class ProposalPreparer:
         call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
         facts = load_facts(self.sources, run, tool, args)
-        beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
-        siblings = [(each.tool, given) for each, given in beside]
+        siblings = [(each.call, each.revision.arguments) for each in earlier if each.revision]
+        beside = [(each.tool, given) for each, given in siblings]
         with self.sources.store.read() as tx:
-            repeat = find_repeated_call(tx, run, tool, arguments, beside, call.created_at)
+            repeat = find_repeated_call(tx, run, tool, arguments, siblings, call.created_at)
             if repeat and repeat.reusable_call:
-                prepared.audit_data["same_as"] = repeat.reusable_call.id
-                output = outputs.repeated_call_output(repeat.reusable_call.output)
-                raise CallRefusedError(output, SAME_CALL)
-            about = (tx, self.sources, run, tool, facts)
-            gate = compute_gate_in_transaction(*about, siblings=siblings)
+                raise prepared.build_reuse_error(repeat.reusable_call)
+            gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=beside)
             asked = (tx, run, tool, gate, arguments, earlier)
             given, reached = self._list_grants_and_check_limit(*asked)
         remembered = self._find_covering_grant(run, gate, given, reached)

@@ -52,8 +52,9 @@ class Host:
 class SurfacePort(Protocol):
     """A place where people see requests and decide; a class that is called with the `Host`.
 
-    It is found by its entry point in the group `countersign.surfaces`. None of its methods may wait
-    for people.
+    It is found by its entry point in the group `countersign.surfaces`; a source of requests that
+    neither a person nor an agent made, which uses `host.programs`, in `countersign.sources`. None
+    of its methods may wait for people.
     """
 
     def __init__(self, host: Host) -> None:
@@ -67,14 +68,6 @@ class SurfacePort(Protocol):
     def stop(self) -> None:
         """Stop accepting input; called once, even if `start` was not."""
         ...
-
-
-class SourcePort(SurfacePort, Protocol):
-    """A source of requests that neither a person nor an agent made; it uses `host.programs`.
-
-    It is found by its entry point in the group `countersign.sources`, and is otherwise like a
-    surface.
-    """
 
 
 class PartKind(StrEnum):
