@@ -241,7 +241,7 @@ class CompactingPlanner:
         ), reply.tokens
 
     def _store_compaction(self, run: Run, made: Compaction, tokens: int) -> None:
-        """Store the compaction and count its tokens; FencedError if the run was taken away."""
+        """Store the compaction and count its tokens; StaleFenceError if the run was taken away."""
         at = self._clock.now()
         with self._store.write(durable=False) as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)

@@ -97,8 +97,8 @@ class MessageIntake:
     def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
 
-        Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
-        still being looked up.
+        Raises LookupFailedError if it must be tried again later, LookupPendingError while a person
+        is still being looked up.
         """
         self._over = []
         body = json.loads(delivery.body)
@@ -437,8 +437,8 @@ class TypedMessageIntake:
     def handle_delivery(self, delivery: Delivery) -> bool:
         """Process a message typed elsewhere than in Slack; return False if the delivery is none.
 
-        Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
-        still being looked up.
+        Raises LookupFailedError if it must be tried again later, LookupPendingError while a person
+        is still being looked up.
         """
         if delivery.kind is not DeliveryKind.TYPED:
             return False

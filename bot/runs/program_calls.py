@@ -97,7 +97,7 @@ class ProgramCalls:
         """Claim the run's call for the program that gives the secret text `claimant`.
 
         Returns None while the call is still being checked: claim again. The same claimant gets the
-        same call again, and its claim is prolonged by `lease` from now. Raises NotClaimedError;
+        same call again, and its claim is prolonged by `lease` from now. Raises ClaimRefusedError;
         also if the approval is too old, in which case people are asked again.
         """
         who, now = _hash_claimant(claimant), self._clock.now()
@@ -128,7 +128,7 @@ class ProgramCalls:
         """Store how a claimed call ended, as its claimant says; accepted late if still unknown.
 
         `succeeded`: None if the program handed the work on and cannot say (yet) how it ends.
-        `result`: text or JSON. Raises NotClaimedError.
+        `result`: text or JSON. Raises ClaimRefusedError.
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         target = _TARGETS[succeeded]
@@ -172,7 +172,7 @@ class ProgramCalls:
 
 
 def _load_run_and_call(tx: Transaction, run_id: str) -> tuple[Run, Call]:
-    """Return the run and its call; NotClaimedError if the call is not for a program to execute."""
+    """Return the run and its call; ClaimRefusedError if no program is to execute the call."""
     run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
     if run is None or not found:
         raise ClaimRefusedError("nothing has been asked yet")

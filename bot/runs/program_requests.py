@@ -67,12 +67,12 @@ class ProgramRequest:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
         None while the call is still being checked: claim again. `lease`: how soon a sign of life is
-        due. Raises NotClaimedError.
+        due. Raises ClaimRefusedError.
         """
         return self._requests.program_calls.claim_call(self.run_id, claimant, lease)
 
     def report_outcome(self, claimant: str, succeeded: bool | None, result: Any) -> None:
-        """Report how the claimed call ended, as text or JSON; raises NotClaimedError.
+        """Report how the claimed call ended, as text or JSON; raises ClaimRefusedError.
 
         `succeeded`: None if the work was handed on, and this program cannot say how it ends.
         """

@@ -190,7 +190,7 @@ class ProposalPreparer:
     ) -> Grant | None:
         """Return the grant that the call may run on; None if people have to be asked.
 
-        Looks people up in Slack. Raises RefusedError if a limit forbids asking.
+        Looks people up in Slack. Raises CallRefusedError if a limit forbids asking.
         """
         if not isinstance(gate, Ask):
             return None
@@ -209,7 +209,7 @@ class ProposalPreparer:
         gate: Ask,
         earlier: Sequence[PreparedCall],
     ) -> None:
-        """Make the call PENDING, with a place, preview and deadline. Raises RefusedError."""
+        """Make the call PENDING, with a place, preview and deadline. Raises CallRefusedError."""
         call = prepared.call
         place = resolve_card_place(self._authority, run, gate)
         context = build_tool_context(run, call, self.sources.clock.now())
@@ -232,7 +232,7 @@ class ProposalPreparer:
     def _require_showable(
         self, prepared: PreparedCall, tool: Tool[Any], args: BaseModel, preview: str
     ) -> None:
-        """Raise RefusedError if the approvers could not be shown all of what would run."""
+        """Raise CallRefusedError if the approvers could not be shown all of what would run."""
         call = prepared.call
         names: dict[str, str] = json.loads(call.names)
         why = describe_display_problem(
@@ -243,7 +243,7 @@ class ProposalPreparer:
 
 
 def _get_proposed_tool(tools: Registry, call: Call) -> Tool[Any]:
-    """Return the tool that the call names; raises RefusedError if it is not among `tools`."""
+    """Return the tool that the call names; raises CallRefusedError if it is not among `tools`."""
     tool = tools.find_tool_of_call(call)
     if tool is None:
         why = outputs.unknown_tool_output(call.tool, (each.name for each in tools))

@@ -101,7 +101,7 @@ class NamedSurface:
 
 
 def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
-    """Return the classes of all surfaces, or of all sources; raises SurfacesError."""
+    """Return the classes of all surfaces, or of all sources; raises SurfaceError."""
     try:
         found = load_entry_points(kind.entry_point_group, OWN[kind])
     except EntryPointError as error:
@@ -115,7 +115,7 @@ def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
 
 
 def create_surfaces(host: Host) -> tuple[NamedSurface, ...]:
-    """Create all surfaces and sources; raises SurfacesError if one cannot be created."""
+    """Create all surfaces and sources; raises SurfaceError if one cannot be created."""
     found = [each for kind in PartKind for each in load_surface_classes(kind)]
     return tuple(NamedSurface(each.name, _create_surface(each, host)) for each in found)
 
@@ -130,7 +130,7 @@ def _create_surface(each: LoadedEntryPoint, host: Host) -> SurfacePort:
 
 
 def start_surfaces(surfaces: Sequence[NamedSurface]) -> None:
-    """Start the surfaces in order; raises SurfacesError if one does not start."""
+    """Start the surfaces in order; raises SurfaceError if one does not start."""
     for each in surfaces:
         try:
             each.surface.start()

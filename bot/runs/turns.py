@@ -251,7 +251,7 @@ class ModelTurnTaker:
         calls: int = 0,
         cards: bool = False,
     ) -> Run:
-        """Store the turn's items and count the turn; FencedError if the run was taken away."""
+        """Store the turn's items and count the turn; StaleFenceError if the run was taken away."""
         held = add_turn_to_counters(tx, run, tokens=result.tokens, calls=calls, cards=cards)
         for item in result.items:
             runs.append_transcript_item(tx, held, item, at=self._clock.now())
