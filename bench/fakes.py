@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 
@@ -112,10 +112,6 @@ class People:
 
     def is_shared_channel(self, channel: str) -> bool:
         """None is shared."""
-        return False
-
-    def update_from_event(self, event: Mapping[str, Any]) -> bool:
-        """There is nothing to heed."""
         return False
 
 

@@ -91,7 +91,7 @@ class Bench:
         )
         self.worker = self.make_worker(Stub())
         self.hearing = self.make_worker(Stub(), thread=thread)  # takes in what the inbox holds
-        self.intake = self.core.build_intake(self._people, lambda _channel: None)
+        self.intake = self.core.build_intake(lambda _event: False, lambda _channel: None)
         self.clicks = self.core.build_clicks()
         self.permissions = self.core.build_permissions()
         self._sender = self._make_sender()

@@ -121,7 +121,10 @@ class App:
         start_surfaces(self.surfaces)
         self.daily_purge.start()
         # after the connection: the model's library is imported while people begin to write
-        threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
+        if self.core.settings.has_model:
+            threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
+        else:
+            log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
         log.info(
             "Countersign is at work in %s: %s", self.core.identity.team, version.describe_version()
         )
@@ -259,8 +262,9 @@ def _assemble_app(
         presence,
     )
     commands = build_command_handler(core, posting, hurried)
+    shared = (settings, store, clock, signals)
     replicas = membership.create_replica_or_single_process(
-        core, worker.advance_run, directory.update_from_event, posting.pauses
+        *shared, worker.advance_run, directory.update_from_event, posting.pauses
     )
     bolt = build_bolt_app(core.identity, posting)
     home.register_listeners(bolt)
@@ -306,7 +310,7 @@ def _build_loop(
     """Return the loop, which decides without waiting for look-ups in Slack."""
     deciding, me = core.with_directory(directory.with_timeout(0)), core.identity.user
     intake = deciding.build_intake(
-        directory,
+        directory.update_from_event,
         presence.show_suggested_prompts,
         presence.show_done,
         home.schedule_publishing,

@@ -6,9 +6,10 @@ none of them imports this file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from anyio.from_thread import BlockingPortal
 
@@ -39,14 +40,18 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.runs import ports
 from bot.runs.compaction import CompactingPlanner
 from bot.runs.direct_turns import DirectCallTurnTaker
+from bot.runs.elicitations import ElicitationBroker
+from bot.runs.endings import CallOutcomeStore
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import MessageIntake, TypedMessageIntake
-from bot.runs.loop import MainLoop, TickParts
-from bot.runs.ports import Answer, DirectoryCache, Presence, Questions, RunThread
+from bot.runs.loop import MainLoop, TickActions
+from bot.runs.plans import MissingCards
+from bot.runs.ports import Answer, Presence, RunThread
 from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.restoration import Restoration
+from bot.runs.shared_channels import ChannelChangeHandler
 from bot.runs.surfaces import Host, NamedSurface, create_surfaces
 from bot.runs.turns import ModelTurnTaker
 from bot.runs.worker import RunWorker
@@ -154,32 +159,42 @@ class Core:
 
     def build_intake(
         self,
-        known: DirectoryCache,
+        update_directory: Callable[[Mapping[str, Any]], bool],
         prompts: Callable[[str], None],
         ended: Callable[[Run], None] = ports.ignore_run_end,
         home: Callable[[str], None] = ports.ignore_home_tab,
-        questions: Questions = ports.answer_no_question,
+        questions: Callable[[str, str, str, str], bool] = ports.answer_no_question,
     ) -> MessageIntake:
         """Return the object that takes in messages and events.
 
-        `prompts` shows suggested prompts in a direct message, `ended` is called with each cancelled
-        run, `home` with each person who opens the Home tab; `questions` answers questions about
-        approvals.
+        `update_directory` gets Slack's events about people, groups and channels; `prompts` shows
+        suggested prompts in a direct message, `ended` is called with each cancelled run, `home`
+        with each person who opens the Home tab; `questions` answers questions about approvals.
         """
+        places = self.forms().build_placement()
         return MessageIntake(
             self.store,
             self.clock,
             self.tools,
             self.authority,
             self.identity.user,
-            self.policy,
-            known,
-            prompts,
-            self._wrap_ended_callback(ended),
-            home,
-            questions,
-            self.settings.has_model,
+            places=places,
+            channels=ChannelChangeHandler(self.store, self.clock, self.policy, places),
+            update_directory=update_directory,
+            prompts=prompts,
+            ended=self._wrap_ended_callback(ended),
+            home=home,
+            questions=questions,
+            has_model=self.settings.has_model,
         )
+
+    def _build_outcome_store(self) -> CallOutcomeStore:
+        sources = self.build_policy_sources()
+        return CallOutcomeStore(sources, self.tools, self.signals, self.previews, self.key)
+
+    def _build_program_calls(self) -> ProgramCalls:
+        sources = self.build_policy_sources()
+        return ProgramCalls(sources, self.tools, self.signals, self._build_outcome_store())
 
     def build_executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
@@ -188,10 +203,12 @@ class Core:
             self.authority,
             self.tools,
             self.key,
-            previews=self.previews,
+            elicitations=ElicitationBroker(
+                self.store, self.clock, self.signals, self.settings.workers
+            ),
+            outcomes=self._build_outcome_store(),
             signals=self.signals,
             lease=self.settings.lease,
-            workers=self.settings.workers,
             pool=pool,
             portal=portal,
         )
@@ -212,18 +229,18 @@ class Core:
         )
         known, window = self.transcripts, self.settings.context_tokens
         threads = CompactingPlanner(self.store, self.clock, self.signals, planner, known, window)
-        rest = (self.store, self.clock, tools, self.signals)
         turns = ModelTurnTaker(
-            *rest,
+            self.signals,
             threads=threads,
             proposals=proposals,
-            limits=limits,
             thread=thread,
             answer=answer,
             presence=presence,
         )
         entries = self.forms().build_reader()
-        direct = DirectCallTurnTaker(*rest, proposals=proposals, entries=entries, presence=presence)
+        direct = DirectCallTurnTaker(
+            self.signals, proposals=proposals, entries=entries, presence=presence
+        )
         return RunWorker(
             self.store,
             self.clock,
@@ -233,7 +250,7 @@ class Core:
             | dict.fromkeys(MODELLED, turns.take_turn),
             executor=executor,
             tools=tools,
-            authority=self.authority,
+            cards=MissingCards(self.build_policy_sources(), self.authority),
             presence=presence,
         )
 
@@ -271,7 +288,23 @@ class Core:
         `ended` is called with each run that ends by this, except those of sub-agents.
         """
         return Restoration(
-            self.store, self.clock, self.tools, self.key, self._wrap_ended_callback(ended)
+            self.store,
+            self.clock,
+            self.tools,
+            self.key,
+            self._build_outcome_store(),
+            self._wrap_ended_callback(ended),
+        )
+
+    def _build_policy_reloader(self) -> PolicyReloader:
+        return PolicyReloader(
+            self.settings.policy_path,
+            self.policy,
+            self.store,
+            self.clock,
+            lambda policy: list_template_problems(policy, self.tools),
+            self.signals.tracer,
+            self.signals.policy.notify,
         )
 
     def build_loop(
@@ -286,35 +319,34 @@ class Core:
 
         `others`: the other processes on this database; None if this process has it alone.
         """
-        acts = TickParts(
-            intake=intake,
-            typed_messages=TypedMessageIntake(
-                self.store, self.clock, self.authority, self.settings.has_model, ended
+        answers = AnswerHandler(self.store, self.authority)
+        about = (self.store, self.clock, self.tools)
+        typed = TypedMessageIntake(
+            self.store, self.clock, self.authority, self.settings.has_model, ended
+        )
+        actions = TickActions(
+            handle_click=self.build_clicks(ended).handle_delivery,
+            handle_first=(
+                typed.handle_delivery,
+                ReplyAnswerHandler(answers, self.identity.user).handle_message,
             ),
-            replies=ReplyAnswerHandler(
-                AnswerHandler(self.store, self.authority), self.identity.user
+            handle_message=intake.handle_delivery,
+            expire_calls=(
+                CallExpirer(*about).expire_due_calls,
+                self._build_program_calls().expire_lapsed_claims,
             ),
-            clicks=self.build_clicks(ended),
-            expiry=CallExpirer(self.store, self.clock, self.tools),
-            reminders=ReminderSender(self.store, self.clock, self.tools, self.authority),
-            handover=DelegateNotifier(self.store, self.clock, self.tools, self.authority),
-            program_calls=ProgramCalls(self.store, self.clock, self.signals, self.tools),
-            policy_reload=PolicyReloader(
-                self.settings.policy_path,
-                self.policy,
-                self.store,
-                self.clock,
-                lambda policy: list_template_problems(policy, self.tools),
-                self.signals.tracer,
-                self.signals.policy.notify,
+            send_reminders=(
+                ReminderSender(*about, self.authority).send_due_reminders,
+                DelegateNotifier(*about, self.authority).notify_new_delegates,
             ),
+            reload_policy=self._build_policy_reloader().reload_if_changed,
         )
         return MainLoop(
             self.store,
             self.clock,
             self.settings,
             self.signals,
-            acts=acts,
+            actions=actions,
             workers=workers,
             look_ahead=look_ahead,
             others=others,

@@ -23,32 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.planner")
 
 
-class NoModelPlanner:
-    """The planner of a bot without a model: every turn fails."""
-
-    def __init__(self) -> None:
-        """Log once that there is no model."""
-        log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
-
-    def take_turn(
-        self,
-        transcript: Sequence[dict[str, Any]],
-        tools: Sequence[dict[str, Any]],
-        instructions: str,
-        sink: AnswerSink,
-    ) -> Reply | Proposal:
-        """Raise PlannerError, as there is no model."""
-        raise PlannerError("There is no model here to go on with this.")
-
-    compaction_server_id = ""
-
-    def compact_items(self, items: Sequence[dict[str, Any]], instructions: str) -> None:
-        """Return None, as there is no model."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 class LazyPlanner:
     """Makes a planner when it is first needed, and forwards to it; thread-safe."""
 
@@ -102,6 +76,8 @@ class LazyPlanner:
             if self._made is None:
                 try:
                     self._made = self._make()
+                except PlannerError:
+                    raise
                 except Exception as error:  # a proxy without its package, say
                     text = f"The model's client cannot be made: {error}."
                     raise PlannerError(text) from error
@@ -115,9 +91,9 @@ OPENAI = "https://api.openai.com/v1"  # where the model is unless a setting says
 
 
 def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
-    """Make the planner that the settings name; without an API key, one that has no model."""
+    """Make the planner that the settings name; raise PlannerError if they name no model."""
     if not settings.has_model:
-        return NoModelPlanner()
+        raise PlannerError("There is no model here to go on with this.")
     # here: the library takes a third of the start, and only a turn needs it
     import openai
 

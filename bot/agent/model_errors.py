@@ -87,6 +87,15 @@ class ModelErrorKind(StrEnum):
     REQUEST = "request"  # what was asked was refused, or any other error
 
 
+SENTENCES = {
+    ModelErrorKind.KEY: "The model refused our key.",
+    ModelErrorKind.CREDIT: "The model's account has no credit left.",
+    ModelErrorKind.LIMIT: "The model is receiving too many requests.",
+    ModelErrorKind.TIME: "The model did not answer in time.",
+    ModelErrorKind.CONNECTION: "The connection to the model broke.",
+}
+
+
 def classify_error(error: Exception) -> ModelErrorKind:
     """Return the kind of an error."""
     if getattr(error, "code", None) == "insufficient_quota":
@@ -206,22 +215,11 @@ def error_sentence(error: Exception) -> str:
     """Return the sentence for people about an error."""
     if is_request_too_long(error):
         return THREAD_TOO_LONG
-    if getattr(error, "code", None) == "insufficient_quota":
-        return "The model's account has no credit left."
-    match error:
-        case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return "The model refused our key."
-        case openai.RateLimitError():
-            return "The model is receiving too many requests."
-        case openai.APITimeoutError():
-            return "The model did not answer in time."
-        case openai.APIConnectionError() | CutStreamError():
-            return "The connection to the model broke."
-        case openai.APIStatusError():
-            code, why = error.status_code, extract_error_reason(error)
-            why = "" if "{" in why else why  # a program's own words, which say nothing to people
-            return (
-                f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
-            )
-        case _:
-            return "The model could not be reached."
+    kind = classify_error(error)
+    if kind in SENTENCES:
+        return SENTENCES[kind]
+    if not isinstance(error, openai.APIStatusError):
+        return "The model could not be reached."
+    code, why = error.status_code, extract_error_reason(error)
+    why = "" if "{" in why else why  # a program's own words, which say nothing to people
+    return f"The model's service answered with an error ({code}){f': {why}' if why else ''}."

@@ -142,16 +142,22 @@ class RepeatedCall:
 
 def find_repeated_call(
     tx: Transaction,
+    run: Run,
     tool: Tool[Any],
-    earlier: Sequence[Call],
     arguments: str,
     siblings: Sequence[tuple[Call, str]],
+    now: datetime,
 ) -> RepeatedCall | None:
-    """Return the earlier call of this request that this call repeats; None if there is none.
+    """Return the earlier call of this request or program that this call repeats, if there is one.
 
-    `earlier`: the request's calls of this tool with the same arguments, none refused. `siblings`:
-    the earlier calls of its plan with their canonical arguments.
+    `siblings`: the earlier calls of its plan with their canonical arguments. Raises
+    CallRefusedError if the call was rejected before.
     """
+    earlier: Sequence[Call] = ()  # none refused
+    if run.calls or run.parent_call:
+        earlier = call_history.list_same_calls_in_request(tx, run.root_id, tool.name, arguments)
+    if any(each.status is C.REJECTED for each in earlier):
+        raise CallRefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
     ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
     done = next(ended, None)
     if done is not None:
@@ -161,10 +167,12 @@ def find_repeated_call(
         )
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
         return RepeatedCall("the same is in this plan already, so it would run twice")
-    return RepeatedCall(_describe_earlier_outcome(earlier[-1])) if earlier else None
+    if earlier:
+        return RepeatedCall(_describe_earlier_outcome(earlier[-1]))
+    return _find_recent_program_call(tx, run, tool, arguments, now)
 
 
-def find_recent_program_call(
+def _find_recent_program_call(
     tx: Transaction, run: Run, tool: Tool[Any], arguments: str, now: datetime
 ) -> RepeatedCall | None:
     """Return the same call by this program in the last ten minutes; None if there is none.

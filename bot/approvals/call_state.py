@@ -75,11 +75,19 @@ def compute_call_digest(
 
 
 def compute_next_revision_digest(
-    tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry
+    tx: Transaction,
+    key: bytes,
+    run: Run,
+    call: Call,
+    tools: Registry,
+    *,
+    gate: str | None = None,
+    expects: str | None = None,
 ) -> str:
     """Return the digest of the call's next revision with the same arguments.
 
-    "" if the tool or the current revision no longer exists.
+    `gate` and `expects` are the call's if None. "" if the tool or the current revision no longer
+    exists.
     """
     tool, current = tools.find_tool_of_call(call), calls.find_revision(tx, call.id, call.revision)
     if tool is None or current is None:
@@ -89,9 +97,9 @@ def compute_next_revision_digest(
         run,
         tool,
         current.arguments,
-        gate=call.gate,
+        gate=call.gate if gate is None else gate,
         revision=call.revision + 1,
-        expects=call.expects,
+        expects=call.expects if expects is None else expects,
     )
 
 

@@ -173,25 +173,6 @@ def members_only_at_terminal_text() -> str:
     return "I take requests from full members of this workspace only."
 
 
-# Words for programs about the calls they asked for. Pure: plain text out.
-
-C = CallStatus
-_NOT_DONE = {
-    C.REJECTED: "It was rejected",
-    C.EXPIRED: "Nobody decided in time",
-    C.CANCELLED: "It was taken back",
-    C.REFUSED: "It was refused, and nobody was asked",
-    C.INVALIDATED: "What would run has changed since",
-    C.SUPERSEDED: "Replaced by a newer request",
-    C.FAILED: "It did not work",
-}
-
-
-def describe_why_not_done(status: CallStatus) -> str:
-    """Return the beginning of why a program's call was not done; "" if it was, or may be."""
-    return _NOT_DONE.get(status, "")
-
-
 WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from storage.states import CallStatus
 
 if TYPE_CHECKING:
-    from bot.runs.program_requests import ProgramRequestStatus
+    from bot.runs.program_calls import ProgramRequestStatus
 
 
 # What went wrong, told to a program as application/problem+json (RFC 9457).

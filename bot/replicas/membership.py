@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bot.clock import Clock, ForwardOnlyClock
 from bot.config.settings import Settings
@@ -85,32 +85,11 @@ def advance_clock_past_record(store: Store, clock: ForwardOnlyClock) -> None:
         clock.advance_past(newest)
 
 
-class ReplicaParts(Protocol):
-    """The parts of the application's core that replicas need."""
-
-    @property
-    def settings(self) -> Settings:
-        """The limits and leases."""
-        ...
-
-    @property
-    def store(self) -> Store:
-        """The database."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that all decisions use."""
-        ...
-
-    @property
-    def signals(self) -> Signals:
-        """The signals that wake the threads."""
-        ...
-
-
 def create_replica_or_single_process(
-    core: ReplicaParts,
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    signals: Signals,
     advance: Advance,
     heard: Callable[[Mapping[str, Any]], bool],
     pauses: RateLimitPauses | None,
@@ -120,7 +99,6 @@ def create_replica_or_single_process(
     `advance` is what the workers do with a run. `heard` handles a Slack event about people or
     channels; `pauses` holds the pauses that Slack asked for, None for a single process.
     """
-    settings, clock, signals = core.settings, core.clock, core.signals
     workers = WorkerPool(advance, settings.workers, signals)
     if not isinstance(clock, SharedClock) or pauses is None:
         return SingleProcess(workers)
@@ -131,7 +109,7 @@ def create_replica_or_single_process(
             heard(parse_slack_event(each))
 
     found = ReplicaProcess(
-        core.store, clock, signals, settings, workers, heard=heed, paused=pauses.add_pauses
+        store, clock, signals, settings, workers, heard=heed, paused=pauses.add_pauses
     )
     pauses.set_pause_callback(found.share_slack_pause)
     return found

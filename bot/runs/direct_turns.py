@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.agent import prompt
 from bot.agent.turn import FunctionCall, PlannerError
@@ -21,26 +21,21 @@ from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog_subj
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message_line
 from bot.policy.authority import LookupFailedError
-from bot.runs.ports import Presence, announce_wait
-from bot.runs.proposals import (
+from bot.runs.plans import (
     PreparedCall,
-    ProposalPreparer,
+    add_turn_to_counters,
     needs_people,
     post_plan_cards,
     should_wait_for_people,
     store_plan,
 )
+from bot.runs.ports import Presence, announce_wait
+from bot.runs.proposals import ProposalPreparer
 from bot.runs.results import post_outcome_unless_posted
+from bot.signals import Signals
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Delivery, Plan, Run
 from storage.states import DeliveryKind, RunStatus
-
-if TYPE_CHECKING:
-    from bot.clock import Clock
-    from bot.signals import Signals
-    from bot.tools import Registry
-    from storage.store import Store
-    from storage.transaction import Transaction
 
 NOT_NOW = "Slack could not be asked for the names in your form just now."
 
@@ -64,9 +59,6 @@ class DirectCallTurnTaker:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
-        tools: Registry,
         signals: Signals,
         *,
         proposals: ProposalPreparer,
@@ -74,9 +66,9 @@ class DirectCallTurnTaker:
         presence: Presence,
     ) -> None:
         """`entries` reads submitted forms; `proposals` validates the call and applies policy."""
-        self._store = store
-        self._clock = clock
-        self._tools = tools
+        self._store = proposals.sources.store
+        self._clock = proposals.sources.clock
+        self._tools = proposals.tools
         self._signals = signals
         self._proposals = proposals
         self._entries = entries
@@ -161,7 +153,8 @@ class DirectCallTurnTaker:
             each.audit_data |= wanted.audit_data
         waits = should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
-            held = self._count_turn(tx, run, prepared)
+            asks = needs_people(prepared)
+            held = add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
             effect = self._effect_text(prepared)
             runs.append_transcript_item(
                 tx, held, prompt.build_form_request_item(run.requester, effect), at=now
@@ -191,14 +184,6 @@ class DirectCallTurnTaker:
             if p.revision
         )
         return next(found, prepared[0].call.tool)
-
-    def _count_turn(self, tx: Transaction, run: Run, prepared: list[PreparedCall]) -> Run:
-        held = runs.add_turn_to_counters(
-            tx, run, tokens=0, calls=len(prepared), cards=int(needs_people(prepared))
-        )
-        if held is None:
-            raise moves.StaleFenceError(run.id)
-        return held
 
     def _decline_form(self, run: Run, delivery: Delivery, sentence: str) -> bool:
         """Post why the form's request cannot be made; return True, as the run has yet to end."""

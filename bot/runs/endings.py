@@ -1,4 +1,8 @@
-"""Stores how an execution ended: the call's status, its output, and what the run does next."""
+"""Stores how an execution ended: the call's status, its output, and what the run does next.
+
+Where what people saw no longer holds, they are asked again, as a new revision: policy has become
+stricter, or the tool found that it would do something else than was shown, and did nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,39 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from bot.agent import outputs, prompt
-from bot.approvals.call_gates import ReapprovalRequest
-from bot.approvals.call_state import list_approving_votes
-from bot.clock import Clock
-from bot.policy.gates import Ask, load_gate
+from pydantic import BaseModel
+
+from bot.agent import outputs
+from bot.approvals.call_gates import ReapprovalRequest, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_state import (
+    build_preview_columns,
+    build_tool_context,
+    compute_next_revision_digest,
+    find_next_notification_time,
+    list_approving_votes,
+)
+from bot.approvals.card_routing import remove_calls_from_cards
+from bot.approvals.facts import FactSources
+from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import post_approved_call_outcome, post_table
+from bot.runs.sub_agent_runs import hand_call_to_sub_agent
 from bot.signals import Signals
-from bot.tools import Effect, Registry
-from bot.tools.runner import LostToolAnswer, ToolFailure, ToolRefusal, ToolSuccess, ToolTimeout
-from storage import calls, endings, moves, runs, spending, trail
-from storage import sub_agents as children
+from bot.tools import Effect, Registry, ToolError
+from bot.tools.preview import PreviewRunner
+from bot.tools.runner import (
+    LostToolAnswer,
+    StaleToolCall,
+    ToolFailure,
+    ToolRefusal,
+    ToolSuccess,
+    ToolTimeout,
+)
+from storage import calls, decisions, endings, moves, runs, spending, trail
 from storage.availability import retry_until_stored
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb, RunStatus
-from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.endings")
@@ -31,23 +51,84 @@ C = CallStatus
 # how long people have to say what became of a call that no gate gives a deadline
 UNKNOWN_WAIT = timedelta(hours=1)
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
-Renew = Callable[[Transaction, Run, Call, ReapprovalRequest], bool]
+T = TypeVar("T")
 
 
 class CallOutcomeStore:
-    """Stores the outcomes of executed calls; one instance per executor."""
+    """Stores the outcomes of executed calls, and asks people again; for any thread."""
 
     def __init__(
-        self, store: Store, clock: Clock, signals: Signals, tools: Registry, renew: Renew
+        self,
+        sources: FactSources,
+        tools: Registry,
+        signals: Signals,
+        previews: PreviewRunner,
+        key: bytes,
     ) -> None:
-        """`renew` has a call asked again, within the given transaction; `tools` word outcomes."""
-        self._store = store
+        """`key` signs what people are asked again."""
+        self._sources = sources
+        self._store = sources.store
+        self._clock = sources.clock
         self._tools = tools
-        self._clock = clock
         self._signals = signals
-        self._renew = renew
+        self._previews = previews
+        self._key = key
 
-    def store_outcome(self, run: Run, shown: calls.ApprovedCall, outcome: Any) -> RunWithCalls:
+    def build_renewal_or_refusal(
+        self, run: Run, call: Call, args: BaseModel, why: str
+    ) -> ReapprovalRequest | ToolRefusal:
+        """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
+
+        Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
+        """
+        tool = self._tools.get_tool_of_call(call)
+        shown = load_gate(call.gate)
+        now = compute_gate(self._sources, run, tool, args, call=call)
+        if isinstance(now, Deny):
+            return ToolRefusal(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
+        gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
+        if isinstance(now, Ask) and isinstance(shown, Ask):
+            gate = combine_gates(shown, now)
+        if not isinstance(gate, Ask):
+            return ToolRefusal(f"{why} Nothing was done.")
+        context = build_tool_context(run, call, self._clock.now())
+        try:
+            seen = self._previews.run_preview(tool, args, context)
+            seen = prepare_preview_for_thread(self._sources, run, seen)
+        except ToolError as error:
+            return ToolRefusal(f"{why} {error}")
+        return ReapprovalRequest(gate, seen, why, "worker")
+
+    def ask_people_again(
+        self, tx: Transaction, run: Run, call: Call, again: ReapprovalRequest
+    ) -> bool:
+        """Put a call back to PENDING as a new revision, and take it off its card.
+
+        The worker then makes a new card. Returns False if the call has changed meanwhile.
+        """
+        now, gate, seen = self._clock.now(), dump_gate(again.gate), again.preview
+        digest = compute_next_revision_digest(
+            tx, self._key, run, call, self._tools, gate=gate, expects=seen.expects
+        )
+        is_asked = bool(digest) and decisions.ask_people_again(
+            tx,
+            call,
+            at=now,
+            actor=again.actor,
+            why=again.reason,
+            deadline=again.gate.compute_due_time(now, again.gate.deadline),
+            digest=digest,
+            gate=gate,
+            next_at=find_next_notification_time(again.gate, now),
+            **build_preview_columns(seen),
+        )
+        if is_asked:
+            remove_calls_from_cards(tx, call.plan_id, {call.id})
+        return is_asked
+
+    def store_outcome(
+        self, run: Run, shown: calls.ApprovedCall, args: BaseModel, outcome: Any
+    ) -> RunWithCalls:
         """Store how a call of this run ended, retrying until the database accepts it.
 
         Returns the run and the calls of its open plan afterwards. Raises moves.StaleFenceError if
@@ -55,11 +136,18 @@ class CallOutcomeStore:
         first, raises the database's error: the call stays RUNNING, and the next start makes it
         UNKNOWN.
         """
-        call, ended = shown.call, type(outcome).__name__
+        call, what = shown.call, f"run {run.id} call {shown.call.id}"
+        ended = outcome
+        if isinstance(outcome, StaleToolCall):
+            why = outcome.message
+            ended = self._retry_until_stored(
+                lambda: self.build_renewal_or_refusal(run, call, args, why),
+                f"{what}: what it is to be asked again",
+            )
         call.status = C.RUNNING
-        what = f"run {run.id} call {call.id}: its result ({ended})"
-        held = retry_until_stored(
-            lambda: self._try_store_outcome(run, shown, outcome), self._signals.stopping, what
+        held = self._retry_until_stored(
+            lambda: self._try_store_outcome(run, shown, ended),
+            f"{what}: its result ({type(ended).__name__})",
         )
         if isinstance(outcome, ToolTimeout):
             self._watch_for_late_result(run, call, outcome.future)
@@ -69,6 +157,9 @@ class CallOutcomeStore:
         if held is None:
             raise moves.StaleFenceError(run.id)
         return held
+
+    def _retry_until_stored(self, work: Callable[[], T], what: str) -> T:
+        return retry_until_stored(work, self._signals.stopping, what)
 
     def _try_store_outcome(
         self, run: Run, shown: calls.ApprovedCall, outcome: Any
@@ -195,15 +286,14 @@ class CallOutcomeStore:
         match outcome:
             case ToolSuccess(output=text) if self._is_sub_agent_call(call):
                 if going_on:
-                    children.hand_call_to_sub_agent(
-                        tx, run, call, prompt.build_task_item(run.requester, text), at=now
-                    )
+                    hand_call_to_sub_agent(tx, run, call, text, at=now)
                 else:
-                    end(C.FAILED, outputs.failed_output(f"{prompt.OVER}."), prompt.OVER)
+                    why = outputs.CANCELLED_EARLY
+                    end(C.FAILED, outputs.failed_output(f"{why}."), why)
             case ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case ReapprovalRequest() as renewal:
-                if not going_on or not self._renew(tx, run, call, renewal):
+                if not going_on or not self.ask_people_again(tx, run, call, renewal):
                     output = outputs.not_asked_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
             case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):

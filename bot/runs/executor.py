@@ -1,24 +1,19 @@
-"""Runs one approved call exactly as it was shown, and lets its tool ask people questions meanwhile.
+"""Runs one approved call exactly as it was shown.
 
 Nothing here decides: a call gets here APPROVED, or RUNNING after a crash if its tool is idempotent.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot.agent import outputs
-from bot.approvals import grants
+from bot.agent.outputs import now_forbidden_output
 from bot.approvals.call_gates import (
     ReapprovalRequest,
     build_invalid_grant_reapproval,
@@ -28,7 +23,6 @@ from bot.approvals.call_gates import (
     describe_expired_rerun,
 )
 from bot.approvals.call_state import (
-    build_tool_context,
     compute_call_digest,
     find_approved_digests,
     is_approval_expired,
@@ -37,197 +31,22 @@ from bot.approvals.call_state import (
     tally_votes,
 )
 from bot.approvals.facts import FactSources, load_facts
-from bot.approvals.person_questions import build_server_client_name
-from bot.clock import Clock
+from bot.approvals.grants import consume_grant, find_grantor, may_approve_alone
 from bot.monitoring.spans import WorkKind
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
 from bot.policy.gates import Ask, Deny, Gate, load_gate
-from bot.runs import reapproval
+from bot.runs.elicitations import ElicitationBroker
 from bot.runs.endings import CallOutcomeStore, RunWithCalls
 from bot.signals import Signals
-from bot.tools import Registry, Tool, ToolContext
+from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.elicitation import (
-    ElicitationAnswer,
-    ElicitationOutcome,
-    ElicitationPort,
-    ElicitationRequest,
-)
-from bot.tools.person_question import ASK_PERSON
-from bot.tools.preview import PreviewRunner
-from bot.tools.runner import StaleToolCall, StepReporter, get_step_end, run_tool
-from storage import calls, endings, inbox, moves, person_answers, programs, runs
-from storage.availability import retry_until_stored
+from bot.tools.runner import StepReporter, get_step_end, run_tool
+from storage import calls, moves, programs, runs
 from storage.chain import get_key_by_id_or_current
-from storage.models import Call, Delivery, Run
-from storage.states import (
-    CALL_FINAL,
-    CallStatus,
-    CallVerb,
-    DeliveryKind,
-    RunSource,
-    RunStatus,
-    VoteOutcome,
-)
-from storage.store import Store
+from storage.models import Call, Run
+from storage.states import CallStatus, CallVerb, RunStatus, VoteOutcome
 from storage.transaction import Transaction
-
-# Elicitations: questions that a tool asks people while it runs.
-
-log = logging.getLogger("countersign.questions")
-GLANCE = 0.25  # seconds between two looks at the rows
-
-
-class ElicitationBroker:
-    """Questions to people from tools while they run; one instance per executor."""
-
-    def __init__(self, store: Store, clock: Clock, signals: Signals, workers: int) -> None:
-        """`workers` is the size of the pool: all but one of them may wait for answers at once."""
-        self._store = store
-        self._clock = clock
-        self._signals = signals
-        self._free = threading.BoundedSemaphore(max(workers - 1, 1))
-        self._may_ask = workers > 1
-
-    def build_tool_context(self, run: Run, call: Call, step: StepReporter) -> ToolContext:
-        """Return the context for the tool of an approved call, with a port for asking people."""
-        found = build_tool_context(run, call, self._clock.now(), expects=call.expects)
-        return replace(found, line=_CallElicitationPort(self, run, call, step))
-
-    def end_earlier_questions(self, run: Run, call: Call) -> None:
-        """End the questions of an earlier execution of the call; nobody waits for them any more."""
-        with self._store.write() as tx:
-            endings.cancel_elicitations_of_call(tx, run, call, at=self._clock.now(), words=outputs)
-
-    def ask_people(
-        self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
-    ) -> ElicitationAnswer:
-        """Put a tool's question to people and wait until the question is answered or ended."""
-        if not (self._may_ask and self._free.acquire(blocking=False)):
-            why = "no worker would be left for anything else while it waits"
-            log.warning("run %s call %s: a question is not asked: %s", run.id, call.id, why)
-            return ElicitationAnswer(ElicitationOutcome.REFUSED, why=why)
-        try:
-            child = self._store_question(run, call, asked)
-            return (
-                self._wait_for_answer(run, call, child, is_over)
-                if child
-                else ElicitationAnswer(ElicitationOutcome.NOBODY)
-            )
-        finally:
-            self._free.release()
-
-    def _store_question(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
-        """Store the question as a run of its own and return that; None if the call is over."""
-        now = self._clock.now()
-        client = build_server_client_name(asked.server)
-        child = Run(
-            team=run.team,
-            channel=run.channel,
-            thread_ts=run.thread_ts,
-            requester=run.requester,
-            source=RunSource.SERVER,
-            client=client,
-            root_id=run.root_id or run.id,
-            parent_call=call.id,
-            created_at=now,
-            updated_at=now,
-        )
-        body = {
-            "tool": ASK_PERSON.name,
-            "arguments": asked.question.model_dump(mode="json"),
-            "why": "",
-            "within": asked.seconds,
-        }
-        delivery = Delivery(
-            key=programs.build_delivery_key(client, child.id),
-            kind=DeliveryKind.PROGRAM,
-            team=run.team,
-            user=run.requester,
-            channel=run.channel,
-            body=json.dumps(body),
-            received_at=now,
-        )
-        with self._store.write() as tx:
-            if not _is_still_running(tx, run, call):
-                return None
-            moves.insert_run(tx, child, at=now)
-            inbox.insert_delivery(tx, delivery)
-            stored = inbox.find_delivery(tx, delivery.key)
-            assert stored is not None
-            inbox.hold_message(tx, stored, child.id)
-        self._signals.work.notify()
-        return child
-
-    def _wait_for_answer(
-        self, run: Run, call: Call, child: Run, is_over: Callable[[], bool]
-    ) -> ElicitationAnswer:
-        stopping = self._signals.stopping
-        while True:
-            with self._store.read() as tx:
-                if heard := _find_answer(tx, child):
-                    return heard
-                goes_on = _is_still_running(tx, run, call)
-            if not goes_on or is_over() or stopping.wait(GLANCE):
-                self._end_question(child)
-                return ElicitationAnswer(ElicitationOutcome.NOBODY)
-
-    def _end_question(self, child: Run) -> None:
-        """End one question; questions from a later execution of the call stay open."""
-        with self._store.write() as tx:
-            asking = runs.find_run(tx, child.id)
-            if asking is not None:
-                endings.cancel_elicitation_run(tx, asking, at=self._clock.now(), words=outputs)
-        self._signals.outbox.notify()
-
-
-class _CallElicitationPort(ElicitationPort):
-    """The port by which the tool of one running call asks people."""
-
-    def __init__(self, lines: ElicitationBroker, run: Run, call: Call, step: StepReporter) -> None:
-        self._lines = lines
-        self._of = run, call
-        self._step = step
-
-    def tell(self, words: str) -> None:
-        self._step.report_progress(words)
-
-    def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
-        return self._lines.ask_people(*self._of, question, is_over)
-
-
-def _is_still_running(tx: Transaction, run: Run, call: Call) -> bool:
-    """Return whether the call is still RUNNING under the fence of the worker that started it."""
-    held, now = runs.find_run(tx, run.id), calls.find_call(tx, call.id)
-    is_held = held is not None and (held.status, held.fence) == (RunStatus.RUNNING, run.fence)
-    return is_held and now is not None and now.status is CallStatus.RUNNING
-
-
-def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
-    """Return the answer to the question, or how it ended without one; None while it is open."""
-    found = calls.list_calls_of_run(tx, child.id)
-    if not found:
-        row = runs.find_run(tx, child.id)
-        is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
-        return (
-            None
-            if is_open
-            else ElicitationAnswer(ElicitationOutcome.REFUSED, why="it could not be asked")
-        )
-    call = found[0]
-    match call.status:
-        case CallStatus.ANSWERED:
-            answer = person_answers.find_person_answer(tx, call.id)
-            if answer is None or answer.declined:
-                return ElicitationAnswer(ElicitationOutcome.DECLINED)
-            return ElicitationAnswer(ElicitationOutcome.ANSWERED, json.loads(answer.given))
-        case CallStatus.REFUSED | CallStatus.INVALIDATED:
-            return ElicitationAnswer(ElicitationOutcome.REFUSED, why=call.note)
-        case status if status in CALL_FINAL:
-            return ElicitationAnswer(ElicitationOutcome.NOBODY)
-    return None
-
 
 C = CallStatus
 
@@ -246,10 +65,10 @@ class CallExecutor:
         tools: Registry,
         key: bytes,
         *,
-        previews: PreviewRunner,
+        elicitations: ElicitationBroker,
+        outcomes: CallOutcomeStore,
         signals: Signals,
         lease: float,
-        workers: int,
         pool: Executor,
         portal: Callable[[], BlockingPortal],
     ) -> None:
@@ -260,15 +79,12 @@ class CallExecutor:
         self._authority = authority
         self._tools = tools
         self._key = key
-        self._previews = previews
         self._lease = lease
         self._pool = pool
         self._portal = portal
-        self._lines = ElicitationBroker(sources.store, sources.clock, signals, workers)
+        self._elicitations = elicitations
         self._signals = signals
-        self._endings = CallOutcomeStore(
-            self._store, self._clock, signals, tools, self._ask_people_again
-        )
+        self._outcomes = outcomes
 
     def execute_call(self, run: Run, call: Call) -> RunWithCalls | None:
         """Execute one call of a run this worker holds, APPROVED, or RUNNING before a crash.
@@ -283,18 +99,18 @@ class CallExecutor:
         try:
             tool, args = self._check_approved_call(run, shown)
         except DigestMismatchError as error:
-            self._endings.mark_invalidated(run, call, str(error))
+            self._outcomes.mark_invalidated(run, call, str(error))
             return None
         if call.status is C.RUNNING:
             self._record_restart(run, call)
-        elif self._ask_again_if_too_old(run, call, tool, args) or not self._start_if_allowed(
+        elif self._ask_again_if_too_old(run, call, args) or not self._start_if_allowed(
             run, shown, tool, args
         ):
             return None
         if tool.action:  # who has claimed it goes on
             return None
         step = StepReporter(self._signals.live, run, call, tool, args)
-        context = self._lines.build_tool_context(run, call, step)
+        context = self._elicitations.build_tool_context(run, call, step)
         step.report_start()
         tracer = self._signals.tracer
         with tracer.start_span(WorkKind.TOOL, tool.name, run_id=run.id, call_id=call.id) as span:
@@ -308,14 +124,8 @@ class CallExecutor:
                 beat=self._lease / 3,
             )
             span.end = get_step_end(tool, outcome)
-        ended: object = outcome
         try:
-            if isinstance(outcome, StaleToolCall):
-                build = reapproval.build_renewal_or_refusal
-                asked = (self._sources, self._previews, run, tool, args, call, outcome.message)
-                what = f"run {run.id} call {call.id}: what it is to be asked again"
-                ended = retry_until_stored(lambda: build(*asked), self._signals.stopping, what)
-            return self._endings.store_outcome(run, shown, ended)
+            return self._outcomes.store_outcome(run, shown, args, outcome)
         finally:
             step.report_end(outcome)
 
@@ -333,13 +143,6 @@ class CallExecutor:
                 moves.mark_cards_for_redraw(tx, call.plan_id)
         self._signals.outbox.notify()
         step.report_long_running()
-
-    def _ask_people_again(
-        self, tx: Transaction, run: Run, call: Call, renewal: ReapprovalRequest
-    ) -> bool:
-        """Put the call back to PENDING so that people are asked again; False if it has changed."""
-        tool, now = self._tools.get_tool_of_call(call), self._clock.now()
-        return reapproval.ask_people_again(tx, run, call, renewal, tool, self._key, now)
 
     def _check_approved_call(
         self, run: Run, shown: calls.ApprovedCall
@@ -402,58 +205,55 @@ class CallExecutor:
             gate = compute_gate_in_transaction(tx, self._sources, run, tool, facts, call=call)
             match gate:
                 case Deny(reason=reason):
-                    said, note = (
-                        outputs.now_forbidden_output(reason),
-                        f"policy now forbids it: {reason}",
-                    )
-                    ended: dict[str, Any] = {"output": said, "note": note}
                     moves.change_call_status(
-                        tx, call, C.INVALIDATED, at=now, actor="policy", **ended
+                        tx,
+                        call,
+                        C.INVALIDATED,
+                        at=now,
+                        actor="policy",
+                        output=now_forbidden_output(reason),
+                        note=f"policy now forbids it: {reason}",
                     )
                     return False
                 case Ask() if gate != seen:
                     return gate
                 case Ask() if not (enough and self._use_grant_if_any(tx, call, gate, now)):
-                    why = (
-                        build_invalid_grant_reapproval
-                        if call.grant_id
-                        else build_policy_change_reapproval
-                    )
-                    self._ask_people_again(tx, run, call, why(call, gate))
+                    by_grant = build_invalid_grant_reapproval
+                    build = by_grant if call.grant_id else build_policy_change_reapproval
+                    self._outcomes.ask_people_again(tx, run, call, build(call, gate))
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
                 more |= {"draws": True, "held_until": now + programs.LEASE}
             return moves.change_call_status(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
-    def _ask_again_if_too_old(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
+    def _ask_again_if_too_old(self, run: Run, call: Call, args: BaseModel) -> bool:
         """Ask again about, or invalidate, a call approved too long ago; True if that was done."""
         if not is_approval_expired(call, self._clock.now()):
             return False
         if not isinstance(load_gate(call.gate), Ask):
-            self._endings.mark_invalidated(run, call, describe_expired_rerun(call))
+            self._outcomes.mark_invalidated(run, call, describe_expired_rerun(call))
             return True
-        again = reapproval.build_renewal_or_refusal(
-            self._sources, self._previews, run, tool, args, call, describe_expired_approval(call)
-        )
+        why = describe_expired_approval(call)
+        again = self._outcomes.build_renewal_or_refusal(run, call, args, why)
         if not isinstance(again, ReapprovalRequest):
-            self._endings.mark_invalidated(run, call, again.message)
+            self._outcomes.mark_invalidated(run, call, again.message)
             return True
         with self._store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
-            return self._ask_people_again(tx, run, call, again)
+            return self._outcomes.ask_people_again(tx, run, call, again)
 
     def _use_grant_if_any(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
         """Use the call's grant once, if it has one; return False if the grant does not hold."""
-        return not call.grant_id or grants.consume_grant(tx, self._sources.policy, call, gate, now)
+        return not call.grant_id or consume_grant(tx, self._sources.policy, call, gate, now)
 
     def _is_approval_sufficient(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
         """Return whether the call's votes or grant suffice under this gate. May ask Slack."""
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
         with self._store.read() as tx:
-            giver = grants.find_grantor(tx, approved.call)
-        return grants.may_approve_alone(self._authority, run, gate, giver)
+            giver = find_grantor(tx, approved.call)
+        return may_approve_alone(self._authority, run, gate, giver)
 
     def _has_enough_votes(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
         """Return whether the votes meet the gate that now applies.
@@ -487,7 +287,7 @@ class CallExecutor:
     def recover_call(self, run: Run, call: Call) -> None:
         """Run a call left RUNNING by a dead worker again if that is safe, else mark it UNKNOWN."""
         tool = self._tools.find_tool_of_call(call)
-        self._lines.end_earlier_questions(run, call)
+        self._elicitations.end_earlier_questions(run, call)
         if (
             tool is not None
             and tool.idempotent
@@ -497,4 +297,4 @@ class CallExecutor:
             return
         with self._store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
-            self._endings.mark_unknown(tx, held, call, "Countersign stopped while it was running")
+            self._outcomes.mark_unknown(tx, held, call, "Countersign stopped while it was running")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,14 +17,24 @@ from bot.approvals.form_requests import RequestPlacement, queue_form_invitation
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.approvals.replies import reply_privately
 from bot.approvals.request_changes import CHANGES, apply_message_change, cancel_requests_of_person
-from bot.cards import notices, refusals, request_sentences
 from bot.cards.answers import greeting_text, help_text, render_notice
-from bot.cards.notices import cancelled_line
+from bot.cards.notices import (
+    cancelled_line,
+    members_only_at_terminal_text,
+    no_model_at_terminal_text,
+    typed_elsewhere_line,
+)
+from bot.cards.refusals import (
+    cancel_not_allowed_reply,
+    late_message_reply,
+    nothing_to_cancel_reply,
+    only_buttons_decide_reply,
+    thread_is_busy_reply,
+)
+from bot.cards.request_sentences import answer_by_buttons_reply
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
-from bot.policy.evaluation import CurrentPolicy
-from bot.runs.ports import DirectoryCache, Questions
 from bot.runs.shared_channels import (
     ChannelChangeHandler,
     find_newest_run_of_thread,
@@ -52,28 +62,31 @@ class MessageIntake:
         tools: Registry,
         authority: Authority,
         bot_user: str,
-        policy: CurrentPolicy,
-        known: DirectoryCache,
+        *,
+        places: RequestPlacement,
+        channels: ChannelChangeHandler,
+        update_directory: Callable[[Mapping[str, Any]], bool],
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
         home: Callable[[str], None],
-        questions: Questions,
-        has_model: bool = True,
+        questions: Callable[[str, str, str, str], bool],
+        has_model: bool,
     ) -> None:
-        """`known` caches directory data. `questions` answers questions about approvals.
+        """`update_directory(event)` returns whether the event concerned what is known of people.
 
-        `prompts(dm channel)` shows suggested prompts, `ended(run)` shows that a run is over,
-        `home(person)` publishes the Home tab; none of the callbacks fails or waits. Without a
-        model, people who write are shown how to ask with a form.
+        `questions(person, channel, thread, text)` answers a question about approvals and returns
+        whether it was one. `prompts(dm channel)` shows suggested prompts, `ended(run)` shows that a
+        run is over, `home(person)` publishes the Home tab; none of the callbacks fails or waits.
+        Without a model, people who write are shown how to ask with a form.
         """
         self._store = store
         self._clock = clock
         self._tools = tools
         self._authority = authority
         self._bot_user = bot_user
-        self._places = RequestPlacement(authority.directory, policy, bot_user)
-        self._channels = ChannelChangeHandler(store, clock, policy, self._places)
-        self._known = known
+        self._places = places
+        self._channels = channels
+        self._update_directory = update_directory
         self._prompts = prompts
         self._ended = ended
         self._over: list[Run] = []  # what this delivery has cancelled
@@ -84,8 +97,8 @@ class MessageIntake:
     def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
 
-        Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
-        still being looked up.
+        Raises LookupFailedError if it must be tried again later, LookupPendingError while a person
+        is still being looked up.
         """
         self._over = []
         body = json.loads(delivery.body)
@@ -127,8 +140,7 @@ class MessageIntake:
         if not is_ours:
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            only = "I take requests from full members of this workspace only."
-            self._tell_author_privately(delivery, only)
+            self._tell_author_privately(delivery, members_only_at_terminal_text())
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -142,7 +154,8 @@ class MessageIntake:
             run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             is_for_us = run is None or "<@" in (event.get("text") or "")
-            if is_for_us and self._answer_approval_question(delivery, text):
+            place = (delivery.channel, delivery.thread_ts)
+            if is_for_us and self._questions(delivery.user, *place, text):
                 inbox.erase_delivery(tx, delivery, "a question about approvals")
                 return None
             still = run is not None and (run.status is R.WAITING or runs.is_run_without_model(run))
@@ -161,12 +174,12 @@ class MessageIntake:
             self._send_private_message(
                 tx,
                 delivery,
-                request_sentences.answer_by_buttons_reply(),
+                answer_by_buttons_reply(),
                 key=f"hint:{run.id}:answer",
             )
         else:
             self._send_private_message(
-                tx, delivery, refusals.only_buttons_decide_reply(), key=f"hint:{run.id}"
+                tx, delivery, only_buttons_decide_reply(), key=f"hint:{run.id}"
             )
 
     def _is_own_request_continued(
@@ -199,13 +212,9 @@ class MessageIntake:
             if run is None or not runs.is_run_open(run) or not is_stop:
                 return "not addressed to the bot"
             self._send_private_message(
-                tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                tx, delivery, cancel_not_allowed_reply(run.requester), mrkdwn=True
             )
         return "not the requester's stop"
-
-    def _answer_approval_question(self, delivery: Delivery, text: str) -> bool:
-        """Answer the text if it is a question about approvals; return whether it was."""
-        return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
 
     def _act_on_message(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
@@ -222,12 +231,10 @@ class MessageIntake:
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
             if is_only_cancellation(text):
                 self._send_private_message(
-                    tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx, delivery, cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
             else:
-                self._send_private_message(
-                    tx, delivery, refusals.thread_is_busy_reply(run.requester)
-                )
+                self._send_private_message(tx, delivery, thread_is_busy_reply(run.requester))
             inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
         if is_only_cancellation(text):
@@ -237,12 +244,6 @@ class MessageIntake:
             queue_form_invitation(tx, delivery, in_private=in_private)
             inbox.mark_delivery_done(tx, delivery, "there is no model")
             return None
-        return self._pass_to_agent(tx, delivery, run, in_private)
-
-    def _pass_to_agent(
-        self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
-    ) -> Run | None:
-        """Pass a message to the agent, in the open run or a new one; return the new one, if any."""
         made = pass_message_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
         if made:
             self._greet_once(tx, delivery)
@@ -253,7 +254,7 @@ class MessageIntake:
         if run is None or not endings.cancel_run(
             tx, run, at=now, actor=delivery.user, words=outputs
         ):
-            self._send_private_message(tx, delivery, refusals.nothing_to_cancel_reply())
+            self._send_private_message(tx, delivery, nothing_to_cancel_reply())
         else:
             outbox.queue_notice(
                 tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
@@ -270,18 +271,18 @@ class MessageIntake:
             case "agent_session_stopped":
                 return self._handle_session_stopped(delivery, event)
             case "user_change" if (event.get("user") or {}).get("deleted"):
-                self._known.update_from_event(event)
+                self._update_directory(event)
                 user, now = event["user"]["id"], self._clock.now()
                 self._over += cancel_requests_of_person(self._store, delivery.team, user, now)
             case "channel_id_changed" | "channel_shared":
-                self._known.update_from_event(event)
+                self._update_directory(event)
                 self._channels.handle_event(delivery, event)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
                     event["type"],
                 )
-            case _ if not self._known.update_from_event(event):
+            case _ if not self._update_directory(event):
                 return "nothing to do"
         return str(event["type"])
 
@@ -293,7 +294,7 @@ class MessageIntake:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
                 outbox.queue_text_line(
-                    tx, key, delivery.channel, delivery.thread_ts, refusals.late_message_reply()
+                    tx, key, delivery.channel, delivery.thread_ts, late_message_reply()
                 )
         return is_late
 
@@ -323,7 +324,7 @@ class MessageIntake:
                 return "nothing to stop"
             if run.requester != delivery.user:
                 self._send_private_message(
-                    tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx, delivery, cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
                 return "not the requester's stop"
             if not endings.cancel_run(
@@ -436,8 +437,8 @@ class TypedMessageIntake:
     def handle_delivery(self, delivery: Delivery) -> bool:
         """Process a message typed elsewhere than in Slack; return False if the delivery is none.
 
-        Raises LookupFailedError if it must be tried again later, NotYetKnownError while a person is
-        still being looked up.
+        Raises LookupFailedError if it must be tried again later, LookupPendingError while a person
+        is still being looked up.
         """
         if delivery.kind is not DeliveryKind.TYPED:
             return False
@@ -464,11 +465,11 @@ class TypedMessageIntake:
 
     def _refusal_text(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
         if not is_colleague:
-            return notices.members_only_at_terminal_text()
+            return members_only_at_terminal_text()
         if not self.has_model:
-            return notices.no_model_at_terminal_text()
+            return no_model_at_terminal_text()
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
-            return refusals.thread_is_busy_reply(run.requester)
+            return thread_is_busy_reply(run.requester)
         return ""
 
     def _pass_to_agent(
@@ -477,7 +478,7 @@ class TypedMessageIntake:
         made = pass_message_to_agent(
             tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts
         )
-        text = notices.typed_elsewhere_line(delivery.surface, delivery.user, words)
+        text = typed_elsewhere_line(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
             outbox.queue_thread_root_message(tx, made, text, render_notice(text))
         elif about := made or run:
@@ -486,9 +487,9 @@ class TypedMessageIntake:
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
         if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
-            reply_privately(tx, delivery, refusals.nothing_to_cancel_reply())
+            reply_privately(tx, delivery, nothing_to_cancel_reply())
         else:
-            line = notices.cancelled_line(actor)
+            line = cancelled_line(actor)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})
             self.show_run_end(run)
         inbox.mark_delivery_done(tx, delivery, "cancel")

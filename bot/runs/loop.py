@@ -9,21 +9,16 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from bot.agent import outputs
-from bot.approvals.deadlines import CallExpirer
-from bot.approvals.delegation import DelegateNotifier
-from bot.approvals.reminders import ReminderSender
-from bot.cards import refusals
+from bot.cards.refusals import handling_failed_reply
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, WorkKind
 from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRefusedError
-from bot.runs.intake import MessageIntake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
@@ -33,14 +28,6 @@ from storage.models import Delivery
 from storage.states import RunStatus
 from storage.store import Store
 
-if TYPE_CHECKING:
-    from bot.approvals.clicks import ClickDispatcher
-    from bot.approvals.question_answers import ReplyAnswerHandler
-    from bot.config.startup import PolicyReloader
-    from bot.runs.intake import TypedMessageIntake
-    from bot.runs.program_calls import ProgramCalls
-
-
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
 OVERDUE = timedelta(seconds=1)
@@ -49,18 +36,16 @@ TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
 @dataclass(frozen=True, slots=True)
-class TickParts:
-    """The parts that a tick calls, besides handing out runs."""
+class TickActions:
+    """The functions that a tick calls, besides handing out runs."""
 
-    intake: MessageIntake
-    typed_messages: TypedMessageIntake
-    replies: ReplyAnswerHandler
-    clicks: ClickDispatcher
-    expiry: CallExpirer
-    reminders: ReminderSender
-    handover: DelegateNotifier
-    program_calls: ProgramCalls
-    policy_reload: PolicyReloader
+    handle_click: Callable[[Delivery], None]
+    # of other deliveries, in order, until one returns that it has handled it; `handle_message` last
+    handle_first: Sequence[Callable[[Delivery], bool]]
+    handle_message: Callable[[Delivery], None]
+    expire_calls: Sequence[Callable[[], bool]]  # each returns whether there is something to send
+    send_reminders: Sequence[Callable[[], bool]]  # likewise
+    reload_policy: Callable[[], timedelta | None]  # returns when to look again, if soon
 
 
 class MainLoop:
@@ -73,14 +58,14 @@ class MainLoop:
         settings: Settings,
         signals: Signals,
         *,
-        acts: TickParts,
+        actions: TickActions,
         workers: WorkerPool,
         look_ahead: Callable[[list[Delivery]], None],
         others: OtherProcesses | None = None,
     ) -> None:
         """`look_ahead` starts look-ups without waiting; `others` is for several processes."""
         self._store, self._clock, self._settings = store, clock, settings
-        self._acts = acts
+        self._actions = actions
         self._look_ahead = look_ahead
         self._wake, self.tracer = signals.work, signals.tracer
         self._post, self._decisions = signals.outbox, signals.decisions
@@ -153,19 +138,18 @@ class MainLoop:
     def _run_tick_steps(self) -> None:
         self._reload_policy_if_changed()
         # first, so that a slow look-up below holds up no deadline that no click contests
-        self._expire_calls()
+        self._call_all(self._actions.expire_calls)
         self._arrivals.wait_until_acknowledged()
         self._handle_new_deliveries()
-        self._expire_calls()
-        if self._acts.reminders.send_due_reminders() | self._acts.handover.notify_new_delegates():
-            self._post.notify()
+        self._call_all(self._actions.expire_calls)
+        self._call_all(self._actions.send_reminders)
         self._renew_or_reclaim_leases()
         self._hand_out_ready_runs()
         self._schedule_wake_at_next_deadline()
 
     def _reload_policy_if_changed(self) -> None:
         try:
-            again = self._acts.policy_reload.reload_if_changed()
+            again = self._actions.reload_policy()
         except Exception:
             log.exception("the policy file could not be looked at")
         else:
@@ -208,12 +192,9 @@ class MainLoop:
         try:
             with self.tracer.start_span(WorkKind.DECIDE, delivery.kind, since=delivery.received_at):
                 if delivery.kind in inbox.CLICKS:
-                    self._acts.clicks.handle_delivery(delivery)
-                elif not (
-                    self._acts.typed_messages.handle_delivery(delivery)
-                    or self._acts.replies.handle_message(delivery)
-                ):
-                    self._acts.intake.handle_delivery(delivery)
+                    self._actions.handle_click(delivery)
+                elif not any(handle(delivery) for handle in self._actions.handle_first):
+                    self._actions.handle_message(delivery)
             self._own.discard(delivery.key)
         except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
@@ -244,14 +225,16 @@ class MainLoop:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=refusals.handling_failed_reply(known),
+                    text=handling_failed_reply(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
         self._alarm.schedule_wake(wait, f"retry:{delivery.seq}")
 
-    def _expire_calls(self) -> None:
-        if self._acts.expiry.expire_due_calls() | self._acts.program_calls.expire_lapsed_claims():
+    def _call_all(self, actions: Sequence[Callable[[], bool]]) -> None:
+        """Call each of them, and wake the outbox if one returns that there is something to send."""
+        found = [act() for act in actions]
+        if any(found):
             self._post.notify()
 
     def _renew_or_reclaim_leases(self) -> None:

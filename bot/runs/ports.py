@@ -5,8 +5,8 @@ Also the wrappers that send the same to live listeners.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, RunEvent, WordsEvent
@@ -151,18 +151,6 @@ def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
     signals.outbox.notify()
     signals.work.notify()  # a nearer deadline may have come into being
     presence.show_waiting(run)
-
-
-class DirectoryCache(Protocol):
-    """A cache of what Slack said about people, groups and channels."""
-
-    def update_from_event(self, event: Mapping[str, Any]) -> bool:
-        """Update the cache from a Slack event; return whether the event concerned it."""
-        ...
-
-
-# (person, channel, thread, text) -> whether that asks about approvals; it is answered then
-Questions = Callable[[str, str, str, str], bool]
 
 
 def ignore_run_end(_run: Run) -> None:

@@ -1,33 +1,38 @@
-"""Calls that programs execute themselves: claimed once after approval, reported by the claimant.
+"""A program's call: its status, and its claim and outcome where the program executes it itself.
 
-A worker checks and starts a claimed call like every call; then it is held for the claimant, which
-alone may report how it ended. If the program sends no sign of life in time, the call is UNKNOWN.
+Such a call is claimed once after approval, and reported by the claimant alone. A worker checks and
+starts it like every call; then it is held for the claimant. If the program sends no sign of life in
+time, the call is UNKNOWN.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
-from bot.approvals.call_gates import ReapprovalRequest
-from bot.approvals.call_state import is_approval_expired
+from bot.agent.outputs import extract_result
+from bot.approvals.call_state import (
+    describe_revision_effect,
+    is_approval_expired,
+    list_approving_votes,
+)
+from bot.approvals.facts import FactSources
+from bot.cards.request_list import format_permalink
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.results import post_outcome_unless_posted
+from bot.signals import Signals
+from bot.tools import Registry, Tool
+from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import ToolFailure, ToolSuccess
-from storage import calls, programs, runs
-from storage.models import Call, Run
-from storage.states import CallStatus, RunStatus
-
-if TYPE_CHECKING:
-    from bot.clock import Clock
-    from bot.signals import Signals
-    from bot.tools import Registry
-    from storage.store import Store
-    from storage.transaction import Transaction
-
+from storage import calls, person_answers, programs, runs
+from storage.masking import mask_secrets
+from storage.models import Call, Run, Vote
+from storage.states import CallStatus, CallVerb, RunStatus
+from storage.transaction import Transaction
 
 # Errors for programs, each with a sentence that says why.
 
@@ -76,13 +81,15 @@ class ClaimedCall:
 class ProgramCalls:
     """Claims and reports of calls that programs execute; one per process, for any thread."""
 
-    def __init__(self, store: Store, clock: Clock, signals: Signals, tools: Registry) -> None:
-        """`tools` describe the outcomes of calls."""
-        self._store = store
-        self._clock = clock
-        self._signals = signals
+    def __init__(
+        self, sources: FactSources, tools: Registry, signals: Signals, outcomes: CallOutcomeStore
+    ) -> None:
+        """`outcomes` stores what programs report."""
+        self._store = sources.store
+        self._clock = sources.clock
         self._tools = tools
-        self._endings = CallOutcomeStore(store, clock, signals, tools, _refuse_renewal)
+        self._signals = signals
+        self._outcomes = outcomes
 
     def claim_call(
         self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
@@ -90,7 +97,7 @@ class ProgramCalls:
         """Claim the run's call for the program that gives the secret text `claimant`.
 
         Returns None while the call is still being checked: claim again. The same claimant gets the
-        same call again, and its claim is prolonged by `lease` from now. Raises NotClaimedError;
+        same call again, and its claim is prolonged by `lease` from now. Raises ClaimRefusedError;
         also if the approval is too old, in which case people are asked again.
         """
         who, now = _hash_claimant(claimant), self._clock.now()
@@ -121,7 +128,7 @@ class ProgramCalls:
         """Store how a claimed call ended, as its claimant says; accepted late if still unknown.
 
         `succeeded`: None if the program handed the work on and cannot say (yet) how it ends.
-        `result`: text or JSON. Raises NotClaimedError.
+        `result`: text or JSON. Raises ClaimRefusedError.
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         target = _TARGETS[succeeded]
@@ -136,13 +143,13 @@ class ProgramCalls:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             line = " ".join(text.split())[:MOST_SUMMARY]
             if succeeded is None:
-                self._endings.mark_handed_on(tx, run, shown, line)
+                self._outcomes.mark_handed_on(tx, run, shown, line)
             else:
                 done, failed = (
                     ToolSuccess(text[:MOST_RESULT], line),
                     ToolFailure(line, certain=False),
                 )
-                self._endings.store_reported_outcome(tx, run, shown, done if succeeded else failed)
+                self._outcomes.store_reported_outcome(tx, run, shown, done if succeeded else failed)
                 if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
                     post_outcome_unless_posted(tx, self._tools, run, ended)
         self._signals.work.notify()
@@ -160,12 +167,12 @@ class ProgramCalls:
                 if call is None or run is None or call.held_until != each.held_until:
                     continue
                 if call.status is C.RUNNING:
-                    self._endings.mark_unknown(tx, run, call, NOT_HEARD_OF)
+                    self._outcomes.mark_unknown(tx, run, call, NOT_HEARD_OF)
         return bool(lapsed)
 
 
 def _load_run_and_call(tx: Transaction, run_id: str) -> tuple[Run, Call]:
-    """Return the run and its call; NotClaimedError if the call is not for a program to execute."""
+    """Return the run and its call; ClaimRefusedError if no program is to execute the call."""
     run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
     if run is None or not found:
         raise ClaimRefusedError("nothing has been asked yet")
@@ -196,7 +203,152 @@ def _describe_actor(run: Run) -> str:
     return f"client {run.client}" if run.client else "program"
 
 
-def _refuse_renewal(
-    _tx: Transaction, _run: Run, _call: Call, _renewal: ReapprovalRequest
-) -> NoReturn:
-    raise TypeError("a program's own call is not asked again by how it ended")
+# The status of a program's request, as data: what was asked, who decided, what came of it.
+
+PREPARING = "preparing"  # nobody has been asked yet
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequestStatus:
+    """The current status of one request of a program."""
+
+    id: str
+    status: str  # PREPARING, then the call's
+    requester: str
+    channel: str  # where it is asked; a person's id while that conversation is being opened
+    created_at: datetime
+    link: str = ""  # to its message in Slack; "" before it stands
+    tool: str = ""
+    title: str = ""
+    effect: str = ""
+    arguments: dict[str, Any] | None = None  # as they stand; secret ones masked
+    revision: int = 0
+    digest: str = ""
+    reason: str = ""
+    deadline: datetime | None = None
+    handed_over: bool = False  # the program executes it itself
+    decided_by: tuple[str, ...] = ()  # Slack user ids
+    edited_by: tuple[str, ...] = ()
+    result: Any = None  # what came of it, in JSON where it was
+    note: str = ""  # why it was refused, rejected, or went wrong
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether people, the policy or the clock have decided the call."""
+        return self.status not in (PREPARING, CallStatus.PENDING)
+
+
+def load_request_status(
+    tx: Transaction, tools: Registry, workspace: str, run_id: str
+) -> ProgramRequestStatus:
+    """Return the status of the request; KeyError if there is no such run.
+
+    `workspace`: the workspace's address in Slack.
+    """
+    run, found = runs.find_run(tx, run_id), calls.list_calls_of_run(tx, run_id)
+    if run is None:
+        raise KeyError(run_id)
+    link = format_permalink(workspace, run.channel, run.thread_ts)
+    return (
+        _build_call_status(tx, tools, run, found[0], link)
+        if found
+        else _build_unproposed_status(tx, tools, run, link)
+    )
+
+
+def _build_unproposed_status(
+    tx: Transaction, tools: Registry, run: Run, link: str
+) -> ProgramRequestStatus:
+    """Return the status of a request whose call is not yet proposed, from its first delivery."""
+    delivery = programs.find_first_program_delivery(tx, run.id)
+    asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
+    name, action = asked.get("tool", ""), asked.get("action", "")
+    tool = tools.find_action_tool(action) if action else tools.get(name)
+    effect, arguments = (
+        _describe_effect_and_arguments(tool, asked["arguments"]) if tool and asked else ("", None)
+    )
+    return ProgramRequestStatus(
+        run.id,
+        CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING,
+        run.requester,
+        run.channel,
+        run.created_at,
+        link,
+        tool=name,
+        title=tool.title if tool else name,
+        effect=effect,
+        arguments=arguments,
+        reason=asked.get("why", ""),
+        handed_over=bool(action),
+    )
+
+
+def _describe_effect_and_arguments(
+    tool: Tool[Any], given: Mapping[str, Any]
+) -> tuple[str, dict[str, Any] | None]:
+    """Return the sentence of what the call would do, and its arguments with secrets masked.
+
+    The tool's title and None if the arguments no longer fit the tool.
+    """
+    try:
+        args = load_arguments(tool, json.dumps(given))
+        return mask_secrets(tool.effect_sentence(args)), tool.mask_arguments(
+            json.loads(dump_arguments(args))
+        )
+    except ValueError:
+        return tool.title, None
+
+
+def _build_call_status(
+    tx: Transaction, tools: Registry, run: Run, call: Call, link: str
+) -> ProgramRequestStatus:
+    current = calls.find_revision(tx, call.id, call.revision)
+    tool, votes = (
+        tools.find_tool_of_call(call),
+        calls.list_votes_on_revision(tx, call.id, call.revision),
+    )
+    given = json.loads(current.arguments) if current else None
+    against = [vote for vote in votes if vote.verb is CallVerb.REJECT]
+    rejected = call.status is CallStatus.REJECTED
+    words = "; ".join(vote.reason for vote in against if vote.reason) if rejected else ""
+    return ProgramRequestStatus(
+        run.id,
+        call.status,
+        run.requester,
+        run.channel,
+        run.created_at,
+        link,
+        tool=call.tool,
+        title=tool.title if tool else call.tool,
+        effect=describe_revision_effect(tools, call, current) if current else "",
+        arguments=tool.mask_arguments(given) if tool and given is not None else None,
+        revision=call.revision,
+        digest=call.digest,
+        reason=call.reason,
+        deadline=call.deadline if calls.is_waiting_for_people(call) else None,
+        handed_over=bool(call.action),
+        decided_by=_list_deciders(tx, call, against if rejected else list_approving_votes(votes)),
+        edited_by=tuple(sorted(calls.list_editors(tx, call.id))),
+        result=_load_result(tx, call),
+        note=mask_secrets(words or call.note),
+    )
+
+
+def _list_deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    if call.status is CallStatus.ANSWERED:
+        answer = person_answers.find_person_answer(tx, call.id)
+        return (answer.person,) if answer else ()
+    return tuple(vote.person for vote in votes)
+
+
+def _load_result(tx: Transaction, call: Call) -> Any:
+    if call.status is CallStatus.ANSWERED:
+        answer = person_answers.find_person_answer(tx, call.id)
+        return None if answer is None or answer.declined else json.loads(answer.given)
+    if call.status is not CallStatus.SUCCEEDED:
+        return None
+    text = extract_result(call.output)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -17,8 +17,7 @@ from bot.approvals.call_gates import build_reapproval
 from bot.approvals.call_state import compute_next_revision_digest
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs import reapproval
-from bot.runs.endings import UNKNOWN_WAIT
+from bot.runs.endings import UNKNOWN_WAIT, CallOutcomeStore
 from bot.tools import Registry
 from storage import (
     calls,
@@ -74,6 +73,7 @@ class Restoration:
     clock: Clock
     tools: Registry
     key: bytes
+    outcomes: CallOutcomeStore
     show_run_end: Callable[[Run], None]  # shows that a request is over; it never fails
 
     def settle_open_work(self) -> None:
@@ -150,11 +150,11 @@ class Restoration:
         self, tx: Transaction, run: Run, call: Call, now: datetime
     ) -> None:
         """Have people asked again about an open call; invalidate it if it has no gate that asks."""
-        gate, tool = load_gate(call.gate), self.tools.find_tool_of_call(call)
+        gate = load_gate(call.gate)
+        tool = self.tools.find_tool_of_call(call)
         match call.status:
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
-                again = build_reapproval(call, gate, WHY)
-                reapproval.ask_people_again(tx, run, call, again, tool, self.key, now)
+                self.outcomes.ask_people_again(tx, run, call, build_reapproval(call, gate, WHY))
             case C.PENDING | C.APPROVED:
                 output = outputs.invalidated_output(WHY)
                 moves.change_call_status(

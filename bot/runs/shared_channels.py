@@ -85,7 +85,7 @@ class ChannelChangeHandler:
     def handle_event(self, delivery: Delivery, event: Mapping[str, Any]) -> None:
         """Handle a channel's change of id, or its being shared with another company.
 
-        Raises LookupFailedError and NotYetKnownError.
+        Raises LookupFailedError and LookupPendingError.
         """
         if event["type"] == "channel_id_changed":
             self._update_channel_id(delivery, event["old_channel_id"], event["new_channel_id"])

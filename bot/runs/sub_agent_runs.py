@@ -9,11 +9,12 @@ from typing import Any
 from bot.agent import outputs, prompt
 from bot.agent.turn import PlannerError
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.runs.results import post_sub_agent_call_outcome
 from bot.tools import Registry, Tool
 from bot.tools.agents import select_sub_agent_tools
 from storage import calls, endings
 from storage import sub_agents as children
-from storage.models import Run
+from storage.models import Call, Run
 from storage.states import CallStatus, RunSource
 from storage.store import Store
 from storage.transaction import Transaction
@@ -84,6 +85,13 @@ class AgentRoles:
             prompt.build_sub_agent_instructions(tool.title, tool.agent.prompt), allowed
         )
 
+    def count_proposed_calls(self, run: Run) -> int:
+        """Return how many calls the request has proposed, those of its sub-agents included."""
+        if not run.parent_call:
+            return run.calls
+        with self._store.read() as tx:
+            return children.get_root_run(tx, run).calls
+
 
 def build_function_schema(tool: Tool[Any]) -> dict[str, Any]:
     """Return a tool as the function schema that a model is given."""
@@ -96,37 +104,42 @@ def build_function_schema(tool: Tool[Any]) -> dict[str, Any]:
     }
 
 
-# The end of a sub-agent's run: its call gets the answer, or why there is none.
+# The start and the end of a sub-agent's run: its call gets the answer, or why there is none.
 
 SUMMARY = 200  # characters of an answer that people are told
 MOST = 20_000  # characters of an answer, where its tool is no longer there to say
 
 
+def hand_call_to_sub_agent(
+    tx: Transaction, run: Run, call: Call, task: str, *, at: datetime
+) -> None:
+    """Make the call ENTRUSTED, with a run of its own in which a sub-agent works on the task."""
+    item = prompt.build_task_item(run.requester, task)
+    children.hand_call_to_sub_agent(tx, run, call, item, at=at)
+
+
 def store_sub_agent_answer(
     tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime
-) -> str:
-    """Store a sub-agent's answer as its call's result; return the call's id, "" if that is over."""
+) -> None:
+    """Store a sub-agent's answer as its call's result, and post that."""
     call, done = calls.find_call(tx, child.parent_call), children.list_recorded_actions(tx, child)
     tool = tools.find_tool_of_call(call) if call else None
     output = prompt.sub_agent_answer_output(text, done, tool.max_output if tool else MOST)
     line = " ".join(text.split()) or prompt.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
-    end = CallStatus.SUCCEEDED
-    return children.end_call_of_sub_agent(
-        tx, child, end, at=at, actor="worker", output=output, note=note
+    ended = children.end_call_of_sub_agent(
+        tx, child, CallStatus.SUCCEEDED, at=at, actor="worker", output=output, note=note
     )
+    post_sub_agent_call_outcome(tx, tools, ended)
 
 
 def store_sub_agent_failure(
-    tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime
-) -> str:
-    """Fail the call of a sub-agent that could not go on, and end what the sub-agent had open.
-
-    Returns the call's id, "" if that is over.
-    """
+    tx: Transaction, tools: Registry, child: Run, why: str, *, at: datetime
+) -> None:
+    """Fail and post the call of a sub-agent that could not go on; end what that had open."""
     endings.cancel_calls_of_failed_sub_agent(tx, child, at=at, words=outputs)
     output = prompt.sub_agent_failure_output(why, children.list_recorded_actions(tx, child))
-    end = CallStatus.FAILED
-    return children.end_call_of_sub_agent(
-        tx, child, end, at=at, actor="worker", output=output, note=why
+    ended = children.end_call_of_sub_agent(
+        tx, child, CallStatus.FAILED, at=at, actor="worker", output=output, note=why
     )
+    post_sub_agent_call_outcome(tx, tools, ended)

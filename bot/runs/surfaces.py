@@ -52,8 +52,9 @@ class Host:
 class SurfacePort(Protocol):
     """A place where people see requests and decide; a class that is called with the `Host`.
 
-    It is found by its entry point in the group `countersign.surfaces`. None of its methods may wait
-    for people.
+    It is found by its entry point in the group `countersign.surfaces`; a source of requests that
+    neither a person nor an agent made, which uses `host.programs`, in `countersign.sources`. None
+    of its methods may wait for people.
     """
 
     def __init__(self, host: Host) -> None:
@@ -67,14 +68,6 @@ class SurfacePort(Protocol):
     def stop(self) -> None:
         """Stop accepting input; called once, even if `start` was not."""
         ...
-
-
-class SourcePort(SurfacePort, Protocol):
-    """A source of requests that neither a person nor an agent made; it uses `host.programs`.
-
-    It is found by its entry point in the group `countersign.sources`, and is otherwise like a
-    surface.
-    """
 
 
 class PartKind(StrEnum):
@@ -108,7 +101,7 @@ class NamedSurface:
 
 
 def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
-    """Return the classes of all surfaces, or of all sources; raises SurfacesError."""
+    """Return the classes of all surfaces, or of all sources; raises SurfaceError."""
     try:
         found = load_entry_points(kind.entry_point_group, OWN[kind])
     except EntryPointError as error:
@@ -122,7 +115,7 @@ def load_surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
 
 
 def create_surfaces(host: Host) -> tuple[NamedSurface, ...]:
-    """Create all surfaces and sources; raises SurfacesError if one cannot be created."""
+    """Create all surfaces and sources; raises SurfaceError if one cannot be created."""
     found = [each for kind in PartKind for each in load_surface_classes(kind)]
     return tuple(NamedSurface(each.name, _create_surface(each, host)) for each in found)
 
@@ -137,7 +130,7 @@ def _create_surface(each: LoadedEntryPoint, host: Host) -> SurfacePort:
 
 
 def start_surfaces(surfaces: Sequence[NamedSurface]) -> None:
-    """Start the surfaces in order; raises SurfacesError if one does not start."""
+    """Start the surfaces in order; raises SurfaceError if one does not start."""
     for each in surfaces:
         try:
             each.surface.start()

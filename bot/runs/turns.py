@@ -6,49 +6,41 @@ outbox posts nothing of it before it is on disk.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
-from bot.approvals.call_checks import UsageLimits
-from bot.approvals.call_state import describe_call_effect
-from bot.cards import notices
 from bot.cards.answers import AnswerFooter, has_visible_text, incomplete_answer_sentence
-from bot.clock import Clock
+from bot.cards.notices import message_unanswered_notice
 from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import WorkKind
 from bot.runs.compaction import CompactingPlanner, ModelPrompt
-from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_wait
-from bot.runs.proposals import (
-    ProposalPreparer,
+from bot.runs.plans import (
+    PreparedCall,
+    add_turn_to_counters,
     needs_people,
     post_plan_cards,
+    post_refusal_reason,
     refuse_all_but_reads,
     should_wait_for_people,
     store_plan,
+    supersede_waiting_plans,
 )
-from bot.runs.results import build_answer_footer, post_sub_agent_call_outcome
+from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_wait
+from bot.runs.proposals import ProposalPreparer
+from bot.runs.results import build_answer_footer
 from bot.runs.sub_agent_runs import SilentAnswer, store_sub_agent_answer, store_sub_agent_failure
 from bot.signals import Signals
-from bot.tools import Registry
-from storage import calls, endings, inbox, moves, outbox, runs
-from storage import sub_agents as children
+from storage import calls, inbox, moves, runs
 from storage.availability import retry_until_stored
 from storage.models import Call, Plan, Run, new_id
-from storage.states import CallStatus, CallVerb, RunStatus
-from storage.store import Store
+from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 from storage.transcripts import Transcript
-
-if TYPE_CHECKING:
-    from bot.runs.proposals import PreparedCall
-
 
 log = logging.getLogger("countersign.turns")
 C, R = CallStatus, RunStatus
@@ -75,14 +67,10 @@ class ModelTurnTaker:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
-        tools: Registry,
         signals: Signals,
         *,
         threads: CompactingPlanner,
         proposals: ProposalPreparer,
-        limits: UsageLimits,
         thread: RunThread,
         answer: Callable[[Run], Answer],
         presence: Presence,
@@ -91,14 +79,14 @@ class ModelTurnTaker:
 
         `threads` asks the model.
         """
-        self._store = store
-        self._clock = clock
-        self._tools = tools
+        self._store = proposals.sources.store
+        self._clock = proposals.sources.clock
+        self._tools = proposals.tools
         self._signals = signals
         self._threads = threads
         self._roles = proposals.roles
         self._proposals = proposals
-        self._limits = limits
+        self._limits = proposals.limits
         self._thread = thread
         self._answer = answer
         self._presence = presence
@@ -138,9 +126,7 @@ class ModelTurnTaker:
             if not waiting or self._signals.stopping.is_set():
                 raise
             log.warning("run %s: no model turn beside what waits: %s", run.id, error)
-            return self._store_own_reply(
-                run, notices.message_unanswered_notice(str(error)), beside=True
-            )
+            return self._store_own_reply(run, message_unanswered_notice(str(error)), beside=True)
         except BaseException:
             answer.close_failed_answer()
             raise
@@ -191,9 +177,7 @@ class ModelTurnTaker:
             if last and run.parent_call:
                 back = store_sub_agent_failure if stopped else store_sub_agent_answer
                 told = f"{text}\n\n{under.note}" if under.note else text
-                post_sub_agent_call_outcome(
-                    tx, self._tools, back(tx, self._tools, held, told, at=now)
-                )
+                back(tx, self._tools, held, told, at=now)
         answer.broadcast_whole_text()
         if last:
             self._presence.show_done(run)
@@ -231,7 +215,7 @@ class ModelTurnTaker:
             # somebody has written meanwhile: that is answered beside
             waits = should_wait_for_people(prepared) and not inbox.list_held_messages(tx, run.id)
             if said.replaced:
-                self._supersede_waiting_plans(tx, run)
+                supersede_waiting_plans(tx, self._tools, run, now)
             held = self._store_and_count_turn(tx, run, proposal, calls=len(prepared), cards=asked)
             for told in said.replaced:
                 runs.append_transcript_item(tx, held, told, at=now)
@@ -258,27 +242,6 @@ class ModelTurnTaker:
             self._signals.outbox.notify()
         return not waits
 
-    def _supersede_waiting_plans(self, tx: Transaction, run: Run) -> None:
-        """Supersede the plans that wait, and tell those who had approved their calls."""
-        agents = children.list_open_runs_of_request(tx, run.root_id)
-        for plan in (plan for each in agents for plan in calls.list_open_plans(tx, each.id)):
-            waiting = [
-                call
-                for call in calls.list_calls_of_plan(tx, plan.id)
-                if call.status in (C.PENDING, C.APPROVED)
-            ]
-            voters = {
-                vote.person
-                for call in waiting
-                for vote in calls.list_votes_on_revision(tx, call.id, call.revision)
-                if vote.verb is CallVerb.APPROVE
-            }
-            if voters:
-                effects = [describe_call_effect(self._tools, tx, call) for call in waiting]
-                text = notices.votes_void_notice(sorted(voters), run.requester, effects)
-                outbox.queue_line_in_all_threads(tx, run, [plan.id], f"void:{plan.id}", text)
-        endings.supersede_calls_of_run(tx, run, at=self._clock.now(), words=outputs)
-
     def _store_and_count_turn(
         self,
         tx: Transaction,
@@ -288,28 +251,14 @@ class ModelTurnTaker:
         calls: int = 0,
         cards: bool = False,
     ) -> Run:
-        """Store the turn's items and count the turn; FencedError if the run was taken away."""
-        held = runs.add_turn_to_counters(
-            tx, run, tokens=result.tokens, calls=calls, cards=int(cards)
-        )
-        if held is None:
-            raise moves.StaleFenceError(run.id)
+        """Store the turn's items and count the turn; StaleFenceError if the run was taken away."""
+        held = add_turn_to_counters(tx, run, tokens=result.tokens, calls=calls, cards=cards)
         for item in result.items:
             runs.append_transcript_item(tx, held, item, at=self._clock.now())
         return held
 
 
 # Small steps of a model turn, such as making a transcript valid for the model.
-
-
-def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title: str) -> None:
-    """Post in the thread why nobody was asked about a call; each reason once per run."""
-    why = prepared.reason_for_requester
-    reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
-    key = f"refused:{run.id}:{reason}"
-    if outbox.find_message_by_key(tx, key) is None:
-        text = notices.nobody_asked_notice(title, why)
-        outbox.queue_notice(tx, run, key, {"text": text})
 
 
 def replace_call_ids(

@@ -15,20 +15,17 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from bot.agent import outputs
+from bot.agent.outputs import STEP_FAILED, UNANSWERED_BEFORE
 from bot.agent.turn import PlannerError
-from bot.approvals import card_routing
-from bot.approvals.call_checks import CallRefusedError
 from bot.approvals.person_questions import is_question
-from bot.cards import answers, notices
+from bot.cards.answers import render_retry_message
+from bot.cards.notices import run_failed_notice
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
-from bot.policy.authority import Authority
-from bot.policy.gates import Ask, load_gate
 from bot.runs.endings import RunWithCalls
 from bot.runs.executor import CallExecutor
+from bot.runs.plans import MissingCards
 from bot.runs.ports import Presence, announce_wait
-from bot.runs.results import post_sub_agent_call_outcome
 from bot.runs.sub_agent_runs import store_sub_agent_failure
 from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
@@ -60,7 +57,7 @@ class RunWorker:
         turns: Mapping[RunSource, TakeTurn],
         executor: CallExecutor,
         tools: Registry,
-        authority: Authority,
+        cards: MissingCards,
         presence: Presence,
     ) -> None:
         """`lease` is how many seconds a claim holds without being renewed.
@@ -74,7 +71,7 @@ class RunWorker:
         self._turns = turns
         self._executor = executor
         self._tools = tools
-        self._authority = authority
+        self._cards = cards
         self._presence = presence
 
     def advance_run(self, run_id: str, keeps: MayKeepRun = lambda _: True) -> None:
@@ -217,9 +214,9 @@ class RunWorker:
         broken = next((c for c in earlier if _should_cancel_later_calls(c)), None)
         if broken is None:
             return self._executor.execute_call(run, call) or True
-        output, note = outputs.STEP_FAILED, "an earlier step failed"
+        output, note = STEP_FAILED, "an earlier step failed"
         if is_question(broken):
-            output, note = outputs.UNANSWERED_BEFORE, "nobody answered the question before it"
+            output, note = UNANSWERED_BEFORE, "nobody answered the question before it"
         with self._store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             moves.change_call_status(
@@ -244,7 +241,7 @@ class RunWorker:
     def _wait_for_people(self, run: Run, found: list[Call]) -> bool:
         """Make the run WAITING, with a card for each call; return True if it can go on instead."""
         plan_id = found[0].plan_id
-        self._post_missing_cards(run, plan_id)
+        self._cards.post_missing_cards(run, plan_id)
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
@@ -259,57 +256,6 @@ class RunWorker:
                 return False
         announce_wait(run, self._signals, self._presence)
         return False
-
-    def _post_missing_cards(self, run: Run, plan_id: str) -> None:
-        """Post cards for calls that wait for people without one.
-
-        These are calls that policy had allowed at first, and calls that have become UNKNOWN.
-        """
-        with self._store.read() as tx:
-            on_cards = {
-                c
-                for card in outbox.list_cards_of_plan(tx, plan_id)
-                for c in outbox.parse_message_body(card)["calls"]
-            }
-            missing = [
-                c
-                for c in calls.list_calls_of_plan(tx, plan_id)
-                if calls.is_waiting_for_people(c) and c.id not in on_cards
-            ]
-        for call in missing:
-            gate = load_gate(call.gate)
-            if call.status is C.UNKNOWN:
-                with self._store.write() as tx:
-                    runs.get_run_with_fence(tx, run.id, run.fence)
-                    outbox.queue_message(
-                        tx, card_routing.build_card_without_approval(run, plan_id, call)
-                    )
-                continue
-            assert isinstance(gate, Ask)
-            with self._store.read() as tx:
-                editors = calls.list_editors(tx, call.id)
-            try:
-                place = card_routing.resolve_card_place(self._authority, run, gate, editors)
-            except CallRefusedError as error:
-                with self._store.write() as tx:
-                    runs.get_run_with_fence(tx, run.id, run.fence)
-                    at = self._clock.now()
-                    moves.change_call_status(
-                        tx,
-                        call,
-                        C.INVALIDATED,
-                        at=at,
-                        actor="policy",
-                        output=error.output,
-                        note=error.note,
-                    )
-                continue
-            with self._store.write() as tx:
-                runs.get_run_with_fence(tx, run.id, run.fence)
-                card_routing.queue_cards(
-                    tx, run, plan_id, [card_routing.RoutedCall(call, gate, place)]
-                )
-                card_routing.queue_status_emoji(tx, run, plan_id)
 
     def _fail_run(self, run: Run | None, why: str) -> None:
         """Make the run FAILED and post that with a Retry button; nothing written is lost."""
@@ -332,16 +278,14 @@ class RunWorker:
                 tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why
             )
             if run.parent_call:
-                post_sub_agent_call_outcome(
-                    tx, self._tools, store_sub_agent_failure(tx, self._tools, held, why, at=now)
-                )
+                store_sub_agent_failure(tx, self._tools, held, why, at=now)
                 return True
-            text = notices.run_failed_notice(why)
+            text = run_failed_notice(why)
             outbox.queue_notice(
                 tx,
                 run,
                 f"failed:{run.id}:{run.fence}",
-                {"text": text, "blocks": answers.render_retry_message(text, run.id)},
+                {"text": text, "blocks": render_retry_message(text, run.id)},
             )
         return True
 

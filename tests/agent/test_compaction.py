@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from bot.agent import prompt
 from bot.agent.chat_completions import CHAT
 from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
@@ -17,7 +18,6 @@ from bot.agent.responses import RESPONSES
 from bot.agent.turn import TooLongError
 from bot.demo.model_server import ApiFeature
 from bot.demo.model_server import StandInPlanner as Server
-from bot.runs import compaction
 from tests.agent.test_planner import Words
 
 LONG = [{"role": "user", "content": [{"type": "input_text", "text": "words " * 4_000}]}]
@@ -133,16 +133,16 @@ def test_a_summary_is_asked_of_what_fits() -> None:
         call,
         {"type": "function_call_output", "call_id": "c", "output": "x" * 9_000},
     ]
-    item, out = compaction.build_summary_source(items, 4_000)
+    item, out = prompt.build_summary_source(items, 4_000)
     text = item["content"][0]["text"]
     head, *lines = text.splitlines()
-    assert head == compaction.SOURCE
+    assert head == prompt.SUMMARY_SOURCE
     assert lines[0] == "> In short: the beginning."
-    assert lines[1] == compaction.OLDER_LEFT_OUT.format(many=out)
+    assert lines[1] == prompt.OLDER_LEFT_OUT.format(many=out)
     assert 10 < out < 50
     assert all(line.startswith("> ") for line in lines[2:] if line)
     assert '> The agent called peek: {"text": "1042"}' in lines
     assert "gAAAA" not in text
     assert len(text) < 4_200
-    stands = compaction.build_summary_item("So it was.\n\nReally.", out, 13)["content"][0]["text"]
+    stands = prompt.build_summary_item("So it was.\n\nReally.", out, 13)["content"][0]["text"]
     assert stands.splitlines()[1:] == [lines[1], "> So it was.", "> R …"]

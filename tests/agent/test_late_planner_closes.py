@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from bot.agent.late_planner import LazyPlanner, NoModelPlanner
+from bot.agent.late_planner import LazyPlanner
 from bot.agent.turn import PlannerError
 
 
@@ -14,14 +16,10 @@ def test_closing_does_not_wait_for_one_that_is_being_made() -> None:
     """It returns meanwhile; what was made too late is closed by who made it, and takes no turn."""
     begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 
-    class Slow(NoModelPlanner):
-        def close(self) -> None:
-            closed.set()
-
-    def make() -> Slow:
+    def make() -> Any:
         begun.set()
         assert go_on.wait(30)
-        return Slow()
+        return SimpleNamespace(close=closed.set)
 
     planner = LazyPlanner(make)
     making = threading.Thread(target=planner.prepare)

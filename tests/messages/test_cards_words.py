@@ -62,7 +62,6 @@ SAID = {
     "shared_channel_notice": (),
     "delegated_task_line": (EVIL, EVIL, EVIL),
     "asking_program_line": (EVIL,),
-    "describe_why_not_done": (CallStatus.REJECTED,),
     "through_client_suffix": (EVIL,),
     "asking_server_line": (EVIL, EVIL),
     "describe_asker": (RunSource.PROGRAM, EVIL),

@@ -37,7 +37,7 @@ def test_a_request_without_a_job_is_taken_up_and_told(
     taken: list[str] = []
     workers = WorkerPool(lambda run_id, _: taken.append(run_id), 1, harness.core.signals)
     loop = harness.core.build_loop(
-        harness.core.build_intake(harness.directory, lambda _: None),
+        harness.core.build_intake(lambda _: False, lambda _: None),
         workers,
         lambda _: None,
         others=Jobs(),

@@ -38,7 +38,7 @@ def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
     """
     harness, other = LoopHarness(tmp_path / "countersign.db"), OneOther()
     loop = harness.core.build_loop(
-        harness.core.build_intake(harness.directory, lambda _: None),
+        harness.core.build_intake(lambda _: False, lambda _: None),
         WorkerPool(lambda *_: None, 1, harness.core.signals),
         lambda _: None,
         others=other,

@@ -175,8 +175,7 @@ class LoopHarness:
         executor = self.core.build_executor(self.pool, no_portal)
         model: Any = self.model
         self.worker = self.core.build_worker(model, executor, quiet, lambda _: quiet, quiet)
-        directory: Any = self.directory
-        intake = self.core.build_intake(directory, lambda _: None)
+        intake = self.core.build_intake(lambda _: False, lambda _: None)
         self.loop = self.core.build_loop(
             intake, WorkerPool(lambda *_: None, 1, self.core.signals), lambda _: None
         )

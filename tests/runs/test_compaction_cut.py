@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.runs.transcript_cut import cut_transcript
+from bot.runs.compaction import cut_transcript
 from bot.runs.turns import complete_call_outputs
 from storage.transcripts import Compaction, Transcript, _extend_transcript
 

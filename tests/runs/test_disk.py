@@ -79,7 +79,7 @@ def core(store: Store) -> Core:
 
 def ticking(core: Core) -> MainLoop:
     """A loop that deals with clicks, and leaves the filler where it is."""
-    nothing: Any = SimpleNamespace(take=lambda _: None)
+    nothing: Any = SimpleNamespace(handle_delivery=lambda _: None)
     return core.build_loop(nothing, WorkerPool(lambda *_: None, 1, core.signals), lambda _: None)
 
 

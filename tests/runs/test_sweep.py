@@ -37,10 +37,9 @@ class LoopSetup:
 
     def begin(self, advance: Callable[..., None] = lambda *_: None) -> MainLoop:
         """A loop as a new process has it, which hands its runs to `advance`."""
-        nothing: Any = None  # no messages arrive here
-        return self.core.build_loop(
-            nothing, WorkerPool(advance, 8, self.core.signals), lambda _: None
-        )
+        intake = self.core.build_intake(lambda _: False, lambda _: None)
+        workers = WorkerPool(advance, 8, self.core.signals)
+        return self.core.build_loop(intake, workers, lambda _: None)
 
     def tick(self, at: Any = AT) -> None:
         """One pass at that time."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bot.agent import file_items as words_of
+from bot.agent import prompt as told
 from bot.config.connection_settings import ModelApi
 from bot.demo.model_answers import estimate_tokens
 from bot.demo.model_server import ApiFeature, Turn
-from bot.runs import compaction as told
 from storage import runs
 from storage.models import Item
 from storage.states import CallStatus
@@ -194,7 +194,7 @@ def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
     assert size(sent) < WINDOW
     [stands] = stands_for(harness)
     assert (stands["seal"], "base64" in json.dumps(stands)) == (f"{harness.planner.url}/", False)
-    assert told.FILE in json.dumps(stands)
+    assert told.FILE_GONE in json.dumps(stands)
     assert [each.withheld for each in harness.all(AttachedFile)] == [
         WithheldReason.NO,
         WithheldReason.NO,
@@ -286,7 +286,7 @@ def test_a_thread_that_cannot_be_summed_up(own_harness: Callable[..., Harness]) 
     sent = goes_on(harness, thread, "And on.")["input"]
     assert SUMMARY in json.dumps(sent[0])
     [asked] = planner.requests[-2]["input"]
-    assert told.SOURCE in asked["content"][0]["text"]
+    assert told.SUMMARY_SOURCE in asked["content"][0]["text"]
     assert "could not be summed up" not in asked["content"][0]["text"]
     assert [each["whole"] for each in stands_for(harness)] == [False, True]
     assert all(any(same(item, each) for item in sent) for each in on_record)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.runs.program_requests import ProgramRequest, ProgramRequests, RequesterNotPermittedError
+from bot.runs.program_calls import ProgramRequestStatus, RequesterNotPermittedError
+from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from storage import channel_modes, moves
 from storage.models import Run
-from storage.states import CallStatus, ChannelMode
+from storage.states import CALL_FINAL, CallStatus, ChannelMode
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
@@ -43,6 +44,12 @@ def asked(
     )
 
 
+def ended_status(harness: Harness, found: ProgramRequest) -> ProgramRequestStatus:
+    """The request's status once its call has ended."""
+    harness.slack.wait(lambda: found.load_status().status in CALL_FINAL)
+    return found.load_status()
+
+
 def test_people_decide_and_the_program_hears_it(harness: Harness, fakes: FakeTools) -> None:
     """The card says who answers for it and why; it runs once, and no model is asked."""
     turns = len(harness.planner.requests)
@@ -58,11 +65,9 @@ def test_people_decide_and_the_program_hears_it(harness: Harness, fakes: FakeToo
         )
     )
     assert "The nightly job found it." in words(card)
-    assert found.find_outcome() is None
-    with pytest.raises(TimeoutError):
-        found.wait_for_outcome(0)
+    assert found.load_status().status == C.PENDING
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    ended = found.wait_for_outcome(30)
+    ended = ended_status(harness, found)
     assert (ended.status, ended.result) == (C.SUCCEEDED, "noted from a program")
     assert ended.arguments == {"text": "from a program"}
     assert fakes.did("note", "from a program") == 1
@@ -78,22 +83,20 @@ def test_it_hears_what_was_edited_and_rejected(harness: Harness, fakes: FakeTool
     harness.person("ana").submit(typed(text="as Ana wants it"))
     arrived(harness)
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
-    assert found.wait_for_outcome(30).arguments == {"text": "as Ana wants it"}
+    assert ended_status(harness, found).arguments == {"text": "as Ana wants it"}
     assert fakes.did("note", "as Ana wants it") == 1
 
     found = asked(harness, "reject this one")
     thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at night")
-    ended = found.wait_for_outcome(30)
-    assert ended.status is C.REJECTED
-    assert ended.result == "It was rejected: not at night."
+    ended = ended_status(harness, found)
+    assert (ended.status, ended.note) == (C.REJECTED, "not at night")
 
 
 def test_policy_holds_for_programs_too(harness: Harness, fakes: FakeTools) -> None:
     """What is denied is refused, and the program is told so at once where it is plainly wrong."""
-    ended = asked(harness, "everything", tool="wipe").wait_for_outcome(30)
-    assert ended.status is C.REFUSED
-    assert ended.result == "It was refused, and nobody was asked: nothing is wiped here."
+    ended = ended_status(harness, asked(harness, "everything", tool="wipe"))
+    assert (ended.status, ended.note) == (C.REFUSED, "policy: nothing is wiped here")
     assert fakes.did("wipe", "everything") == 0
     with pytest.raises(KeyError):
         asked(harness, "x", tool="no_such_tool")
@@ -108,9 +111,9 @@ def test_the_requester_takes_it_back(harness: Harness, fakes: FakeTools) -> None
     card = harness.card(SUPPORT, thread, "ben")
     harness.person("ben").click(SUPPORT, card["ts"], "approve")
     arrived(harness)
-    assert found.find_outcome() is None
+    assert found.load_status().status == C.PENDING
     harness.person("ben").say(SUPPORT, "cancel", thread)
-    assert found.wait_for_outcome(30).status is C.CANCELLED
+    assert ended_status(harness, found).status == C.CANCELLED
     assert fakes.did("note", "taken back") == 0
 
 
@@ -127,9 +130,7 @@ def test_what_is_decided_is_not_taken_back(harness: Harness) -> None:
             tx, call, C.REJECTED, at=now, actor="UANA00001", note="not today"
         )
     assert not found.cancel()
-    ended = found.find_outcome()
-    assert ended is not None
-    assert ended.status is C.REJECTED
+    assert found.load_status().status == C.REJECTED
 
 
 def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
@@ -141,7 +142,7 @@ def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     again = programs(harness).find_request(found.run_id)
     assert again is not None
-    assert again.wait_for_outcome(30).status is C.SUCCEEDED
+    assert ended_status(harness, again).status == C.SUCCEEDED
     assert fakes.did("note", "after a restart") == 1
 
 
@@ -169,9 +170,9 @@ def test_in_private_it_keeps_to_the_channels_mode(harness: Harness) -> None:
             at = core.clock.now()
             channel_modes.switch_mode(tx, core.identity.team, PARTNERS, mode, "system", at=at)
         if mode is ChannelMode.OBSERVE:
-            ended = asked(harness, "seen from outside", channel=PARTNERS).wait_for_outcome(30)
-            assert ended.status is C.REFUSED
-            assert "observe mode" in ended.result
+            ended = ended_status(harness, asked(harness, "seen from outside", channel=PARTNERS))
+            assert ended.status == C.REFUSED
+            assert "observe mode" in ended.note
 
 
 def showing_in(harness: Harness, channel: str, text: str) -> Any:

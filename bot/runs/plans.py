@@ -1,0 +1,240 @@
+"""Plans: the calls of one turn, as they are stored, shown to people, or replaced by others."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bot.agent import outputs, prompt
+from bot.approvals.call_checks import SAME_CALL, CallRefusedError
+from bot.approvals.call_state import compute_call_digest, describe_call_effect
+from bot.approvals.card_routing import (
+    CardPlace,
+    RoutedCall,
+    build_card_without_approval,
+    queue_cards,
+    queue_status_emoji,
+    resolve_card_place,
+)
+from bot.approvals.facts import FactSources
+from bot.approvals.person_questions import PlacedQuestion, queue_question
+from bot.cards.notices import nobody_asked_notice, votes_void_notice
+from bot.policy.authority import Authority
+from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
+from bot.tools import Effect, Registry, Tool
+from storage import calls, endings, moves, outbox, runs, trail
+from storage import sub_agents as children
+from storage.chain import compute_key_id
+from storage.digest import NonCanonicalValueError, parse_json_object
+from storage.models import Call, Plan, Revision, Run
+from storage.states import MODELLED, CallStatus, CallVerb
+from storage.transaction import Transaction
+
+C = CallStatus
+
+
+@dataclass(slots=True)
+class PreparedCall:
+    """One call, ready to be stored."""
+
+    call: Call
+    proposed_arguments: str = ""  # its arguments in the model's words
+    revision: Revision | None = None
+    gate: Allow | Ask | Deny | None = None
+    place: CardPlace | None = None
+    question: PlacedQuestion | None = None
+    audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
+    reason_for_requester: str = ""  # why it was refused, where a person should know
+
+    def build_reuse_error(self, earlier: Call) -> CallRefusedError:
+        """Return the refusal of this call with the output of an earlier one that was the same."""
+        self.audit_data["same_as"] = earlier.id
+        return CallRefusedError(outputs.repeated_call_output(earlier.output), SAME_CALL)
+
+    def sign(
+        self, key: bytes, run: Run, tool: Tool[Any], arguments: str, gate: Allow | Ask
+    ) -> None:
+        """Set the call's gate, digest and first revision, which fix exactly what would run."""
+        call = self.call
+        call.gate = dump_gate(gate)
+        call.digest = compute_call_digest(
+            key, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects
+        )
+        call.key_id = compute_key_id(key)
+        self.revision = Revision(
+            call_id=call.id,
+            number=1,
+            arguments=arguments,
+            digest=call.digest,
+            author=calls.AGENT if run.source in MODELLED else calls.FORM,
+            created_at=call.created_at,
+        )
+
+
+def needs_people(prepared: Sequence[PreparedCall]) -> bool:
+    """Return whether people have to approve or answer any of these calls."""
+    return any(each.place or each.question for each in prepared)
+
+
+def should_wait_for_people(prepared: Sequence[PreparedCall]) -> bool:
+    """Return whether people are asked, and no call of the plan is a read that can run at once."""
+    approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
+    return needs_people(prepared) and all(call.does != Effect.READ for call in approved)
+
+
+def store_plan(
+    tx: Transaction, tools: Registry, plan: Plan, prepared: Sequence[PreparedCall], *, actor: str
+) -> None:
+    """Store a plan with its calls; `actor` is who proposed them, for the audit."""
+    calls.insert_plan(tx, plan)
+    for each in prepared:
+        data = {**each.audit_data, **_build_audit_evidence(tx, tools, each)}
+        moves.insert_call(tx, each.call, at=plan.created_at, actor=actor, data=data)
+        if each.revision is not None:
+            calls.insert_revision(tx, each.revision)
+
+
+def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: bool) -> Run:
+    """Count a turn of the run and return the run; StaleFenceError if it was taken away."""
+    held = runs.add_turn_to_counters(tx, run, tokens=tokens, calls=calls, cards=int(cards))
+    if held is None:
+        raise moves.StaleFenceError(run.id)
+    return held
+
+
+def post_plan_cards(
+    tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]
+) -> None:
+    """Post the cards and questions of a stored plan, and mark the message that asked for it."""
+    found = ((each.call, each.gate, each.place) for each in prepared)
+    asked = [RoutedCall(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+    for each in prepared:
+        if each.question is not None:
+            queue_question(tx, run, each.call, each.question)
+    queue_cards(tx, run, plan_id, asked)
+    if needs_people(prepared):
+        queue_status_emoji(tx, run, plan_id)
+
+
+def _build_audit_evidence(
+    tx: Transaction, tools: Registry, proposed: PreparedCall
+) -> dict[str, Any]:
+    """Return what the audit keeps of the arguments; an unknown tool's fields may be secret."""
+    tool = tools.find_tool_of_call(proposed.call)
+    known = [each for each in ([tool] if tool else tools) if each.has_secrets]
+    text = proposed.revision.arguments if proposed.revision else proposed.proposed_arguments
+    try:
+        given = parse_json_object(text)
+        secret = {path for each in known for path in each.list_secret_paths(given)}
+    except NonCanonicalValueError:  # any of it may be secret
+        secret = {() for _ in known}
+    if proposed.revision is not None:
+        return trail.build_revision_evidence(tx, proposed.revision, secret)
+    return trail.build_refusal_evidence(tx, proposed.call.id, text, secret)
+
+
+def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> None:
+    """Refuse all proposed calls but plain reads, because other calls of the run are waiting."""
+    for each in prepared:
+        call, tool = each.call, tools.find_tool_of_call(each.call)
+        entrusts = tool is not None and tool.agent is not None
+        if call.status is CallStatus.REFUSED or (
+            call.status is CallStatus.APPROVED and call.does == Effect.READ and not entrusts
+        ):
+            continue
+        call.output = prompt.NOT_BESIDE if entrusts else outputs.BESIDE
+        call.status, call.note = CallStatus.REFUSED, "others wait"
+        call.asked_at = call.next_at = call.deadline = None
+        each.place = each.question = None
+        each.audit_data = {"refused": call.note}
+
+
+def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title: str) -> None:
+    """Post in the thread why nobody was asked about a call; each reason once per run."""
+    why = prepared.reason_for_requester
+    reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
+    key = f"refused:{run.id}:{reason}"
+    if outbox.find_message_by_key(tx, key) is None:
+        text = nobody_asked_notice(title, why)
+        outbox.queue_notice(tx, run, key, {"text": text})
+
+
+def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: datetime) -> None:
+    """Supersede the plans that wait, and tell those who had approved their calls."""
+    agents = children.list_open_runs_of_request(tx, run.root_id)
+    for plan in (plan for each in agents for plan in calls.list_open_plans(tx, each.id)):
+        waiting = [
+            call
+            for call in calls.list_calls_of_plan(tx, plan.id)
+            if call.status in (C.PENDING, C.APPROVED)
+        ]
+        voters = {
+            vote.person
+            for call in waiting
+            for vote in calls.list_votes_on_revision(tx, call.id, call.revision)
+            if vote.verb is CallVerb.APPROVE
+        }
+        if voters:
+            effects = [describe_call_effect(tools, tx, call) for call in waiting]
+            text = votes_void_notice(sorted(voters), run.requester, effects)
+            outbox.queue_line_in_all_threads(tx, run, [plan.id], f"void:{plan.id}", text)
+    endings.supersede_calls_of_run(tx, run, at=at, words=outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCards:
+    """Posts the cards that a waiting plan lacks; one for all workers."""
+
+    sources: FactSources
+    authority: Authority
+
+    def post_missing_cards(self, run: Run, plan_id: str) -> None:
+        """Post cards for calls that wait for people without one.
+
+        These are calls that policy had allowed at first, and calls that have become UNKNOWN.
+        """
+        with self.sources.store.read() as tx:
+            on_cards = {
+                c
+                for card in outbox.list_cards_of_plan(tx, plan_id)
+                for c in outbox.parse_message_body(card)["calls"]
+            }
+            missing = [
+                c
+                for c in calls.list_calls_of_plan(tx, plan_id)
+                if calls.is_waiting_for_people(c) and c.id not in on_cards
+            ]
+        for call in missing:
+            gate = load_gate(call.gate)
+            if call.status is C.UNKNOWN:
+                with self.sources.store.write() as tx:
+                    runs.get_run_with_fence(tx, run.id, run.fence)
+                    outbox.queue_message(tx, build_card_without_approval(run, plan_id, call))
+                continue
+            assert isinstance(gate, Ask)
+            with self.sources.store.read() as tx:
+                editors = calls.list_editors(tx, call.id)
+            try:
+                place = resolve_card_place(self.authority, run, gate, editors)
+            except CallRefusedError as error:
+                with self.sources.store.write() as tx:
+                    runs.get_run_with_fence(tx, run.id, run.fence)
+                    at = self.sources.clock.now()
+                    moves.change_call_status(
+                        tx,
+                        call,
+                        C.INVALIDATED,
+                        at=at,
+                        actor="policy",
+                        output=error.output,
+                        note=error.note,
+                    )
+                continue
+            with self.sources.store.write() as tx:
+                runs.get_run_with_fence(tx, run.id, run.fence)
+                queue_cards(tx, run, plan_id, [RoutedCall(call, gate, place)])
+                queue_status_emoji(tx, run, plan_id)
