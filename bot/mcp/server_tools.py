@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 from pydantic import BaseModel
 
 from bot.mcp import server_file
-from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
+from bot.tools import RISK_OF, Effect, EffectSource, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, build_argument_model
-from bot.tools.effect_source import EffectSource
 from bot.tools.registration import check_fields
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from bot.tools.declared_secrets import (
     mask_at_paths,
     may_hold_secrets,
 )
-from bot.tools.effect_source import EffectSource
 from bot.tools.elicitation import NOBODY, ElicitationPort
 from bot.tools.registration import (
     REASON_FIELD,
@@ -56,6 +55,14 @@ class Effect(StrEnum):
     READ = "read"  # changes nothing; may run at once when policy allows
     WRITE = "write"  # changes something that can be put right
     DESTRUCTIVE = "destructive"  # cannot be taken back; Approve asks for confirmation
+
+
+class EffectSource(StrEnum):
+    """The source of a tool's effect class; a call with no trusted source counts as destructive."""
+
+    BY_AUTHOR = "author"  # whoever wrote the tool
+    BY_NOBODY = "nobody"  # its author did not say
+    BY_STRANGER = "stranger"  # its server did, and is not trusted to
 
 
 @dataclass(frozen=True, slots=True)
