@@ -274,9 +274,7 @@ def tool(
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
         model = registration.get_argument_model(function, tool_name)
-        registration.check_fields(
-            tool_name, model, effect, secret=secret or set(), editable=editable or set()
-        )
+        registration.check_fields(tool_name, model, effect, secret=secret, editable=editable)
         registration.check_functions(tool_name, model, preview, outcome, step)
         return Tool(
             name=tool_name,

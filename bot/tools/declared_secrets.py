@@ -15,13 +15,11 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
+import re2  # type: ignore[import-untyped] # ships no types
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
-
-from bot.policy.condition_values import UnknownValueError, compile_pattern
-from storage.masking import MASK, ValuePath
 
 MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
 _EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
@@ -31,6 +29,8 @@ _LISTS = (*_EVERY, "prefixItems")
 _SINGLE = (*_EITHER, "items", "contains", "additionalProperties")
 _TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
+ValuePath = tuple[str | int, ...]  # as in storage.masking
+MASK = "••••••••"  # the same as there
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
 _MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 
@@ -97,9 +97,11 @@ def _list_property_nodes(node: Node, key: str) -> Iterator[Any]:
 
 def _may_match_pattern(pattern: str, key: str) -> bool:
     """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return bool(compile_pattern(_ESCAPED.sub(r"\1\\x{\2}", pattern)).search(key))
-    except UnknownValueError:
+        return bool(re2.compile(_ESCAPED.sub(r"\1\\x{\2}", pattern), options).search(key))
+    except re2.error:
         return True
 
 

@@ -153,13 +153,15 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
     return model
 
 
-def check_fields(tool_name: str, model: type[BaseModel], effect: str, **named: set[str]) -> None:
+def check_fields(
+    tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
+) -> None:
     """Raise ValueError for a reserved field name, or a parameter that names a missing field."""
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
     for label, names in named.items():
-        if unknown := names - fields:
+        if unknown := (names or set()) - fields:
             raise ValueError(
                 f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
             )
