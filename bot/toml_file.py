@@ -9,12 +9,14 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+M = TypeVar("M", bound=BaseModel)
 KeyPath = tuple[int | str, ...]
 # Pydantic's kinds of complaint, in the words of the file's author
 COMPLAINTS = {
@@ -35,6 +37,18 @@ def unreadable_file_sentence(source: str, error: OSError | UnicodeDecodeError) -
         return f"{source}: it is a folder; name a file in it"
     reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
     return f"{source}: {reason}; make it a readable text file"
+
+
+class TomlFileError(ValueError):
+    """Raised when a file that people write cannot be used.
+
+    `problems` has one line each: file, line, key, what is wrong, what to do.
+    """
+
+    def __init__(self, what: str, source: str, problems: list[str]) -> None:
+        """`what` the file `source` is about: "databases"."""
+        self.problems = tuple(problems)
+        super().__init__("\n  ".join([f"the {what} in {source} cannot be used:", *problems]))
 
 
 class FileProblems:
@@ -93,6 +107,33 @@ def parse_entries(text: str, heading: str, problems: FileProblems) -> list[dict[
         problems.add((heading,), f"{heading}s are headed [[{heading}]], with two brackets")
         return []
     return found
+
+
+def validate_entry(
+    model: type[M], entry: Any, place: KeyPath, problems: FileProblems, forms: Mapping[str, str]
+) -> M | None:
+    """Return the table at `place` as a model; None if it is invalid.
+
+    What is wrong is added to `problems`. `forms`: how to write a text with a pattern, by key.
+    """
+    try:
+        return model.model_validate(entry)
+    except ValidationError as error:
+        for each in error.errors(include_input=False, include_url=False):
+            problems.add((*place, *each["loc"]), _validation_error_sentence(each, model, forms))
+    return None
+
+
+def _validation_error_sentence(
+    error: ErrorDetails, model: type[BaseModel], forms: Mapping[str, str]
+) -> str:
+    if error["type"] == "extra_forbidden":
+        return unknown_key_sentence(error["loc"], model)
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    if error["type"] == "string_pattern_mismatch":
+        return forms.get(str(error["loc"][0]), "write a plain name")
+    return COMPLAINTS.get(error["type"], error["msg"])
 
 
 class TomlLineIndex:

@@ -33,9 +33,8 @@ from bot.cards.views import (
     VoteProgress,
 )
 from bot.policy.gates import Ask, load_gate
-from bot.tools import Registry, Tool
+from bot.tools import EffectSource, Registry, Tool
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
-from bot.tools.effect_source import EffectSource
 from bot.tools.person_question import ASK_PERSON
 from storage import calls, channel_modes, outbox, person_answers, runs, sub_agents
 from storage.calls import CallWithRevision

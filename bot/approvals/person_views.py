@@ -20,8 +20,7 @@ from bot.cards.notices import describe_asker
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
-from bot.tools import Effect
-from bot.tools.effect_source import EffectSource
+from bot.tools import Effect, EffectSource
 from storage import calls, outbox, request_lists, runs
 from storage.masking import mask_secrets
 from storage.models import Call, Run

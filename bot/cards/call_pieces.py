@@ -15,7 +15,7 @@ from functools import cached_property
 
 from bot.cards import block_kit, slack_text
 from bot.cards.views import ArgumentValue, CallView
-from bot.tools.effect_source import EffectSource
+from bot.tools import EffectSource
 
 HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review

@@ -17,7 +17,7 @@ from bot.cards.button_codec import CardTarget, Click, RunTarget, build_block_id
 from bot.cards.decided_call import outcome_sentence, render_card_foot, render_decided_call
 from bot.cards.notices import card_posted_elsewhere_notice, through_client_suffix
 from bot.cards.views import CallView, CardView
-from bot.tools.effect_source import EffectSource
+from bot.tools import EffectSource
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 

@@ -174,11 +174,11 @@ def _iterate_expected_texts(value: Any, secret: frozenset[ValuePath]) -> Iterato
 
 def _list_written_forms(value: Any) -> tuple[str, ...]:
     """Return the forms in which one leaf may be written."""
-    dump_with_secrets = show_hidden_characters(json.dumps(value, ensure_ascii=False))
+    as_json = show_hidden_characters(json.dumps(value, ensure_ascii=False))
     if value is None:
-        return (*_NULLS, dump_with_secrets)
+        return (*_NULLS, as_json)
     kinds = _IN_WORDS if isinstance(value, str) else (SlotKind.TEXT,)
-    return (dump_with_secrets, *(format_json_value(value, kind) for kind in kinds))
+    return (as_json, *(format_json_value(value, kind) for kind in kinds))
 
 
 __all__ = [

@@ -57,7 +57,7 @@ from bot.cards.slack_text import (
     format_time_with_countdown,
     user_mention,
 )
-from bot.tools.effect_source import EffectSource
+from bot.tools import EffectSource
 from storage.states import RunStatus
 
 # What the Home tab shows one person, as plain data made from rows; drawn below. Pure.

@@ -14,7 +14,7 @@ from typing import Any
 
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.slack_text import shorten_text, show_hidden_characters
-from bot.tools.effect_source import EffectSource
+from bot.tools import EffectSource
 from bot.tools.invisible_characters import has_no_hidden_characters, is_hidden_character
 from storage.states import CallStatus
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bot.config.settings import DotenvError, read_variables
 from bot.mcp import server_file
+from bot.toml_file import TomlFileError
 from bot.tools.described import SchemaError, build_argument_model
 from countersign.cli import console
 
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     try:
         file = _read_server_file()
-    except (DotenvError, server_file.ServerFileError) as error:
+    except (DotenvError, TomlFileError) as error:
         return console.print_error(console.escape_control_characters(str(error)))
     if file is None:
         return console.print_error("There are no servers: COUNTERSIGN_SERVERS names no file.")

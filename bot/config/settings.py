@@ -26,9 +26,10 @@ from bot.config.connection_settings import (
     choose_transport,
     describe_missing_secret,
 )
-from bot.mcp.server_file import ServerFile, ServerFileError, read_server_file
+from bot.mcp.server_file import ServerFile, read_server_file
 from bot.monitoring.logs import LogFormat
-from bot.tools.database.config import Database, DatabasesError, read_databases
+from bot.toml_file import TomlFileError
+from bot.tools.database.config import Database, read_databases
 from storage.backend import build_local_path, is_postgres_url, normalize_postgres_url
 from storage.chain import SigningKey
 from storage.digest import parse_signing_key
@@ -164,7 +165,7 @@ def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str
         try:
             if name in values:
                 values[name] = read(Path(values[name]), given)
-        except (DatabasesError, ServerFileError) as error:
+        except TomlFileError as error:
             del values[name]
             problems += error.problems
     return problems

@@ -10,7 +10,7 @@ import calendar
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
@@ -23,16 +23,13 @@ from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.business_hours import BusinessHours
 from bot.policy.condition_values import Facts
-from bot.policy.gates import Allow, Approvers, Ask, Deny, GrantOffer, Stage
+from bot.policy.evaluation import Judgement
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, GrantOffer, Stage
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
 from countersign.durations import format_duration
 from storage.models import Run
 from storage.states import ChannelMode
-
-if TYPE_CHECKING:
-    from bot.policy.evaluation import Judgement
-
 
 # The sources of an explanation.
 
@@ -78,23 +75,19 @@ _REASONS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class GateDescriber:
     """The lines that describe a gate which asks people: who decides, where, until when, edits."""
 
-    def __init__(
-        self, grounds: ExplanationSources, words: MentionStyle, run: Run, tool: Tool[Any], gate: Ask
-    ) -> None:
-        self._grounds, self._words, self._run, self._tool, self._gate = (
-            grounds,
-            words,
-            run,
-            tool,
-            gate,
-        )
+    grounds: ExplanationSources
+    words: MentionStyle
+    run: Run
+    tool: Tool[Any]
+    gate: Ask
 
     def describe_gate(self) -> Iterator[str]:
         """Yield the whole description, line by line."""
-        gate, steps = self._gate, len(self._gate.stages)
+        gate, steps = self.gate, len(self.gate.stages)
         for number, stage in enumerate(gate.stages):
             step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
             step += " (in any order)" if steps > 1 and gate.any_order else ""
@@ -112,19 +105,17 @@ class GateDescriber:
 
     def _describe_stage(self, number: int, stage: Stage) -> str:
         many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
-        now = self._describe_current_approvers(self._gate.get_stage_approvers(number, timedelta()))
+        now = self._describe_current_approvers(self.gate.get_stage_approvers(number, timedelta()))
         return f"{many} of {self._describe_approvers(stage.approvers)}{now}"
 
     def _describe_approvers(self, who: Approvers) -> str:
         """Return the approvers as the policy names them."""
-        words = self._words
-        found = [words.format_group(each) for each in who.groups] + [
-            words.format_person(each) for each in who.users
-        ]
+        words = self.words
+        found = [*map(words.format_group, who.groups), *map(words.format_person, who.users)]
         if who.channel:
             here = (
-                words.format_channel(self._run.channel)
-                if self._run.channel
+                words.format_channel(self.run.channel)
+                if self.run.channel
                 else "the channel where it is asked"
             )
             found.append(f"the members of {here}")
@@ -134,43 +125,41 @@ class GateDescriber:
 
     def _describe_current_approvers(self, who: Approvers) -> str:
         """Return who of these approvers could approve now, looked up, in parentheses."""
-        run = self._run
+        run = self.run
         try:
             if who.channel and not run.channel:
                 raise LookupFailedError("no channel was named")
-            able = self._grounds.authority.list_able_approvers(
-                self._gate, who, requester=run.requester, channel=run.channel
+            able = self.grounds.authority.list_able_approvers(
+                self.gate, who, requester=run.requester, channel=run.channel
             )
         except LookupFailedError as error:
             return f" (who that is now is not known: {error})"
         return f" (now: {self._describe_people(able)})" if able else " (now: nobody)"
 
     def _describe_people(self, people: Collection[str]) -> str:
-        now, authority = self._grounds.sources.clock.now(), self._grounds.authority
+        now, authority = self.grounds.sources.clock.now(), self.grounds.authority
         marks = {
             user: " [away]"
             for user, _ in card_routing.list_still_away(
                 card_routing.list_away_people(authority, people), now
             )
         }
-        names = [self._words.format_person(each) + marks.get(each, "") for each in sorted(people)]
+        names = [self.words.format_person(each) + marks.get(each, "") for each in sorted(people)]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         return ", ".join(names[:MOST_NAMES]) + more
 
     def _describe_terms(self) -> str:
-        gate = self._gate
+        gate = self.gate
         no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
-        own = (
-            "Whoever asked may approve it."
-            if gate.self_approval
-            else "Nobody approves their own request."
-        )
+        own = "Nobody approves their own request."
         if any(stage.approvers.requester for stage in gate.stages):
             own = "Whoever asked may approve where a step names them."
+        elif gate.self_approval:
+            own = "Whoever asked may approve it."
         return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
 
     def _describe_shortage(self) -> Iterator[str]:
-        run, gate, authority = self._run, self._gate, self._grounds.authority
+        run, gate, authority = self.run, self.gate, self.grounds.authority
         if not run.channel and any(stage.approvers.channel for stage in gate.stages):
             return
         try:
@@ -196,19 +185,19 @@ class GateDescriber:
 
         The policy's own word for the place if that is not known.
         """
-        gate, run = self._gate, self._run
+        gate, run = self.gate, self.run
         asked = {
             "thread": "in the thread where it is asked",
             "approvers": "in the approvers' direct messages",
         }
-        wanted = asked.get(gate.post_to) or f"in {self._words.format_channel(gate.post_to)}"
+        wanted = asked.get(gate.post_to) or f"in {self.words.format_channel(gate.post_to)}"
         if not run.channel and gate.post_to == "thread":
             return wanted
         try:
-            able = self._grounds.authority.list_first_stage_approvers(
+            able = self.grounds.authority.list_first_stage_approvers(
                 gate, requester=run.requester, channel=run.channel
             )
-            place = card_routing.resolve_place_for_people(self._grounds.authority, run, gate, able)
+            place = card_routing.resolve_place_for_people(self.grounds.authority, run, gate, able)
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
         if place.kind is not card_routing.PlaceKind.PEOPLE:
@@ -224,28 +213,24 @@ class GateDescriber:
         )
 
     def _describe_times(self) -> str:
-        gate = self._gate
+        gate = self.gate
         found = f"no answer within {format_duration(gate.deadline)} is a no."
         if gate.reminders:
             found += f" Reminders after {', '.join(map(format_duration, gate.reminders))}."
         if gate.hours:
-            now = self._grounds.sources.clock.now()
+            now = self.grounds.sources.clock.now()
             found += f" Only business hours count: {_describe_business_hours(gate.hours, now)}."
         return f"{found} An approval is good for {format_duration(gate.good_for)}."
 
     def _describe_escalations(self) -> Iterator[str]:
-        for step in self._gate.escalation:
-            who = (
-                f"{self._describe_approvers(step.approvers)}"
-                f"{self._describe_current_approvers(step.approvers)}"
-            )
-            yield (
-                f"After {format_duration(step.after)} without an answer these may decide as well: "
-                f"{who}"
-            )
+        for step in self.gate.escalation:
+            who = self._describe_approvers(step.approvers)
+            now = self._describe_current_approvers(step.approvers)
+            after = format_duration(step.after)
+            yield f"After {after} without an answer these may decide as well: {who}{now}"
 
     def _describe_edits(self) -> str:
-        gate, tool = self._gate, self._tool
+        gate, tool = self.gate, self.tool
         fields = [
             each
             for each in tool.arguments.model_fields
@@ -308,15 +293,13 @@ def explain_call(
     nothing is raised for it.
     """
     facts = load_facts(grounds.sources, run, tool, args)
-    gate: Allow | Deny | Ask | None = None
-    mode = ChannelMode.ASK
+    judged = grounds.sources.policy.policy.judge_call(facts)
+    gate, mode = judged.gate, ChannelMode.ASK
     if sums:
         with grounds.sources.store.read() as tx:
             facts = add_spending_sums(tx, grounds.sources, run, tool, facts)
             judged = grounds.sources.policy.policy.judge_call(facts)
             gate, mode = apply_channel_mode(tx, grounds.sources, run, facts, judged.gate)
-    else:
-        judged = grounds.sources.policy.policy.judge_call(facts)
     who = f"asked by {words.format_person(run.requester) if run.requester else 'somebody'}"
     where = f" in {words.format_channel(run.channel)}" if run.channel else ""
     lines = [
@@ -328,7 +311,6 @@ def explain_call(
         *_describe_tried_rules(judged, words),
         *_describe_mode_change(judged.gate, gate, mode, words),
     ]
-    gate = gate or judged.gate
     if isinstance(gate, Ask):
         lines += _describe_grant_or_limit(grounds, words, run, tool, args, gate) if sums else []
         lines += ["", *GateDescriber(grounds, words, run, tool, gate).describe_gate()]
@@ -341,13 +323,10 @@ def _describe_effect_class(tool: Tool[Any]) -> str:
 
 
 def _describe_mode_change(
-    policy: Allow | Deny | Ask,
-    gate: Allow | Deny | Ask | None,
-    mode: ChannelMode,
-    words: MentionStyle,
+    policy: Gate, gate: Gate, mode: ChannelMode, words: MentionStyle
 ) -> Iterator[str]:
     """Yield what the mode of the place changes about the policy's verdict, if anything."""
-    if gate is None or gate == policy:
+    if gate == policy:
         return
     yet = f"{ICONS[mode]} Yet {mode} mode holds here"
     match gate:
@@ -421,22 +400,13 @@ def _describe_tried_rules(judged: Judgement, words: MentionStyle) -> Iterator[st
 def _describe_unknown_facts(
     facts: Facts, grounds: ExplanationSources, tool: Tool[Any], words: MentionStyle
 ) -> list[str]:
-    missing = [
-        words.format_group(handle)
-        for handle, found in (facts.groups or {}).items()
-        if found is None
-    ]
-    missing += [
-        words.format_channel(name)
-        for name, found in (facts.channels or {}).items()
-        if found is None
-    ]
-    sums = facts.spent or {}
+    groups, channels, sums = facts.groups or {}, facts.channels or {}, facts.spent or {}
+    missing = [words.format_group(each) for each, found in groups.items() if found is None]
+    missing += [words.format_channel(each) for each, found in channels.items() if found is None]
     missing += [
         f"what was spent with {each.tool}"
         for each in sorted(get_lookups_for_tool(grounds.sources.policy, tool).spent)
         if sums.get(each) is None
     ]
-    return (
-        ["", f"Not known: {', '.join(missing)}. What is not known never allows."] if missing else []
-    )
+    told = f"Not known: {', '.join(missing)}. What is not known never allows."
+    return ["", told] if missing else []

@@ -23,7 +23,7 @@ from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Judgement
-from bot.policy.gates import Allow, Ask, Deny, load_gate
+from bot.policy.gates import Allow, Approvers, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import NameResolver
@@ -243,11 +243,13 @@ def _describe_past_verdict(gate: Allow | Ask | Deny) -> str:
 
 
 def _classify_ask_difference(was: Ask, now: Ask, by: str) -> tuple[str, str]:
-    if _get_gate_approver_sets(was) != _get_gate_approver_sets(now):
+    if _get_approver_sets(was.approvers) != _get_approver_sets(now.approvers):
         return "people", f"by {by}"
-    if [(_get_approver_sets(each.approvers), each.quorum) for each in was.stages] != [
-        (_get_approver_sets(each.approvers), each.quorum) for each in now.stages
-    ]:
+    steps = [
+        [(_get_approver_sets(each.approvers), each.quorum) for each in gate.stages]
+        for gate in (was, now)
+    ]
+    if steps[0] != steps[1]:
         return (
             "quorum",
             f"was {was.required_approvers} in {len(was.stages)},"
@@ -260,9 +262,5 @@ def _classify_ask_difference(was: Ask, now: Ask, by: str) -> tuple[str, str]:
     return ("terms", f"{', '.join(changed)}, by {by}") if changed else ("", "")
 
 
-def _get_gate_approver_sets(gate: Ask) -> object:
-    return _get_approver_sets(gate.approvers)
-
-
-def _get_approver_sets(who: Any) -> object:
+def _get_approver_sets(who: Approvers) -> object:
     return frozenset(who.users), frozenset(who.groups), who.channel, who.requester

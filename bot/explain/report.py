@@ -98,9 +98,8 @@ class Report:
     votes: int
     tools: tuple[CallCounts, ...]  # most asked first
     approvers: tuple[ApproverStats, ...]  # who voted most first
-    days: tuple[
-        tuple[date, dict[CallFate, int]], ...
-    ]  # UTC days on which something ended, in order
+    # UTC days on which something ended, in order
+    days: tuple[tuple[date, dict[CallFate, int]], ...]
 
 
 def compute_report(asked: Iterable[ReportedCall], since: datetime, until: datetime) -> Report:
@@ -156,13 +155,8 @@ def _list_editors(call: ReportedCall) -> set[str]:
 def _measure_decision_time(call: ReportedCall) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None if it is not decided."""
     first = call.revisions_by_number.get(1)
-    if (
-        get_call_fate(call) not in (CallFate.APPROVED, CallFate.REJECTED)
-        or not call.votes
-        or not first
-    ):
-        return None
-    return call.votes[-1].at - first.at
+    is_decided = get_call_fate(call) in (CallFate.APPROVED, CallFate.REJECTED)
+    return call.votes[-1].at - first.at if is_decided and call.votes and first else None
 
 
 def _measure_voting_time(call: ReportedCall, vote: ReportedVote) -> timedelta | None:
@@ -380,19 +374,9 @@ def render_report_blocks(
         *left_out_line(len(report.approvers), MOST, "people"),
         *left_out_line(len(report.days), NEWEST, "days before"),
     ]
-    notes = [*more, *([note] if note else [])]
-    return [
-        *blocks,
-        *(
-            [
-                block_kit.context_block(
-                    _build_block_id("notes"), [block_kit.mrkdwn("  ·  ".join(notes))]
-                )
-            ]
-            if notes
-            else []
-        ),
-    ]
+    if notes := "  ·  ".join(filter(None, [*more, note])):
+        blocks.append(block_kit.context_block(_build_block_id("notes"), [block_kit.mrkdwn(notes)]))
+    return blocks
 
 
 def _build_block_id(name: str) -> str:
@@ -404,34 +388,18 @@ def _render_list_section(
 ) -> list[block_kit.Json]:
     """Build a list below its title; nothing if there is nothing to list."""
     found = [block_kit.rich_text_line(*each) for each in items]
-    return (
-        [
-            block_kit.rich_text_block(
-                _build_block_id(name),
-                [
-                    block_kit.rich_text_line(block_kit.text_leaf(title, bold=True)),
-                    block_kit.rich_text_list(found),
-                ],
-            )
-        ]
-        if found
-        else []
-    )
+    heading = block_kit.rich_text_line(block_kit.text_leaf(title, bold=True))
+    parts = [heading, block_kit.rich_text_list(found)]
+    return [block_kit.rich_text_block(_build_block_id(name), parts)] if found else []
 
 
 def _render_tool_items(report: Report, titles: Mapping[str, str]) -> Iterator[list[block_kit.Json]]:
-    for each in report.tools[:MOST]:
-        name = shorten_text(
-            show_hidden_characters(" ".join(titles.get(each.tool, each.tool).split())), NAME
-        )
+    for each in [*report.tools[:MOST], *([report.total] if len(report.tools) > 1 else [])]:
+        title = titles.get(each.tool, each.tool) if each.tool else "All"
+        name = shorten_text(show_hidden_characters(" ".join(title.split())), NAME)
         yield [
             block_kit.text_leaf(name, bold=True),
             block_kit.text_leaf(f": {_describe_call_counts(each)}"),
-        ]
-    if len(report.tools) > 1:
-        yield [
-            block_kit.text_leaf("All", bold=True),
-            block_kit.text_leaf(f": {_describe_call_counts(report.total)}"),
         ]
 
 
@@ -445,7 +413,7 @@ def _render_approver_item(each: ApproverStats) -> list[block_kit.Json]:
     counts = {"approved": each.approved, "rejected": each.rejected, "edited": each.edited}
     told = [f"{word} {count}" for word, count in counts.items() if count]
     if each.hasty:
-        told.append(f"{each.hasty} in under {HASTY.seconds} s")
+        told.append(f"{each.hasty} in {_UNDER}")
     return [
         block_kit.user_leaf(each.person),
         block_kit.text_leaf(f" {', '.join(told)}{_describe_speed(each.speed)}"),

@@ -30,8 +30,7 @@ def parse_typed_call(
     """Return the tool and its validated arguments; names become ids if Slack can be asked.
 
     `asker` is told of no private channel but their own; None: the operator, who may know of all.
-
-    Raises MistypedError.
+    Raises TypedCallError.
     """
     if not words:
         raise TypedCallError("Name a tool, and its arguments as key=value.")

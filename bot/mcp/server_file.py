@@ -23,10 +23,8 @@ from pydantic import (
     Field,
     SecretStr,
     StringConstraints,
-    ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
 from bot import toml_file
 from countersign.mcp_client.variables import substitute_variables
@@ -38,17 +36,6 @@ _FORMS = {
     "prefix": "write a-z, 0-9 and _, up to 20 characters, a letter first",
     "url": "write an address that begins with https:// or http://",
 }
-
-
-class ServerFileError(ValueError):
-    """Raised if the file of servers cannot be used.
-
-    `problems` has one line each: file, line, key, what is wrong, what to do.
-    """
-
-    def __init__(self, source: str, problems: list[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n  ".join([f"the servers in {source} cannot be used:", *problems]))
 
 
 class Server(BaseModel):
@@ -106,14 +93,13 @@ class ServerFile:
 def read_server_file(path: Path, environ: Mapping[str, str]) -> ServerFile:
     """Return the servers in the file at `path`, with "$NAME" replaced by variables of `environ`.
 
-    Raises ServerFileError.
+    Raises TomlFileError.
     """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ServerFileError(
-            str(path), [toml_file.unreadable_file_sentence(str(path), error)]
-        ) from None
+        why = toml_file.unreadable_file_sentence(str(path), error)
+        raise toml_file.TomlFileError("servers", str(path), [why]) from None
     return ServerFile(path, parse_servers(text, environ, str(path)))
 
 
@@ -122,7 +108,7 @@ def parse_servers(
 ) -> tuple[Server, ...]:
     """Return the servers that the TOML `text` names.
 
-    Raises ServerFileError with all problems, a line each.
+    Raises TomlFileError with all problems, a line each.
     """
     problems = toml_file.FileProblems(source, text)
     servers: list[Server] = []
@@ -136,7 +122,7 @@ def parse_servers(
                 problems.add(("server", index, "name"), sentence)
         servers.append(server)
     if problems:
-        raise ServerFileError(source, problems.list_sentences())
+        raise toml_file.TomlFileError("servers", source, problems.list_sentences())
     return tuple(servers)
 
 
@@ -151,12 +137,7 @@ def _parse_server(
     }
     for key, name in sorted(missing):
         problems.add(("server", index, key), f"the variable {name} is not set")
-    try:
-        return Server.model_validate(filled)
-    except ValidationError as error:
-        for each in error.errors(include_input=False, include_url=False):
-            problems.add(("server", index, *each["loc"]), _describe_validation_error(each))
-    return None
+    return toml_file.validate_entry(Server, filled, ("server", index), problems, _FORMS)
 
 
 def _substitute_nested_variables(
@@ -176,16 +157,6 @@ def _substitute_nested_variables(
             for name, each in value.items()
         }
     return value
-
-
-def _describe_validation_error(error: ErrorDetails) -> str:
-    if error["type"] == "extra_forbidden":
-        return toml_file.unknown_key_sentence(error["loc"], Server)
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    if error["type"] == "string_pattern_mismatch":
-        return _FORMS.get(str(error["loc"][0]), "write a plain name")
-    return toml_file.COMPLAINTS.get(error["type"], error["msg"])
 
 
 PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 from pydantic import BaseModel
 
 from bot.mcp import server_file
-from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
+from bot.tools import RISK_OF, Effect, EffectSource, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, build_argument_model
-from bot.tools.effect_source import EffectSource
 from bot.tools.registration import check_fields
 
 if TYPE_CHECKING:
@@ -34,31 +33,17 @@ def load_server_tools(file: server_file.ServerFile) -> list[Tool[Any]]:
     missing, or the file of accepted tools cannot be read.
     """
     if importlib.util.find_spec("mcp") is None:
-        needs = "MCP servers need mcp: pip install 'countersign-bot[mcp]'"
-        raise ValueError(needs)
+        raise ValueError("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
     try:
         accepted = server_file.read_lock_file(file.lock_path)
     except server_file.LockFileError as error:
         raise ValueError(str(error)) from error
-    return [
-        tool
-        for server in file.servers
-        for tool in _build_tools(
-            server, select_used_definitions(server, accepted.get(server.name, {}))
-        )
-    ]
+    found = (_build_tools(server, accepted.get(server.name, {})) for server in file.servers)
+    return [tool for tools in found for tool in tools]
 
 
-def select_used_definitions(
-    server: server_file.Server, found: server_file.Definitions
-) -> dict[str, server_file.ToolDefinition]:
-    """Return the tools of a server that its configuration selects."""
-    return {name: each for name, each in found.items() if server.is_tool_selected(name)}
-
-
-def _build_tools(
-    server: server_file.Server, accepted: dict[str, server_file.ToolDefinition]
-) -> Iterator[Tool[Any]]:
+def _build_tools(server: server_file.Server, found: server_file.Definitions) -> Iterator[Tool[Any]]:
+    accepted = {name: each for name, each in found.items() if server.is_tool_selected(name)}
     if not accepted:
         log.warning("no tool of the server %s is accepted: `countersign mcp accept`", server.name)
         return

@@ -26,21 +26,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 
 from bot.policy.condition_values import SlackId
-from bot.tools.declared_secrets import (
-    get_dump_key,
-    list_secret_paths,
-    mask_at_paths,
-    may_hold_secrets,
-)
-from bot.tools.effect_source import EffectSource
+from bot.tools import declared_secrets, registration
 from bot.tools.elicitation import NOBODY, ElicitationPort
-from bot.tools.registration import (
-    REASON_FIELD,
-    build_tool_schema,
-    check_fields,
-    check_functions,
-    get_argument_model,
-)
 from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
@@ -56,6 +43,14 @@ class Effect(StrEnum):
     READ = "read"  # changes nothing; may run at once when policy allows
     WRITE = "write"  # changes something that can be put right
     DESTRUCTIVE = "destructive"  # cannot be taken back; Approve asks for confirmation
+
+
+class EffectSource(StrEnum):
+    """The source of a tool's effect class; a call with no trusted source counts as destructive."""
+
+    BY_AUTHOR = "author"  # whoever wrote the tool
+    BY_NOBODY = "nobody"  # its author did not say
+    BY_STRANGER = "stranger"  # its server did, and is not trusted to
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +132,7 @@ StepFunction = Callable[[A], str]
 @lru_cache(1024)
 def _dump_tool_schema(model: type[BaseModel]) -> str:
     """Return a model's JSON Schema as text; cached, since each turn needs those of all tools."""
-    return json.dumps(build_tool_schema(model))
+    return json.dumps(registration.build_tool_schema(model))
 
 
 @lru_cache(1024)
@@ -193,8 +188,8 @@ class Tool(Generic[A]):
         """
         schema: dict[str, Any] = json.loads(_dump_tool_schema(self.arguments))
         if self.needs_reason:
-            schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
-            schema.setdefault("required", []).append(REASON_FIELD)
+            schema.setdefault("properties", {})[registration.REASON_FIELD] = REASON_SCHEMA
+            schema.setdefault("required", []).append(registration.REASON_FIELD)
         return schema
 
     def schema_digest(self) -> str:
@@ -212,12 +207,12 @@ class Tool(Generic[A]):
 
     def list_secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[ValuePath]:
         """Return the paths of all secret values in these arguments, at any depth."""
-        return list_secret_paths(self.arguments, self.secret, values)
+        return declared_secrets.list_secret_paths(self.arguments, self.secret, values)
 
     @property
     def has_secrets(self) -> bool:
         """Whether any of the tool's arguments may be secret."""
-        return bool(self.secret) or may_hold_secrets(self.arguments, ())
+        return bool(self.secret) or declared_secrets.may_hold_secrets(self.arguments, ())
 
     def mask_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with secret values, at any depth, replaced by a fixed mask."""
@@ -234,9 +229,9 @@ class Tool(Generic[A]):
         paths = self.list_secret_paths(args)
         values: dict[str, Any] = {}
         for name in type(args).model_fields:
-            key = get_dump_key(type(args), name)
+            key = declared_secrets.get_dump_key(type(args), name)
             below = frozenset(path[1:] for path in paths if path[0] == key)
-            value = mask_at_paths(getattr(args, name), below)
+            value = declared_secrets.mask_at_paths(getattr(args, name), below)
             values[name] = (
                 MASK if name in self.secret else _replace_ids_by_names(value, names or {})
             )
@@ -278,9 +273,9 @@ def tool(
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
-        model = get_argument_model(function, tool_name)
-        check_fields(tool_name, model, effect, secret=secret or set(), editable=editable or set())
-        check_functions(tool_name, model, preview, outcome, step)
+        model = registration.get_argument_model(function, tool_name)
+        registration.check_fields(tool_name, model, effect, secret=secret, editable=editable)
+        registration.check_functions(tool_name, model, preview, outcome, step)
         return Tool(
             name=tool_name,
             title=title,
@@ -309,9 +304,8 @@ class Registry:
     """All tools of this process, by name."""
 
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
-    excluded_tools: dict[str, Tool[Any]] = field(
-        default_factory=dict
-    )  # policies may still name them
+    # those that are left out; policies may still name them
+    excluded_tools: dict[str, Tool[Any]] = field(default_factory=dict)
     find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
 
     def add(self, *tools: Tool[Any]) -> None:

@@ -44,13 +44,9 @@ def normalise_letters(text: str) -> str:
         or not (is_hidden_character(each) or unicodedata.category(each) in _DECORATION)
     )
     found = "".join(kept).casefold().replace("_", " ")
-    found = " ".join(map(_replace_lookalike_letters, found.split()))
+    words = (each if each.isascii() else each.translate(_LOOKS) for each in found.split())
+    found = " ".join(words)
     return _SPACED.sub(lambda match: _SEPARATORS.sub("", match[0]), found)
-
-
-def _replace_lookalike_letters(word: str) -> str:
-    """Return one word with the letters that look Latin replaced by Latin ones."""
-    return word.translate(_LOOKS) if not word.isascii() else word
 
 
 # where a clause begins; the pattern behind it is what somebody asks, not what they ask about

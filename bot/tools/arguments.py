@@ -16,7 +16,7 @@ from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
-from bot.tools.described.time_budget import allow_more_check_time
+from bot.tools.described.checking import allow_more_check_time
 from bot.tools.names import NameResolver
 from storage.digest import canonical_json
 

@@ -29,10 +29,10 @@ _LISTS = (*_EVERY, "prefixItems")
 _SINGLE = (*_EITHER, "items", "contains", "additionalProperties")
 _TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
-Path = tuple[str | int, ...]  # as in storage.masking
+ValuePath = tuple[str | int, ...]  # as in storage.masking
 MASK = "••••••••"  # the same as there
-_MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
+_MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +184,13 @@ def _list_secret_schemas(model: type[BaseModel]) -> tuple[_SecretSchema, ...]:
 
 def list_secret_paths(
     model: type[BaseModel], names: Iterable[str], values: Mapping[str, Any] | BaseModel
-) -> frozenset[Path]:
+) -> frozenset[ValuePath]:
     """Return the paths of all secret values in these arguments; none below such a value.
 
     `values`: as JSON, or as the model itself. `names`: fields that the tool itself declares secret.
     """
     whole = {key for name in names for key in _list_field_keys(model, name)}
-    found: set[Path] = {(key,) for key, _ in _list_parts(values) if key in whole}
+    found: set[ValuePath] = {(key,) for key, _ in _list_parts(values) if key in whole}
     descriptions = _list_secret_schemas(model)
     if not descriptions and isinstance(values, Mapping):
         return frozenset(found)
@@ -262,7 +262,7 @@ class _SecretWalker:
         return found
 
     def collect_secret_paths(
-        self, value: Any, path: Path, nodes: list[dict[int, Node]], found: set[Path]
+        self, value: Any, path: ValuePath, nodes: list[dict[int, Node]], found: set[ValuePath]
     ) -> None:
         """Add the paths of a value's secrets to `found`; past the work limit, all are secret."""
         marked = any(_is_marked_secret(node) for each in nodes for node in each.values())
@@ -271,7 +271,7 @@ class _SecretWalker:
             return
         # the members of a set have no place of their own
         within = isinstance(value, set | frozenset)
-        inner: set[Path] = set()
+        inner: set[ValuePath] = set()
         for step, part in _list_parts(value):
             below = self.list_child_nodes(nodes, step) if any(nodes) else nodes
             self.collect_secret_paths(part, (*path, step), below, inner)
@@ -307,7 +307,7 @@ def _list_field_keys(model: type[BaseModel], name: str) -> set[str]:
     return {name, *(each for each in aliases if isinstance(each, str))}
 
 
-def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
+def mask_at_paths(value: Any, paths: frozenset[ValuePath]) -> Any:
     """Return a copy of the value with a mask at each of these paths."""
     if () in paths:
         return None if value is None else MASK
@@ -329,21 +329,21 @@ def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
     return list(below.values()) if isinstance(value, list | tuple) else below
 
 
-def list_secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
+def list_secret_texts(value: Any, paths: frozenset[ValuePath]) -> list[str]:
     """Return the text of each secret within a value, the longest first."""
     found: set[str] = set()
     _collect_secret_texts(value, paths, found, within=False)
     return sorted(found, key=len, reverse=True)
 
 
-def mask_secret_texts(text: str, value: Any, paths: frozenset[Path]) -> str:
+def mask_secret_texts(text: str, value: Any, paths: frozenset[ValuePath]) -> str:
     """Return a text with a mask in place of each secret of a value.
 
     A secret is also found with other white space, quoted as in Python or JSON, or URL-encoded.
     """
     for secret in list_secret_texts(value, paths):
-        as_python, dump_with_secrets = repr(secret)[1:-1], json.dumps(secret)[1:-1]
-        forms = (secret, as_python, dump_with_secrets, json.dumps(secret, ensure_ascii=False)[1:-1])
+        as_python, as_json = repr(secret)[1:-1], json.dumps(secret)[1:-1]
+        forms = (secret, as_python, as_json, json.dumps(secret, ensure_ascii=False)[1:-1])
         in_address = (way(secret, safe="", errors="replace") for way in (quote, quote_plus))
         for form in dict.fromkeys((*forms, *in_address)):
             text = re.sub(_build_search_pattern(form), MASK, text)
@@ -357,7 +357,7 @@ def _build_search_pattern(form: str) -> str:
 
 
 def _collect_secret_texts(
-    value: Any, paths: frozenset[Path], found: set[str], *, within: bool
+    value: Any, paths: frozenset[ValuePath], found: set[str], *, within: bool
 ) -> None:
     within = within or () in paths
     if isinstance(value, _TYPES):

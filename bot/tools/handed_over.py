@@ -12,9 +12,8 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel
 
-from bot.tools import RISK_OF, Effect, Registry, Tool, ToolContext, ToolError
+from bot.tools import RISK_OF, Effect, EffectSource, Registry, Tool, ToolContext, ToolError
 from bot.tools.described import SchemaError, build_argument_model
-from bot.tools.effect_source import EffectSource
 from bot.tools.person_question import ASK_PERSON
 from storage.digest import NonCanonicalValueError, canonical_json
 

@@ -1,7 +1,6 @@
 """Checks that a tool definition is usable: its function, fields, sentences and preview.
 
-Each check raises TypeError or ValueError with the tool's name and what is wrong. `schema_text`
-writes the JSON Schema that the model is given.
+Each check raises TypeError or ValueError with the tool's name and what is wrong.
 """
 
 from __future__ import annotations
@@ -154,13 +153,15 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
     return model
 
 
-def check_fields(tool_name: str, model: type[BaseModel], effect: str, **named: set[str]) -> None:
+def check_fields(
+    tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
+) -> None:
     """Raise ValueError for a reserved field name, or a parameter that names a missing field."""
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
     for label, names in named.items():
-        if unknown := names - fields:
+        if unknown := (names or set()) - fields:
             raise ValueError(
                 f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
             )
@@ -187,20 +188,26 @@ def check_functions(
     step: Callable[..., Any] | None,
 ) -> None:
     """Raise TypeError for a preview, outcome or step function with the wrong parameters."""
+    for what, function, parameters in (
+        ("preview", preview, ("args", "context")),
+        ("outcome", outcome, ("args", "result")),
+        ("step", step, ("args",)),
+    ):
+        try:
+            if function is not None:
+                inspect.signature(function).bind(*parameters)
+        except TypeError as error:
+            raise TypeError(
+                f"tool {tool_name}: the {what} takes ({', '.join(parameters)})"
+            ) from error
     if preview is not None:
-        _check_preview(tool_name, model, preview)
-    if outcome is not None:
-        _check_outcome(tool_name, outcome)
-    if step is not None:
-        _check_step(tool_name, step)
+        _check_preview_model(tool_name, model, preview)
 
 
-def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[..., Any]) -> None:
-    """Raise TypeError unless the preview can be called with this tool's arguments and a context."""
-    try:
-        inspect.signature(preview).bind(None, None)
-    except TypeError as error:
-        raise TypeError(f"tool {tool_name}: the preview takes (args, context)") from error
+def _check_preview_model(
+    tool_name: str, model: type[BaseModel], preview: Callable[..., Any]
+) -> None:
+    """Raise TypeError if the preview is annotated with another model than this tool's."""
     first = next(iter(inspect.signature(preview).parameters), "")
     try:
         wanted = _get_type_hints(preview).get(first)
@@ -210,22 +217,6 @@ def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[...
         raise TypeError(
             f"tool {tool_name}: the preview takes {wanted.__name__}, the tool {model.__name__}"
         )
-
-
-def _check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
-    """Raise TypeError unless the outcome function takes the arguments and the result."""
-    try:
-        inspect.signature(outcome).bind(None, None)
-    except TypeError as error:
-        raise TypeError(f"tool {tool_name}: the outcome takes (args, result)") from error
-
-
-def _check_step(tool_name: str, step: Callable[..., Any]) -> None:
-    """Raise TypeError unless the step function can be called with the arguments."""
-    try:
-        inspect.signature(step).bind(None)
-    except TypeError as error:
-        raise TypeError(f"tool {tool_name}: the step takes (args)") from error
 
 
 def _get_type_hints(function: Callable[..., Any]) -> dict[str, Any]:

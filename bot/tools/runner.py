@@ -16,7 +16,6 @@ from urllib.error import HTTPError
 
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
-from pydantic_core import to_json
 
 from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, StepEnd, StepEvent, ToolStep
 from bot.tools import (
@@ -190,7 +189,9 @@ def format_masked_error(tool: Tool[Any], args: BaseModel, error: BaseException) 
 
 def format_masked_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters, the call's secrets masked."""
-    return _clip_line(mask_call_secrets(tool, args, _replace_unstorable_characters(text)), limit)
+    return tables.clip_line(
+        mask_call_secrets(tool, args, _replace_unstorable_characters(text)), limit
+    )
 
 
 def format_output(result: Any, limit: int) -> str:
@@ -199,7 +200,11 @@ def format_output(result: Any, limit: int) -> str:
     A text of more than `limit` characters is cut, with a note on how much is missing.
     """
     text = _replace_unstorable_characters(
-        result if isinstance(result, str) else "Done." if result is None else _dump_json(result)
+        result
+        if isinstance(result, str)
+        else "Done."
+        if result is None
+        else tables.dump_json(result)
     )
     if len(text) <= limit:
         return text
@@ -302,18 +307,9 @@ def mask_call_secrets(tool: Tool[Any], args: BaseModel, text: str) -> str:
     return mask_secret_texts(text, args, tool.list_secret_paths(args))
 
 
-def _dump_json(result: Any) -> str:
-    return to_json(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
-
-
 def _replace_unstorable_characters(text: str) -> str:
     """Return the text with lone surrogates and NUL replaced, which databases and sockets refuse."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
-
-
-def _clip_line(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 LENGTH = 100  # characters

@@ -72,8 +72,8 @@ class CachedDirectory(Directory, Protocol):
         """Return all channels that are not archived and that the bot can see, by id."""
         ...
 
-    def list_people(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
-        """Return everybody in the workspace by id; `anew` asks again, where a name was missing."""
+    def list_people(self) -> Mapping[str, dict[str, Any]]:
+        """Return everybody in the workspace by id."""
         ...
 
     def list_shared_private_channels(self, user: str) -> frozenset[str]:
@@ -110,9 +110,9 @@ class SlackLookup:
             raise ToolError(f"{channel_id} is a direct conversation, not a channel.")
         return _build_channel(info)
 
-    def list_people(self, *, anew: bool = False) -> list[Member]:
+    def list_people(self) -> list[Member]:
         """Return everybody with an active account, without bots, sorted by name."""
-        listed = _ask_slack("its people", lambda: self._directory.list_people(anew=anew))
+        listed = _ask_slack("its people", self._directory.list_people)
         active = [
             each for each in map(_build_member, listed.values()) if not (each.bot or each.deleted)
         ]

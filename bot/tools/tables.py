@@ -35,10 +35,10 @@ def render_table_for_model(table: Table, limit: int) -> str:
 
     The last line is a note on the rows that are missing, if any.
     """
-    lines = [_dump_json(list(table.columns))]
+    lines = [dump_json(list(table.columns))]
     left = limit - len(lines[0]) - NOTE_LENGTH
     for row in table.rows:
-        line = _dump_json(list(row))
+        line = dump_json(list(row))
         left -= len(line) + 1
         if left < 0:
             break
@@ -51,8 +51,13 @@ def render_table_for_model(table: Table, limit: int) -> str:
 
 def row_count_text(table: Table) -> str:
     """Return the number of rows as a phrase for the card, for example "12 rows"."""
-    count = f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}"
+    count = format_row_count(len(table.rows))
     return f"{count}, and there are more" if table.more else count
+
+
+def format_row_count(count: int) -> str:
+    """Return a number of rows in words: "1 row", "1,200 rows"."""
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def format_table_cell(value: Any) -> str:
@@ -63,7 +68,7 @@ def format_table_cell(value: Any) -> str:
         return "yes" if value else "no"
     if value == "":
         return "(empty)"
-    return value if isinstance(value, str) else _dump_json(value)
+    return value if isinstance(value, str) else dump_json(value)
 
 
 def csv_text(table: Table) -> str:
@@ -83,7 +88,7 @@ def _escape_formula(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        return _dump_json(value)
+        return dump_json(value)
     return f"'{value}" if value.startswith(_FORMULA) and not _is_number(value) else value
 
 
@@ -91,5 +96,12 @@ def _is_number(text: str) -> bool:
     return text.lstrip("+-").replace(".", "", 1).isdecimal()
 
 
-def _dump_json(value: Any) -> str:
+def dump_json(value: Any) -> str:
+    """Return a value of any type as compact JSON."""
     return to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
+
+
+def clip_line(text: str, width: int) -> str:
+    """Return the text on one line of at most `width` characters, with … at its end if cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -52,55 +52,24 @@ CREATE INDEX IF NOT EXISTS payment_by_order ON payment (order_id);
 CREATE INDEX IF NOT EXISTS event_by_order ON event (order_id)
 """
 
-CUSTOMERS = (
-    (
-        "Mara Lindqvist",
-        "mara.lindqvist@example.com",
-        "Storgatan 14",
-        "411 24",
-        "Göteborg",
-        "Sweden",
-    ),
-    (
-        "Tomás Ferreira",
-        "tomas.ferreira@example.com",
-        "Rua das Flores 88",
-        "4050-265",
-        "Porto",
-        "Portugal",
-    ),
-    ("Ines Kowalska", "ines.kowalska@example.com", "ul. Długa 7", "31-147", "Kraków", "Poland"),
-    ("Jonas Brandt", "jonas.brandt@example.com", "Lindenallee 23", "50968", "Köln", "Germany"),
-    ("Aoife Byrne", "aoife.byrne@example.com", "12 Harbour Row", "T12 X8P4", "Cork", "Ireland"),
-    ("Luca Bianchi", "luca.bianchi@example.com", "Via Garibaldi 31", "16124", "Genova", "Italy"),
-    (
-        "Sanne de Wit",
-        "sanne.dewit@example.com",
-        "Oudegracht 205",
-        "3511 NG",
-        "Utrecht",
-        "Netherlands",
-    ),
-    ("Mikko Salonen", "mikko.salonen@example.com", "Hämeenkatu 9", "33100", "Tampere", "Finland"),
-    (
-        "Élodie Garnier",
-        "elodie.garnier@example.com",
-        "5 rue des Tanneurs",
-        "37000",
-        "Tours",
-        "France",
-    ),
-    ("Petra Novotná", "petra.novotna@example.com", "Kobližná 18", "602 00", "Brno", "Czechia"),
-    (
-        "Hugo Salvatierra",
-        "hugo.salvatierra@example.com",
-        "Calle Mayor 41",
-        "50001",
-        "Zaragoza",
-        "Spain",
-    ),
-    ("Signe Aagaard", "signe.aagaard@example.com", "Vestergade 3", "8000", "Aarhus", "Denmark"),
-)
+# name, e-mail address, street, postal code, city, country
+CUSTOMERS = [
+    line.split(" | ")
+    for line in """\
+Mara Lindqvist | mara.lindqvist@example.com | Storgatan 14 | 411 24 | Göteborg | Sweden
+Tomás Ferreira | tomas.ferreira@example.com | Rua das Flores 88 | 4050-265 | Porto | Portugal
+Ines Kowalska | ines.kowalska@example.com | ul. Długa 7 | 31-147 | Kraków | Poland
+Jonas Brandt | jonas.brandt@example.com | Lindenallee 23 | 50968 | Köln | Germany
+Aoife Byrne | aoife.byrne@example.com | 12 Harbour Row | T12 X8P4 | Cork | Ireland
+Luca Bianchi | luca.bianchi@example.com | Via Garibaldi 31 | 16124 | Genova | Italy
+Sanne de Wit | sanne.dewit@example.com | Oudegracht 205 | 3511 NG | Utrecht | Netherlands
+Mikko Salonen | mikko.salonen@example.com | Hämeenkatu 9 | 33100 | Tampere | Finland
+Élodie Garnier | elodie.garnier@example.com | 5 rue des Tanneurs | 37000 | Tours | France
+Petra Novotná | petra.novotna@example.com | Kobližná 18 | 602 00 | Brno | Czechia
+Hugo Salvatierra | hugo.salvatierra@example.com | Calle Mayor 41 | 50001 | Zaragoza | Spain
+Signe Aagaard | signe.aagaard@example.com | Vestergade 3 | 8000 | Aarhus | Denmark
+""".splitlines()
+]
 
 PRODUCTS = (
     ("LAMP", "Reading lamp", 5990, 14),
@@ -405,24 +374,6 @@ class Shop:
         return self._run_once(
             key, "cancel", order_id, {"reason": reason, "restock": restock}, at, effect
         )
-
-    def get_stock(self, sku: str) -> int:
-        """Return how many pieces of a product are in stock; ToolError for an unknown product."""
-        with self._transaction("BEGIN DEFERRED") as db:
-            row = db.execute("SELECT stock FROM product WHERE sku = ?", (sku,)).fetchone()
-        if row is None:
-            raise ToolError(f"There is no product {sku}.")
-        return int(row[0])
-
-    def list_events(self, order_id: int) -> list[tuple[str, str | None]]:
-        """Return the order's history, oldest first, as (kind, idempotency key).
-
-        The key is None for events of the shop's own.
-        """
-        with self._transaction("BEGIN DEFERRED") as db:
-            return db.execute(
-                "SELECT kind, key FROM event WHERE order_id = ? ORDER BY seq", (order_id,)
-            ).fetchall()
 
     def _run_once(
         self,

@@ -14,8 +14,7 @@ from bot.cards.card import render_card
 from bot.cards.review_dialog import render_review_dialog
 from bot.mcp.server_file import Server, ToolDefinition
 from bot.mcp.server_tools import _LazyConnection, build_server_tool
-from bot.tools import Effect, Tool
-from bot.tools.effect_source import EffectSource
+from bot.tools import Effect, EffectSource, Tool
 from bot.tools.handed_over import HandedOverAction, load_action_tool
 from tests.messages.cards_support import CANCEL, NOW, view
 

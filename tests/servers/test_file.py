@@ -9,7 +9,6 @@ import pytest
 from bot.mcp.server_file import (
     LockFileError,
     Server,
-    ServerFileError,
     ToolDefinition,
     list_tool_changes,
     parse_servers,
@@ -18,6 +17,7 @@ from bot.mcp.server_file import (
     write_lock_file,
 )
 from bot.mcp.server_tools import build_prefixed_tool_name
+from bot.toml_file import TomlFileError
 
 GOOD = """
 [[server]]
@@ -72,7 +72,7 @@ WRONG = {
 @pytest.mark.parametrize("why", WRONG)
 def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
     """File, line, key, what is wrong."""
-    with pytest.raises(ServerFileError) as error:
+    with pytest.raises(TomlFileError) as error:
         parse_servers(WRONG[why], {}, "servers.toml")
     said = "\n".join(error.value.problems)
     assert said.startswith("servers.toml:")
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """Where it should be, and why it cannot be read."""
-    with pytest.raises(ServerFileError, match="No such file"):
+    with pytest.raises(TomlFileError, match="No such file"):
         read_server_file(tmp_path / "none.toml", {})
 
 

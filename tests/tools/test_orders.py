@@ -51,7 +51,10 @@ class TestRefund:
         assert first == refund(orders, "60.00")
         assert first["left_to_refund"] == "29.90 EUR"
         assert shop.get_order(1042).refunded == Decimal("60.00")
-        assert [key for _, key in shop.list_events(1042)] == [None, "call-1"]
+        assert rows(shop, "SELECT key FROM event WHERE order_id = 1042 ORDER BY seq") == [
+            (None,),
+            ("call-1",),
+        ]
 
     def test_a_call_id_with_other_arguments_is_refused(self, shop: Shop, orders: Tools) -> None:
         """A repeated id does not pass off one refund for another."""
@@ -189,24 +192,24 @@ class TestChangeAddress:
 class TestCancel:
     def test_pays_back_and_restocks(self, shop: Shop, orders: Tools) -> None:
         """All that is left is refunded, the items go back, and a repeat changes nothing."""
-        before = shop.get_stock("CANDLE")
+        before = stock(shop, "CANDLE")
         values = {"order_id": 1043, "reason": "changed her mind"}
         result = use(orders["cancel_order"], values)
         assert result == use(orders["cancel_order"], values)
         assert (result["refunded"], result["items_back_in_stock"]) == ("98.00 EUR", 3)
         assert shop.get_order(1043).status == "cancelled"
         assert shop.get_order(1043).refundable_amount == 0
-        assert shop.get_stock("CANDLE") == before + 2
+        assert stock(shop, "CANDLE") == before + 2
 
     def test_damaged_goods_stay_out_of_stock(self, shop: Shop, orders: Tools) -> None:
         """Damaged goods stay out of stock; a part refunded before is not paid twice."""
         refund(orders, "20", "call-0", order_id=1048)
-        before = shop.get_stock("MUG")
+        before = stock(shop, "MUG")
         result = use(
             orders["cancel_order"], {"order_id": 1048, "reason": "damaged", "restock": False}
         )
         assert (result["refunded"], result["items_back_in_stock"]) == ("70.00 EUR", 0)
-        assert shop.get_stock("MUG") == before
+        assert stock(shop, "MUG") == before
         assert shop.get_order(1048).refunded == Decimal("90.00")
 
     def test_after_a_full_refund(self, shop: Shop, orders: Tools) -> None:
@@ -267,6 +270,18 @@ class TestCancel:
         order = shop.get_order(1043)
         assert order.status == "cancelled"
         assert order.refunded == order.paid
+
+
+def rows(shop: Shop, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """What the shop's file holds."""
+    with closing(sqlite3.connect(shop.path)) as db:
+        return db.execute(query, values).fetchall()
+
+
+def stock(shop: Shop, sku: str) -> int:
+    """How many pieces of a product the shop has."""
+    [(found,)] = rows(shop, "SELECT stock FROM product WHERE sku = ?", sku)
+    return int(found)
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:

@@ -10,11 +10,12 @@ from typing import Any
 from sqlalchemy import Connection, inspect
 from sqlalchemy.dialects.postgresql import DOMAIN, ENUM
 from sqlalchemy.engine import interfaces
-from sqlalchemy.engine.reflection import Inspector, ObjectKind
+from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.types import NullType, TypeEngine
 from sqlglot import exp
 
 from bot.tools.database.config import Dialect
+from bot.tools.tables import clip_line
 
 # The part of a database that the agent may know: tables, columns, keys, and which columns are
 # secret. Pure.
@@ -141,12 +142,6 @@ class Catalog:
         return self.fold_name(column.name, quoted=True)
 
 
-def clip_line(text: str, width: int) -> str:
-    """Return the text on one line of at most `width` characters, with … at its end if cut."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
-
-
 def _quote_comment(comment: str) -> str:
     return f" “{clip_line(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
 
@@ -200,7 +195,8 @@ def read_comments_and_checks(
     """Return the comment ("" for none) and the check conditions of each of these tables."""
     inspector, chosen = inspect(connection), _build_reflection_filter(schema, names)
     checks = inspector.get_multi_check_constraints(**chosen)
-    comments = _read_table_comments(inspector, chosen)
+    can_comment = inspector.dialect.supports_comments
+    comments: Mapping[Any, Any] = inspector.get_multi_table_comment(**chosen) if can_comment else {}
     return {
         name: (
             str((comments.get((schema, name)) or {}).get("text") or ""),
@@ -208,12 +204,6 @@ def read_comments_and_checks(
         )
         for name in names
     }
-
-
-def _read_table_comments(inspector: Inspector, chosen: Any) -> Mapping[Any, Any]:
-    return (
-        inspector.get_multi_table_comment(**chosen) if inspector.dialect.supports_comments else {}
-    )
 
 
 def _build_reflection_filter(schema: str | None, names: Any) -> Any:

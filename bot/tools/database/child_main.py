@@ -10,39 +10,17 @@ import queue
 import resource
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.tools import Tool
 from bot.tools.database.child_tools import COMMITTING, build_error_frame, decode_frame, encode_frame
 from bot.tools.database.config import Database
-from bot.tools.database.session import Session, Source
 from bot.tools.database.sources import build_sources
 from bot.tools.database.sql_tools import Sources, build_local_tools, parse_sql_for_database
 
 MEMORY = 400_000_000  # bytes that a call may take
 OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
-
-
-class _CommitAnnouncingSource:
-    """A source whose sessions tell the bot right before they commit."""
-
-    def __init__(self, source: Source, announce: Callable[[], None]) -> None:
-        self._source, self._announce = source, announce
-        self.database: Database = source.database
-
-    @contextmanager
-    def open(
-        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
-    ) -> Iterator[Session]:
-        """See Source."""
-        with self._source.open(
-            writes=writes, timeout=timeout, lock_timeout=lock_timeout
-        ) as session:
-            session.set_before_commit_hook(self._announce)
-            yield session
 
 
 def main() -> None:
@@ -60,10 +38,7 @@ def main() -> None:
     def announce() -> None:
         answers.write(encode_frame(COMMITTING))
 
-    sources: dict[str, Source] = {
-        name: _CommitAnnouncingSource(each, announce)
-        for name, each in build_sources(databases, own).items()
-    }
+    sources = build_sources(databases, own, announce)
     tools = {each.name: each for each in build_local_tools(sources)}
     _limit_memory()
     while True:
@@ -79,24 +54,17 @@ def _queue_received_lines(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> 
 
 def _limit_memory() -> None:
     """Limit the memory that the process may still allocate (on Linux only)."""
-    now = int(Path("/proc/self/statm").read_text().split()[0]) if _is_linux() else 0
-    if now:
-        limit = now * resource.getpagesize() + MEMORY
+    if (usage := Path("/proc/self/statm")).exists():
+        limit = int(usage.read_text().split()[0]) * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def _is_linux() -> bool:
-    return Path("/proc/self/statm").exists()
 
 
 def _answer_call(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> bytes:
     """Return the answer to one call, as the line that is sent."""
     try:
         return encode_frame({"result": _run_call(sources, tools, asked)})
-    except MemoryError:
-        return encode_frame({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
     except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was
-        if "out of memory" in str(error).lower():
+        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
             return encode_frame({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
         return encode_frame(build_error_frame(error))
 

@@ -17,10 +17,8 @@ from pydantic import (
     Field,
     SecretStr,
     StringConstraints,
-    ValidationError,
     field_validator,
 )
-from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -37,18 +35,11 @@ _LOOKS_SECRET = re.compile(  # a column that holds what nobody should read, as p
 )
 
 
+_FORMS = {
+    "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
+    "about": "write one line of up to 200 characters",
+}
 Dialect = Literal["sqlite", "postgres"]
-
-
-class DatabasesError(ValueError):
-    """Raised when the file of databases cannot be used.
-
-    `problems` has one line each: file, line, key, what is wrong, what to do.
-    """
-
-    def __init__(self, source: str, problems: list[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n  ".join([f"the databases in {source} cannot be used:", *problems]))
 
 
 class Database(BaseModel):
@@ -152,14 +143,13 @@ def _is_column_matched(patterns: tuple[str, ...], table: str, column: str) -> bo
 def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ...]:
     """Return the databases in the file at `path`; `url_env` is looked up in `environ`.
 
-    Raises DatabasesError.
+    Raises TomlFileError.
     """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DatabasesError(
-            str(path), [toml_file.unreadable_file_sentence(str(path), error)]
-        ) from None
+        why = toml_file.unreadable_file_sentence(str(path), error)
+        raise toml_file.TomlFileError("databases", str(path), [why]) from None
     return parse_databases(text, environ, str(path))
 
 
@@ -168,7 +158,7 @@ def parse_databases(
 ) -> tuple[Database, ...]:
     """Return the databases that the TOML `text` describes.
 
-    Raises DatabasesError with all that is wrong, a line each.
+    Raises TomlFileError with all that is wrong, a line each.
     """
     problems = toml_file.FileProblems(source, text)
     databases: dict[str, Database] = {}
@@ -181,7 +171,7 @@ def parse_databases(
             problems.add(("database", index, "name"), sentence)
         databases[database.name] = database
     if problems:
-        raise DatabasesError(source, problems.list_sentences())
+        raise toml_file.TomlFileError("databases", source, problems.list_sentences())
     return tuple(databases.values())
 
 
@@ -196,13 +186,11 @@ def _parse_database(
     What is wrong with it is added to `problems`.
     """
     try:
-        return Database.model_validate(_resolve_url(entry, environ))
+        entry = _resolve_url(entry, environ)
     except _UrlSettingError as error:
         problems.add(("database", index, error.key), str(error))
-    except ValidationError as error:
-        for each in error.errors(include_input=False, include_url=False):
-            problems.add(("database", index, *each["loc"]), _validation_error_sentence(each))
-    return None
+        return None
+    return toml_file.validate_entry(Database, entry, ("database", index), problems, _FORMS)
 
 
 class _UrlSettingError(ValueError):
@@ -231,16 +219,3 @@ def _resolve_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[s
         **{key: value for key, value in entry.items() if key != "url_env"},
         "url": environ[name].strip(),
     }
-
-
-def _validation_error_sentence(error: ErrorDetails) -> str:
-    if error["type"] == "extra_forbidden":
-        return toml_file.unknown_key_sentence(error["loc"], Database)
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    if error["type"] == "string_pattern_mismatch":
-        return {
-            "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
-            "about": "write one line of up to 200 characters",
-        }.get(str(error["loc"][0]), "write a plain name")
-    return toml_file.COMPLAINTS.get(error["type"], error["msg"])

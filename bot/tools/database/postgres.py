@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -71,8 +71,14 @@ _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "fore
 class PostgresSession(session.Session):
     """One transaction on a PostgreSQL database."""
 
-    def __init__(self, database: Database, connection: Any, raw: psycopg.Connection[Any]) -> None:
-        super().__init__(database, connection)
+    def __init__(
+        self,
+        database: Database,
+        connection: Any,
+        announce: Callable[[], None],
+        raw: psycopg.Connection[Any],
+    ) -> None:
+        super().__init__(database, connection, announce)
         self._raw = raw
         self._checked_texts: set[str] = set()  # statements that reach nothing which they may not
 
@@ -101,7 +107,6 @@ class PostgresSession(session.Session):
         return Catalog("postgres", schemas, tables)
 
     def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
-        """See Session."""
         told: dict[str, tuple[str, tuple[str, ...]]] = {}
         for schema in self.database.schemas:
             own = {each.name: key for key, each in catalog.tables.items() if each.schema == schema}
@@ -119,7 +124,6 @@ class PostgresSession(session.Session):
         return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
 
     def run_query(self, statement: Statement, limit: int) -> session.QueryResult:
-        """See Session."""
         run = "EXECUTE countersign"
         if statement.explain_options is not None:
             run = f"EXPLAIN {statement.explain_options} {run}"
@@ -134,7 +138,6 @@ class PostgresSession(session.Session):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
     def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
-        """See Session."""
         named = [(each, get_target_table(each, self.catalog)) for each in statements]
         for number, each in enumerate(statements, 1):
             with add_statement_number_to_errors(number, statements):
@@ -178,31 +181,25 @@ class PostgresSession(session.Session):
     def _check_reached_functions(self, statement: Statement) -> None:
         """Raise ToolError if the statement could reach a function that acts beyond it.
 
-        Each text is checked once; see StatementReach.
+        Each text is checked once; see StatementReachChecker.
         """
         if statement.text not in self._checked_texts:
-            StatementReachChecker(self._raw, writes=not self._raw.read_only).check_statement(
-                statement.text
-            )
+            reach = StatementReachChecker(self._raw, writes=not self._raw.read_only)
+            reach.check_statement(statement.text)
             self._checked_texts.add(statement.text)
 
     def describe_server(self) -> str:
-        """See Session."""
         found = self._raw.execute(
             "SELECT pg_catalog.current_setting('server_version'), current_user"
         ).fetchone()
         return "PostgreSQL {} as {}".format(*(found or ("?", "?")))
 
     def can_change_tables(self) -> bool:
-        """See Session."""
-        (found,) = self._raw.execute(_CHANGEABLE, (list(self.database.schemas),)).fetchone() or (
-            False,
-        )
-        return bool(found)
+        schemas = list(self.database.schemas)
+        return any(found for (found,) in self._raw.execute(_CHANGEABLE, (schemas,)).fetchall())
 
     def commit(self) -> None:
-        """See Session."""
-        self._before_commit()
+        self._announce()
         try:
             self._raw.commit()
         except psycopg.Error as error:
@@ -244,8 +241,9 @@ _UNREACHED = (  # what libpq and the server say, which names addresses, and what
 class PostgresSource:
     """One PostgreSQL database that can be opened."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, database: Database, announce: Callable[[], None]) -> None:
+        """`announce`: see `build_sources`."""
+        self.database, self._announce = database, announce
         self._engine = create_engine(
             database.url_parts.set(drivername="postgresql+psycopg"),
             poolclass=NullPool,
@@ -282,13 +280,13 @@ class PostgresSource:
                 self._configure_transaction(
                     raw, seconds, lock_timeout or self.database.lock_timeout
                 )
-                yield PostgresSession(self.database, connection, raw)
+                yield PostgresSession(self.database, connection, self._announce, raw)
             finally:
                 session.close_connection(connection)
-        except psycopg.Error as error:
-            raise ToolError(_database_error_sentence(error, seconds)) from None
-        except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_database_error_sentence(error.orig, seconds)) from None
+        except (psycopg.Error, DBAPIError) as error:  # the second is the first, wrapped
+            raise ToolError(
+                _database_error_sentence(getattr(error, "orig", error), seconds)
+            ) from None
 
     def _configure_transaction(
         self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float
@@ -335,14 +333,11 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
         if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
             return (
                 f"{statement_number_prefix(error)}a function of the database refused it; its "
-                "words could "
-                f"tell a secret (SQLSTATE {state})"
+                f"words could tell a secret (SQLSTATE {state})"
             )
-        words = (
-            session.mask_quoted_values(diag.message_primary)
-            if state.startswith("22")
-            else diag.message_primary
-        )
+        words = diag.message_primary
+        if state.startswith("22"):
+            words = session.mask_quoted_values(words)
         return f"{statement_number_prefix(error)}the database says: {words[:300]}"
     why = next(
         (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""

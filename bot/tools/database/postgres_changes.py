@@ -64,16 +64,12 @@ class WriteCounts:
         """The sum of all three; a row that was changed twice counts twice."""
         return self.added + self.changed + self.deleted
 
-    def add(self, other: WriteCounts) -> WriteCounts:
-        """Return the sum of these counts and the `other` ones."""
+    def add(self, other: WriteCounts, times: int = 1) -> WriteCounts:
+        """Return the sum of these counts and the `other` ones; minus those with `times` -1."""
         return WriteCounts(
-            self.added + other.added, self.changed + other.changed, self.deleted + other.deleted
-        )
-
-    def subtract(self, other: WriteCounts) -> WriteCounts:
-        """Return these counts minus the `other` ones."""
-        return WriteCounts(
-            self.added - other.added, self.changed - other.changed, self.deleted - other.deleted
+            self.added + times * other.added,
+            self.changed + times * other.changed,
+            self.deleted + times * other.deleted,
         )
 
 
@@ -205,12 +201,10 @@ class TrialRun:
     keys: list[row_changes.Row] = field(default_factory=list)
     returned: int = 0
     counts: dict[int, WriteCounts] = field(default_factory=dict)
-    after: dict[int, list[tuple[str, row_changes.Row]]] = field(
-        default_factory=dict
-    )  # with their places
-    remaining_places: dict[int, set[str]] = field(
-        default_factory=dict
-    )  # old rows that are still there
+    # with their places
+    after: dict[int, list[tuple[str, row_changes.Row]]] = field(default_factory=dict)
+    # of old rows that are still there
+    remaining_places: dict[int, set[str]] = field(default_factory=dict)
 
 
 def run_watched_changes(
@@ -296,14 +290,13 @@ class ChangeWatcher:
         trial = TrialRun()
         self._run_statement(run, trial)
         self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
-        trial.counts = {
-            oid: count.subtract(earlier.get(oid, NONE))
+        counts = {
+            oid: count.add(earlier.get(oid, NONE), times=-1)
             for oid, count in self._tables.count_writes().items()
-            if count.subtract(earlier.get(oid, NONE)).total
         }
-        if sum(each.total for each in trial.counts.values()) > row_changes.compute_event_limit(
-            most
-        ):
+        trial.counts = {oid: count for oid, count in counts.items() if count.total}
+        touched = sum(each.total for each in trial.counts.values())
+        if touched > row_changes.compute_event_limit(most):
             raise row_changes.TooManyRowsError(most)
         for oid, found in self._tables.load_tables(list(trial.counts)).items():
             if found and self._can_read_rows(found, trial):
@@ -401,10 +394,8 @@ class ChangeWatcher:
             return set()
         source = found.source.replace("%", "%%")
         text = f"SELECT {_PLACE} FROM {source} WHERE ctid = ANY(%s::tid[])"
-        return {
-            place
-            for (place,) in self._tables.query(text, ([each.split(" ")[1] for each in places],))
-        }
+        found_places = self._tables.query(text, ([each.split(" ")[1] for each in places],))
+        return {place for (place,) in found_places}
 
     def _build_change(self, trial: TrialRun, last: TrialRun) -> row_changes.Change:
         """Return all rows of one trial; `last`: the one that knows which rows were only locked."""

@@ -18,13 +18,14 @@ from bot.tools.database import row_changes
 from bot.tools.database.secrets import get_target_table, list_set_columns
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
+from bot.tools.tables import format_row_count
+from storage.masking import MASK
 
 # The rows of a change as text for a narrow card in a monospaced font, secret columns masked; and
 # as one table, for approvers who want to see more of them than a card shows. Pure.
 
 WIDTH = 60  # characters
 MAX_ROWS, MAX_COLUMNS = 5, 8
-MASK = "••••••••"
 STATEMENT = "Statement "  # with its number, before what each of several does
 _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
@@ -46,19 +47,12 @@ def render_changes(steps: Sequence[StatementChange]) -> str:
     """
     lines = []
     for number, step in enumerate(steps, 1):
-        target_table, *others = step.change.tables
         lines += _render_statement_title(number, steps)
-        lines += [
-            change_heading(target_table, step.verb),
-            *_render_first_rows(target_table, step.columns_set),
-        ]
-        for each in others:
-            lines += [
-                _prefix_with_also(change_heading(each, step.verb)),
-                *_render_first_rows(each, frozenset()),
-            ]
+        for each, heading in _list_headed_tables(step):
+            set_here = step.columns_set if each is step.change.target else frozenset[str]()
+            lines += [heading, *_render_first_rows(each, set_here)]
     rows = (row for step in steps for each in step.change.tables for row in each.rows)
-    if any(map(_has_value_at_run, rows)):
+    if any(isinstance(value, row_changes.ValueAtRun) for row in rows for value in row.after or ()):
         lines.append("What is set at run time will be another value then.")
     return "\n".join(lines)
 
@@ -68,15 +62,19 @@ def render_change_counts(steps: Sequence[StatementChange]) -> str:
     lines = []
     for number, step in enumerate(steps, 1):
         lines += _render_statement_title(number, steps)
-        for at, each in enumerate(step.change.tables):
-            lines.append(
-                _prefix_with_also(change_heading(each, step.verb))
-                if at
-                else change_heading(each, step.verb)
-            )
+        for each, heading in _list_headed_tables(step):
+            lines.append(heading)
             if names := _list_changed_columns(each):
                 lines.append(clip_value(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
+
+
+def _list_headed_tables(step: StatementChange) -> Iterator[tuple[row_changes.TableRows, str]]:
+    """Yield each table that a statement touches, with what happens to its rows."""
+    for each in step.change.tables:
+        heading = change_heading(each, step.verb)
+        is_first = each is step.change.target
+        yield each, heading if is_first else f"Also {heading[0].lower()}{heading[1:]}"
 
 
 def _render_statement_title(number: int, steps: Sequence[StatementChange]) -> list[str]:
@@ -96,12 +94,10 @@ def change_heading(table: row_changes.TableRows, verb: str) -> str:
         ("Deletes", gone - changed * table.loose),
         ("Touches", table.counted),
     )
-    change_result = [f"{word} {_format_row_count(count)}" for word, count in found if count]
-    if not change_result:
+    parts = [f"{word} {format_row_count(count)}" for word, count in found if count]
+    if not parts:
         return f"{_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
-    sentence = " and ".join(
-        [change_result[0], *(each[0].lower() + each[1:] for each in change_result[1:])]
-    )
+    sentence = " and ".join([parts[0], *(each[0].lower() + each[1:] for each in parts[1:])])
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
@@ -112,14 +108,6 @@ def no_rows_sentence(steps: Sequence[StatementChange]) -> str:
         ahead = "no row would be added to {}" if each.verb == "insert" else "no row of {} matches"
         found.append(ahead.format(each.change.target.table))
     return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
-
-
-def _prefix_with_also(sentence: str) -> str:
-    return f"Also {sentence[0].lower()}{sentence[1:]}"
-
-
-def _format_row_count(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def _list_changed_columns(table: row_changes.TableRows) -> list[str]:
@@ -133,25 +121,17 @@ def _list_changed_columns(table: row_changes.TableRows) -> list[str]:
     ]
 
 
-def _has_value_at_run(row: row_changes.RowChange) -> bool:
-    return any(isinstance(value, row_changes.ValueAtRun) for value in row.after or ())
-
-
 def _render_first_rows(table: row_changes.TableRows, set_here: frozenset[str]) -> list[str]:
     """Return lines for the first rows of each kind of change, with a count of the rest."""
     added, changed, gone = _group_rows_by_kind(table)
     apart = table.loose and bool(added and gone)
     lines = ["(no lasting key: rows before, then rows after)"] * apart
-    lines += _render_whole_rows(
-        table, [row.before for row in gone[:MAX_ROWS] if row.before is not None]
-    )
+    lines += _render_whole_rows(table, [row.before or () for row in gone[:MAX_ROWS]])
     lines += _render_rest_count(len(gone))
     for number, row in enumerate(changed[:MAX_ROWS], 1):
         lines += _render_changed_row(number, table, row, set_here)
     lines += _render_rest_count(len(changed))
-    lines += _render_whole_rows(
-        table, [row.after for row in added[:MAX_ROWS] if row.after is not None]
-    )
+    lines += _render_whole_rows(table, [row.after or () for row in added[:MAX_ROWS]])
     return lines + _render_rest_count(len(added))
 
 
@@ -165,9 +145,8 @@ def _group_rows_by_kind(
 
 
 def _render_rest_count(count: int) -> list[str]:
-    return [f"… and {count - MAX_ROWS:,} more row{'s' * (count > MAX_ROWS + 1)}"] * (
-        count > MAX_ROWS
-    )
+    more = count - MAX_ROWS
+    return [f"… and {more:,} more row{'s' * (more > 1)}"] if more > 0 else []
 
 
 def _render_changed_row(
@@ -185,15 +164,15 @@ def _render_changed_row(
     )
     lines = [clip_value(f"{number}. {names}", WIDTH)]
     pairs = list(zip(table.columns, row.before, row.after, strict=True))
-    change_result = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
+    changed = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
     hidden = [each for each in table.hidden if each.lower() in set_here]
-    wide = min(max(map(len, [*(each[0] for each in change_result), *hidden]), default=0), 20)
-    for name, old, new in change_result:
+    wide = min(max(map(len, [*(each[0] for each in changed), *hidden]), default=0), 20)
+    for name, old, new in changed:
         lines += _render_changed_value(
             name.ljust(wide), format_value(old), format_value(new), same=old == new
         )
     lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
-    return lines if change_result or hidden else [*lines, "   (nothing of it changes)"]
+    return lines if changed or hidden else [*lines, "   (nothing of it changes)"]
 
 
 def _render_changed_value(name: str, old: str, new: str, *, same: bool) -> list[str]:
@@ -256,7 +235,11 @@ def build_value_table(steps: Sequence[StatementChange], drawn: str) -> Table | N
     None where the `drawn` text shows all of them.
     """
     tables = [each for step in steps for each in step.change.tables]
-    if not _has_cut_value(drawn) and not any(map(_is_too_large_for_card, tables)):
+    # what the line with a statement's beginning cuts is shown in full elsewhere
+    is_cut = any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
+    if not is_cut and not any(
+        len(each.rows) > MAX_ROWS or len(each.columns) > MAX_COLUMNS for each in tables
+    ):
         return None
     lines: list[tuple[Any, ...]] = []
     size = 0
@@ -266,18 +249,6 @@ def build_value_table(steps: Sequence[StatementChange], drawn: str) -> Table | N
             return Table("All rows of the change", COLUMNS, tuple(lines), more=True)
         lines.append(line)
     return Table("All rows of the change", COLUMNS, tuple(lines))
-
-
-def _has_cut_value(drawn: str) -> bool:
-    """Whether the drawn text cuts a value.
-
-    Title lines do not count: what they cut of a statement is shown in full elsewhere.
-    """
-    return any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
-
-
-def _is_too_large_for_card(table: row_changes.TableRows) -> bool:
-    return len(table.rows) > MAX_ROWS or len(table.columns) > MAX_COLUMNS
 
 
 def _list_value_table_rows(steps: Sequence[StatementChange]) -> Iterator[tuple[Any, ...]]:
@@ -305,15 +276,10 @@ def _list_value_changes(
             cell = _format_full_value(value)
             yield (kind, name, "", cell) if kind == "added" else (kind, name, cell, "")
         return
-    before, after = row.before, row.after
-    changed = [at for at in range(len(table.columns)) if before[at] != after[at]]
-    for at in changed:
-        yield (
-            "changed",
-            table.columns[at],
-            _format_full_value(before[at]),
-            _format_full_value(after[at]),
-        )
+    pairs = zip(table.columns, row.before, row.after, strict=False)
+    changed = [each for each in pairs if each[1] != each[2]]
+    for name, before, after in changed:
+        yield "changed", name, _format_full_value(before), _format_full_value(after)
     if not changed:
         yield "changed", "(nothing of what may be read)", "", ""
 
@@ -351,7 +317,12 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
     """
     changes = run_changes(session, statements)
     steps = [
-        StatementChange(each.text, each.verb, _list_set_column_names(each), change)
+        StatementChange(
+            each.text,
+            each.verb,
+            frozenset(one.name.lower() for one in list_set_columns(each)),
+            change,
+        )
         for each, change in zip(statements, changes, strict=True)
     ]
     if not _count_touched_rows(changes):
@@ -361,10 +332,6 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
     return Preview(
         text, build_expected_outcome(changes), in_thread=render_change_counts(steps), rows=rows
     )
-
-
-def _list_set_column_names(statement: Statement) -> frozenset[str]:
-    return frozenset(each.name.lower() for each in list_set_columns(statement))
 
 
 def _count_touched_rows(changes: Sequence[row_changes.Change]) -> int:
@@ -382,7 +349,7 @@ def difference_sentence(expects: str, changes: Sequence[row_changes.Change]) -> 
     """Return the sentence for people when a run would do something else than its preview showed."""
     shown, total = re.match(r"rows=(\d+);", expects), _count_touched_rows(changes)
     if shown and int(shown[1]) != total:
-        now = _format_count_of_rows(total)
+        now = format_row_count(total)
         names = dict.fromkeys(each.table for change in changes for each in change.tables)
         return (
             f"It would touch {now} of {' and '.join(names)} now, and {int(shown[1]):,} were shown."
@@ -407,7 +374,7 @@ def build_change_result(changes: Sequence[row_changes.Change]) -> dict[str, Any]
 
 def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     """Return a sentence for people about a change that was made: "Changed 3 rows of orders …"."""
-    count = _format_count_of_rows(result["rows"])
+    count = format_row_count(result["rows"])
     if table := result.get("table"):
         done = _DONE.get(args.sql.summary.partition(" ")[0], "Changed {} of {}").format(
             count, table
@@ -415,12 +382,7 @@ def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     else:
         done = f"Changed {count} in {len(result['statements'])} steps"
     others = [
-        f"{_format_count_of_rows(number)} of {name}"
-        for name, number in result.get("also", {}).items()
+        f"{format_row_count(number)} of {name}" for name, number in result.get("also", {}).items()
     ]
     also = f", and with that {', '.join(others)}" if others else ""
     return f"{done} in the database {args.database}{also}"
-
-
-def _format_count_of_rows(number: int) -> str:
-    return f"{number:,} row{'s' * (number != 1)}"

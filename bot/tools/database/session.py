@@ -50,14 +50,11 @@ class QueryResult:
 class Session(ABC):
     """One transaction on a database."""
 
-    def __init__(self, database: Database, connection: Connection) -> None:
-        self.database = database
-        self.connection = connection
-        self._before_commit: Callable[[], None] = lambda: None
-
-    def set_before_commit_hook(self, tell: Callable[[], None]) -> None:
-        """Set a function to call right before COMMIT is sent, whose outcome may stay unknown."""
-        self._before_commit = tell
+    def __init__(
+        self, database: Database, connection: Connection, announce: Callable[[], None]
+    ) -> None:
+        """`announce` is called right before COMMIT is sent, whose outcome may stay unknown."""
+        self.database, self.connection, self._announce = database, connection, announce
 
     @cached_property
     def catalog(self) -> Catalog:

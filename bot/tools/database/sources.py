@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bot.tools import ToolError
@@ -16,13 +16,18 @@ from bot.tools.database.sqlite import SqliteSource
 log = logging.getLogger("countersign.databases")
 
 
-def build_sources(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
+def build_sources(
+    databases: Iterable[Database], own: Path | None, announce: Callable[[], None] = lambda: None
+) -> dict[str, Source]:
     """Return a source for each database, by name; nothing is opened yet.
 
-    `own` is the file of Countersign's own database.
+    `own` is the file of Countersign's own database. `announce` is called right before each COMMIT,
+    whose outcome may stay unknown.
     """
     return {
-        each.name: SqliteSource(each, own) if each.dialect == "sqlite" else PostgresSource(each)
+        each.name: SqliteSource(each, own, announce)
+        if each.dialect == "sqlite"
+        else PostgresSource(each, announce)
         for each in databases
     }
 

@@ -144,11 +144,8 @@ def build_local_tools(sources: Sources, check: StatementCheck | None = None) -> 
 
 def _compute_tool_timeout(sources: Sources) -> float:
     """Return a tool's timeout in seconds, longer than the slowest database is allowed to take."""
-    return (
-        max(each.database.timeout + each.database.lock_timeout for each in sources.values())
-        + CONNECT_TIMEOUT
-        + 10
-    )
+    limits = (each.database.timeout + each.database.lock_timeout for each in sources.values())
+    return max(limits) + CONNECT_TIMEOUT + 10
 
 
 def _build_tables_tool(sources: Sources) -> Tool[Any]:
@@ -277,10 +274,9 @@ def _run_and_commit_changes(
 
 
 def _get_source(sources: Sources, name: str) -> Source:
-    found = sources.get(name)
-    if found is None:
+    if name not in sources:
         raise StatementError(f"there is no database {name[:40]}; there are: {', '.join(sources)}")
-    return found
+    return sources[name]
 
 
 def parse_sql_for_database(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -180,23 +180,17 @@ _PRAGMAS = (
 )
 _STEPS = 1_000  # instructions between two looks at the clock
 _INERT = {"NO ACTION", "RESTRICT"}  # what a foreign key may do that changes no other row
-_UNTOUCHED = {
-    "SQLITE_BUSY",
-    "SQLITE_FULL",
-    "SQLITE_READONLY",
-    "SQLITE_CONSTRAINT",
-    "SQLITE_INTERRUPT",
-    "SQLITE_LOCKED",
-}
+# what a failed COMMIT leaves undone
+_UNDONE = ("BUSY", "FULL", "READONLY", "CONSTRAINT", "INTERRUPT", "LOCKED")
+_UNTOUCHED = tuple(f"SQLITE_{each}" for each in _UNDONE)
 
 
 class SqliteSource:
     """One SQLite file that can be opened."""
 
-    def __init__(self, database: Database, own: Path | None) -> None:
+    def __init__(self, database: Database, own: Path | None, announce: Callable[[], None]) -> None:
         """`own`: the file of Countersign's own database, which is never opened."""
-        self.database = database
-        self._own = own
+        self.database, self._own, self._announce = database, own, announce
 
     @contextmanager
     def open(
@@ -229,13 +223,13 @@ class SqliteSource:
                 _configure_transaction(raw, writes, time.monotonic() + seconds)
                 # again, should the name have come to mean another file meanwhile
                 session.check_not_own_database(path, self._own)
-                yield SqliteSession(self.database, connection, raw)
+                yield SqliteSession(self.database, connection, self._announce, raw)
             finally:
                 session.close_connection(connection)
-        except sqlite3.Error as error:
-            raise ToolError(_database_error_sentence(error, seconds)) from None
-        except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_database_error_sentence(error.orig, seconds)) from None
+        except (sqlite3.Error, DBAPIError) as error:  # the second is the first, wrapped
+            raise ToolError(
+                _database_error_sentence(getattr(error, "orig", error), seconds)
+            ) from None
 
 
 def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
@@ -255,8 +249,14 @@ def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: floa
 class SqliteSession(session.Session):
     """One transaction on an SQLite file."""
 
-    def __init__(self, database: Database, connection: Any, raw: sqlite3.Connection) -> None:
-        super().__init__(database, connection)
+    def __init__(
+        self,
+        database: Database,
+        connection: Any,
+        announce: Callable[[], None],
+        raw: sqlite3.Connection,
+    ) -> None:
+        super().__init__(database, connection, announce)
         self._raw = raw
 
     def _read_catalog(self) -> Catalog:
@@ -282,7 +282,6 @@ class SqliteSession(session.Session):
         return mark_secret_columns(found, self.database)
 
     def add_comments_and_checks(self, catalog: Catalog) -> Catalog:
-        """See Session."""
         named = [each.name for each in catalog.tables.values() if each.kind == "table"]
         found = read_comments_and_checks(self.connection, None, named)
         return catalog.add_comments_and_checks({name.lower(): each for name, each in found.items()})
@@ -299,7 +298,6 @@ class SqliteSession(session.Session):
         return True
 
     def run_query(self, statement: Statement, limit: int) -> session.QueryResult:
-        """See Session."""
         with self._guard_statement(statement):
             cursor = self._raw.execute(statement.text)
             found, more = session.limit_rows(cursor, limit)
@@ -308,44 +306,40 @@ class SqliteSession(session.Session):
         return session.QueryResult(columns, found, more)
 
     def check_statement(self, statement: Statement) -> None:
-        """See Session."""
         with self._guard_statement(statement):
             self._raw.execute(f"EXPLAIN {statement.text_without_explain}").close()
 
     def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
-        """See Session."""
         most = self.database.max_changes
         return run_watched_changes(self._raw, self.catalog, self._guard_statement, statements, most)
 
     def describe_server(self) -> str:
-        """See Session."""
         return f"SQLite {sqlite3.sqlite_version}"
 
     def can_change_tables(self) -> bool:
-        """See Session."""
         return True  # or BEGIN IMMEDIATE would have failed
 
     def commit(self) -> None:
-        """See Session."""
-        self._before_commit()
+        self._announce()
         try:
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:
             code = str(getattr(error, "sqlite_errorname", ""))
-            if not any(code.startswith(each) for each in _UNTOUCHED):
+            if not code.startswith(_UNTOUCHED):
                 raise ConnectionError(
                     f"the change was made, but writing it down failed: {code}"
                 ) from None
             raise
 
-    def _list_foreign_keys(self) -> list[tuple[str, str, str | None, str, str]]:
+    def _list_foreign_keys(self) -> list[tuple[str, str, str, str | None, str, str]]:
         """Return all foreign keys, each as one row.
 
-        It has the child table, parent table, parent's column, and the actions on update and on
-        delete.
+        It has the child table and its column, the parent table and its column, and the actions on
+        update and on delete.
         """
         return self._raw.execute(
-            'SELECT t.name, k."table", k."to", k.on_update, k.on_delete '
+            'SELECT t.name, k."from", k."table", coalesce(k."to", (SELECT p.name FROM '
+            'pragma_table_info(k."table") AS p WHERE p.pk = k.seq + 1)), k.on_update, k.on_delete '
             "FROM main.sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k "
             "WHERE t.type = 'table'"
         ).fetchall()
@@ -365,14 +359,8 @@ class SqliteSession(session.Session):
 
     def _list_references_by_table(self) -> dict[str, tuple[tuple[str, str, str], ...]]:
         """Return each table's foreign keys as (its column, other table, column there)."""
-        rows = self._raw.execute(
-            'SELECT t.name, k."from", k."table", coalesce(k."to", (SELECT p.name FROM '
-            'pragma_table_info(k."table") AS p WHERE p.pk = k.seq + 1)) '
-            "FROM main.sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k "
-            "WHERE t.type = 'table'"
-        ).fetchall()
         found: dict[str, tuple[tuple[str, str, str], ...]] = {}
-        for table, own, other, column in rows:
+        for table, own, other, column, *_ in self._list_foreign_keys():
             if column:
                 found[table] = (*found.get(table, ()), (own, other, column))
         return found
@@ -380,10 +368,10 @@ class SqliteSession(session.Session):
     def _list_cascaded_tables(self, target: str) -> set[str]:
         """Return the tables whose rows change with those of `target`, by foreign keys."""
         found, known = {target}, -1
-        acting = [each for each in self._list_foreign_keys() if not {each[3], each[4]} <= _INERT]
+        acting = [each for each in self._list_foreign_keys() if not {*each[4:]} <= _INERT]
         while known != len(found):
             known = len(found)
-            found |= {child.lower() for child, parent, *_ in acting if parent.lower() in found}
+            found |= {child.lower() for child, _, parent, *_ in acting if parent.lower() in found}
         return found - {target}
 
     def _list_names_outside_catalog(self) -> set[str]:
@@ -404,11 +392,9 @@ class SqliteSession(session.Session):
             check_no_secret_joins(statement.tokens, self.catalog)
             if statement.target is not None and statement.verb != "select":
                 name = statement.target.name.lower()
-                verbs = (
-                    {statement.verb, "update"}
-                    if statement.tree.args.get("conflict")
-                    else {statement.verb}
-                )
+                verbs = {statement.verb}
+                if statement.tree.args.get("conflict"):
+                    verbs.add("update")
                 guard = SqliteAuthorizer(
                     self.catalog, name, frozenset(verbs), self._list_cascaded_tables(name), others
                 )

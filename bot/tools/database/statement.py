@@ -121,11 +121,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
             raise StatementError(lexing_error_sentence(text[position:]))
         kind, piece = str(found.lastgroup), found[0]
         if kind == "operator" and ("--" in piece or "/*" in piece):
-            raise StatementError(
-                lexing_error_sentence(
-                    piece[min(_find_or_end(piece, "--"), _find_or_end(piece, "/*")) :]
-                )
-            )
+            raise StatementError("comments are not allowed")
         depth -= piece == ")"
         if kind != "space":
             tokens.append(Token(kind, piece, position, depth))
@@ -146,12 +142,6 @@ def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
             yield tokens[begin:at]
             begin = at + 1
     yield tokens[begin:]
-
-
-def _find_or_end(piece: str, part: str) -> int:
-    """Return where `part` begins in `piece`, or the length of `piece` if it is not there."""
-    found = piece.find(part)
-    return found if found >= 0 else len(piece)
 
 
 # Which of PostgreSQL's own functions a statement may reach.
@@ -177,7 +167,7 @@ _HARMLESS = _split_words(
     "clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle"
 )
 # what a rollback does undo, or what only tells: for views, triggers and the like, not for a text
-_WITHIN = _split_words("pg_notify pg_advisory_xact_lock currval lastval")
+_WITHIN = {"pg_notify", "pg_advisory_xact_lock", "currval", "lastval"}
 
 
 def is_function_with_outside_effect(name: str) -> bool:
@@ -245,11 +235,9 @@ class Statement:
     @cached_property
     def text_without_explain(self) -> str:
         """The statement that runs; of an EXPLAIN, the one that it explains."""
-        return (
-            self.text
-            if self.explain_options is None
-            else self.text[_get_first_explained_token(self.tokens).start :]
-        )
+        if self.explain_options is None:
+            return self.text
+        return self.text[_get_first_explained_token(self.tokens).start :]
 
     @cached_property
     def called_names(self) -> frozenset[str]:
@@ -321,9 +309,8 @@ def _parse_tree(text: str, dialect: Dialect) -> exp.Expr:
         trees = sqlglot.parse(text, dialect=dialect)
     except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
         words = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StatementError(
-            f"it cannot be parsed: {re.sub(chr(27) + r'.[0-9;]*m', '', words)[:200]}"
-        ) from None
+        plain = re.sub(chr(27) + r".[0-9;]*m", "", words)
+        raise StatementError(f"it cannot be parsed: {plain[:200]}") from None
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("it is not exactly one statement")
     return trees[0]

@@ -1,9 +1,417 @@
-"""Makes a Pydantic argument model of a JSON Schema.
+"""Makes the argument model of a JSON Schema: one field per property, typed as far as possible.
 
-The model has typed fields, reports errors with their place, and keeps exactly what was given.
+What cannot be typed is a field for any JSON value; the whole schema is checked in either case.
 """
 
-from bot.tools.described.argument_models import build_argument_model
-from bot.tools.described.checking import UnfitSchemaError as SchemaError
+from __future__ import annotations
 
-__all__ = ["SchemaError", "build_argument_model"]
+import copy
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from bot.tools.described import checking
+from storage.digest import SAFE_INTEGER
+
+SchemaError = checking.UnfitSchemaError
+
+# The base class of all argument models made of a schema. A model dumps exactly the values that
+# it was given, and none that were not.
+
+MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, also an empty one
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOutline:
+    """The fields and schemas of one object in a JSON Schema."""
+
+    schema: checking.Schema  # as those who call the tool are given it
+    form: checking.Schema  # the same by the names of its fields, as forms read it
+    names: Mapping[str, str]  # the field of each key
+    never_null: frozenset[str]  # keys and fields for which null says that nothing is given
+    may_have_extra_keys: bool  # keys beside these
+    checker: checking.SchemaChecker | None  # of the whole; None for an object within another
+    most_inner_fields: int  # fields of the object within it that has most
+
+
+class DescribedArguments(BaseModel):
+    """The arguments of a tool, as a schema describes them."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        serialize_by_alias=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        protected_namespaces=(),
+    )
+    _outline: ClassVar[ObjectOutline]
+
+    @classmethod
+    def may_have_extra_keys(cls) -> bool:
+        """Return whether the model accepts keys that its schema does not name."""
+        return cls._outline.may_have_extra_keys
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> checking.Schema:
+        """Return the schema this model was made from; with `by_alias=False`, the one for forms."""
+        by_alias = args[0] if args else options.get("by_alias", True)
+        return copy.deepcopy(cls._outline.schema if by_alias else cls._outline.form)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _validate_arguments(
+        cls, value: Any, handler: ModelWrapValidatorHandler[DescribedArguments]
+    ) -> DescribedArguments:
+        outline = cls._outline
+        if not isinstance(value, Mapping):
+            return handler(value)
+        if (
+            outline.checker is not None
+            and outline.most_inner_fields * _count_objects(value) > MOST_CELLS
+        ):
+            raise checking.TOO_MUCH
+        given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
+        more: dict[str, Any] = {}
+        if outline.may_have_extra_keys:
+            known = {*outline.names, *outline.names.values()}
+            more = {
+                key: normalise_json_value(given.pop(key)) for key in [*given] if key not in known
+            }
+        made = handler(given)
+        if more:
+            object.__setattr__(made, "__pydantic_extra__", more)
+        if outline.checker is not None:
+            outline.checker.check(cls.__name__, made.model_dump())
+        return made
+
+    @model_serializer(mode="wrap")
+    def _serialise_given_values(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        whole = handler(self)
+        found: dict[str, Any] = {}
+        for key, name in self._outline.names.items():
+            called = key if key in whole else name
+            if name in self.model_fields_set and called in whole:
+                found[called] = whole[called]
+        return {**found, **(self.__pydantic_extra__ or {})}
+
+
+def _count_objects(value: Any) -> int:
+    """Return how many objects a JSON value contains, itself included."""
+    found, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            found += 1
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return found
+
+
+def normalise_json_value(value: Any) -> Any:
+    """Return a JSON value with each number as it will be read back from the record.
+
+    Raises PydanticCustomError for what JSON does not have.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return normalise_number(value)
+    if isinstance(value, list | tuple):
+        return [normalise_json_value(each) for each in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: normalise_json_value(each) for key, each in value.items()}
+    raise PydanticCustomError("json_value", "Input should be a JSON value")
+
+
+def normalise_number(value: float) -> int | float:
+    """Return a number as it will be read back from the record.
+
+    Raises PydanticCustomError where its value would change.
+    """
+    if isinstance(value, int) and abs(value) > SAFE_INTEGER:
+        value = _convert_to_equal_float(value)
+    if not math.isfinite(value):
+        raise PydanticCustomError("json_number", "Input has more digits than a number can keep")
+    return value
+
+
+def _convert_to_equal_float(value: int) -> float:
+    """Return the equal float of a large integer; NaN if no float equals it."""
+    try:
+        found = float(value)
+    except OverflowError:
+        return math.nan
+    return found if value in (int(found), int(Decimal(repr(found)))) else math.nan
+
+
+def check_not_boolean(value: Any) -> Any:
+    """Return the value; raise an error for true and false, which Python counts as numbers."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+# The schema of one value, with references resolved and `allOf` parts merged. Pure.
+
+_MOST_FOLLOWED = 200  # references and parts on the way to one value
+_DEEPEST = 20  # alternatives within one another
+_NULL = {"type": "null"}
+
+
+def resolve_references(node: Any, root: checking.Schema) -> checking.Schema:
+    """Return a schema node with its references and `allOf` parts merged into it.
+
+    Raises SchemaError for a reference that leads to itself.
+    """
+    return _follow_references(node, root, [_MOST_FOLLOWED])
+
+
+def _follow_references(node: Any, root: checking.Schema, left: list[int]) -> checking.Schema:
+    left[0] -= 1
+    if left[0] < 0:
+        raise SchemaError("A reference in the schema leads to itself, or to too many others.")
+    if not isinstance(node, dict):
+        return {}
+    found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
+    parts = [checking.get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
+    parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
+    for each in parts:
+        found = _merge_schemas(found, _follow_references(each, root, left))
+    return found
+
+
+def _merge_schemas(one: checking.Schema, other: checking.Schema) -> checking.Schema:
+    """Return both schemas as one; where both have a keyword, the first one's counts."""
+    made = {**other, **one}
+    if "properties" in one and "properties" in other:
+        made["properties"] = {**other["properties"], **one["properties"]}
+    if "required" in one and "required" in other:
+        made["required"] = list(dict.fromkeys([*other["required"], *one["required"]]))
+    return made
+
+
+def split_off_null(
+    node: Any, root: checking.Schema, depth: int = 0
+) -> tuple[checking.Schema, bool]:
+    """Return the schema of a value other than null, and whether null is allowed as well.
+
+    Raises SchemaError for a reference that leads to itself.
+    """
+    if depth > _DEEPEST:
+        raise SchemaError("A reference in the schema leads to itself.")
+    found, nullable = resolve_references(node, root), False
+    if isinstance(found.get("type"), list):
+        types = [each for each in found["type"] if each != "null"]
+        nullable = len(types) < len(found["type"])
+        found["type"] = types[0] if len(types) == 1 else types
+    for key in ("anyOf", "oneOf"):
+        options = [resolve_references(each, root) for each in found.get(key, ())]
+        kept = [each for each in options if each.get("type") != "null"]
+        nullable |= len(kept) < len(options)
+        if len(kept) == 1:
+            rest = {name: each for name, each in found.items() if name != key}
+            inner, also = split_off_null(_merge_schemas(rest, kept[0]), root, depth + 1)
+            return inner, nullable or also
+        if options:
+            found[key] = kept
+    if isinstance(found.get("enum"), list) and None in found["enum"]:
+        found["enum"], nullable = [each for each in found["enum"] if each is not None], True
+    return found, nullable
+
+
+def is_object_schema(found: checking.Schema) -> bool:
+    """Return whether the schema describes an object with named properties."""
+    return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
+
+
+def allows_extra_keys(found: checking.Schema) -> bool:
+    """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
+    if "additionalProperties" in found:
+        return found["additionalProperties"] is not False
+    return "patternProperties" in found or "properties" not in found
+
+
+def build_form_schema(node: Any, root: checking.Schema, *, optional: bool) -> checking.Schema:
+    """Return the schema of a value as a form needs it; null is an option if it may be left out."""
+    found, nullable = split_off_null(node, root)
+    if isinstance(found.get("items"), dict):
+        found = {**found, "items": resolve_references(found["items"], root)}
+    return {"anyOf": [found, _NULL]} if nullable or optional else found
+
+
+DEEPEST = 4  # objects within one another that have fields; below they are JSON
+MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
+MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
+Whole = Annotated[int, BeforeValidator(check_not_boolean)]
+Number = Annotated[
+    int | float, BeforeValidator(check_not_boolean), AfterValidator(normalise_number)
+]
+Json = Annotated[Any, AfterValidator(normalise_json_value)]
+_PLAIN: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
+_LITERAL: Any = Literal  # of values that are known only now
+_LIST: Any = list  # the same, of types
+
+
+def build_argument_model(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
+    """Return the argument model of a JSON Schema of an object (2020-12, or an earlier draft).
+
+    `name` is the tool's name. Values are dumped exactly as they were given: an optional value that
+    was left out stays out, and null counts as left out where null itself is not allowed. Values are
+    checked against the whole schema, and errors are reported at their field. A key that the schema
+    does not name is refused, unless the schema allows more keys or names none. The same schema and
+    name give the same model.
+
+    Raises SchemaError for a schema that is of no object, too large, refers to other documents,
+    or could take endless time to check.
+    """
+    return _build_cached_model(checking.dump_schema(schema), name)
+
+
+@lru_cache(512)
+def _build_cached_model(text: str, name: str) -> type[BaseModel]:
+    whole = checking.normalise_schema(text)
+    checker = checking.SchemaChecker(whole)
+    top = resolve_references(whole, whole)
+    if top.get("type", "object") != "object":
+        raise SchemaError("The schema is not that of an object.")
+    return _ModelBuilder(whole, checker).build_model({"properties": {}, **top}, top, name, 0)
+
+
+class _ModelBuilder:
+    """Makes the models of one schema, one for each different object."""
+
+    def __init__(self, whole: checking.Schema, checker: checking.SchemaChecker) -> None:
+        self._whole, self._checker = whole, checker
+        self._models: dict[str, type[DescribedArguments] | None] = {}
+        self._left = MOST_INNER
+
+    def build_model(
+        self, found: checking.Schema, said: checking.Schema, name: str, depth: int
+    ) -> type[DescribedArguments]:
+        """Return the model of an object; `found` is its schema merged, `said` as written."""
+        properties, required = found["properties"], set(found.get("required", ()))
+        names = _choose_field_names(properties)
+        fields: dict[str, Any] = {}
+        for key, called in names.items():
+            fields[called] = self._build_field(key, called, properties[key], key in required, depth)
+        made: type[DescribedArguments] = create_model(name, __base__=DescribedArguments, **fields)
+        optional = [key for key in properties if key not in required]
+        silent = [key for key in optional if not self._checker.is_null_allowed(properties[key])]
+        within = (len(each.model_fields) for each in self._models.values() if each)
+        made._outline = ObjectOutline(
+            schema=self._build_top_schema(found, allows_extra_keys(said)) if depth == 0 else found,
+            form={
+                "type": "object",
+                "properties": {
+                    called: build_form_schema(
+                        properties[key], self._whole, optional=key not in required
+                    )
+                    for key, called in names.items()
+                },
+            },
+            names=names,
+            never_null=frozenset({*silent, *(names[key] for key in silent)}),
+            may_have_extra_keys=allows_extra_keys(said),
+            checker=self._checker if depth == 0 else None,
+            most_inner_fields=max(within, default=0),
+        )
+        return made
+
+    def _build_top_schema(self, top: checking.Schema, free: bool) -> checking.Schema:
+        """Return the whole schema with the object's properties at the top level."""
+        required = {"required": top["required"]} if top.get("required") else {}
+        shown = {"type": "object", "properties": top["properties"], **required}
+        more = {} if free else {"additionalProperties": False}
+        return {**self._whole, **shown, **more}
+
+    def _build_field(
+        self, key: str, called: str, part: checking.Schema, required: bool, depth: int
+    ) -> Any:
+        found, nullable = split_off_null(part, self._whole)
+        type_ = self._build_type(found, called, depth)
+        description = found.get("description")
+        told: dict[str, Any] = {
+            "alias": key if key != called else None,
+            "title": part.get("title") if isinstance(part.get("title"), str) else None,
+            "description": description if isinstance(description, str) else None,
+        }
+        if required:
+            return (type_ | None if nullable else type_, Field(**told))
+        return (type_ | None, Field(default_factory=_return_none, **told))
+
+    def _build_type(self, found: checking.Schema, name: str, depth: int) -> Any:
+        choices = [found["const"]] if "const" in found else found.get("enum")
+        if choices:
+            plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
+            # each error of a field would name all of them; the check of the schema does not
+            plain = plain and len(choices) <= MOST_CHOICES
+            return _LITERAL[tuple(choices)] if plain else Json
+        kind = found.get("type")
+        if isinstance(kind, str) and kind in _PLAIN and not _has_alternatives(found):
+            return _PLAIN[kind]
+        if depth >= DEEPEST:
+            return Json
+        if kind == "array" and isinstance(found.get("items"), dict) and "prefixItems" not in found:
+            inner, nullable = split_off_null(found["items"], self._whole)
+            type_ = self._build_type(inner, name, depth + 1)
+            return _LIST[type_ | None if nullable else type_]
+        if is_object_schema(found) and not _has_alternatives(found):
+            return self._build_inner_model(found, name, depth)
+        return Json
+
+    def _build_inner_model(self, found: checking.Schema, name: str, depth: int) -> Any:
+        """Return the model of an inner object; any JSON for one that contains itself."""
+        if self._left < 0:
+            return Json
+        text = json.dumps(found, sort_keys=True)
+        if text not in self._models:
+            self._models[text] = None
+            self._left -= len(found["properties"])
+            if self._left < 0:
+                return Json
+            self._models[text] = self.build_model(found, found, name, depth + 1)
+        return self._models[text] or Json
+
+
+def _return_none() -> None:
+    """Return None, the default of a field that was not given."""
+
+
+def _has_alternatives(found: checking.Schema) -> bool:
+    return any(key in found for key in ("anyOf", "oneOf"))
+
+
+def _choose_field_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return a field name for each key: the key itself if it is a valid and free name."""
+    wanted = list(keys)
+    found: dict[str, str] = {}
+    for key in wanted:
+        name = key
+        if not _NAME.fullmatch(key) or hasattr(DescribedArguments, key):
+            name = re.sub(r"[^A-Za-z0-9_-]+", "_", key).strip("_")[:70]
+            name = name if name[:1].isalpha() else f"field_{name}"
+            while name in wanted or name in found.values() or hasattr(DescribedArguments, name):
+                name += "_"
+        found[key] = name
+    return found

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date, datetime, time
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from time import thread_time
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,27 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bot.policy.condition_values import UnknownValueError, compile_pattern
-from bot.tools.described.time_budget import MOST_SECONDS, patience
 
 if TYPE_CHECKING:
     import jsonschema
+
+# The processor time that a check of arguments may take.
+
+MOST_SECONDS = 0.2  # for one value; also for all parts of a schema when it is read
+# the same for arguments that were checked before and are on record: as much again and more, so
+# that no call is turned away after it was approved because a check took a little longer
+MOST_SECONDS_AGAIN = 2.0
+_patience: ContextVar[float] = ContextVar("seconds of processor", default=MOST_SECONDS)
+
+
+@contextmanager
+def allow_more_check_time() -> Iterator[None]:
+    """Allow more time, inside the block, for values that were checked before and are on record."""
+    token = _patience.set(MOST_SECONDS_AGAIN)
+    try:
+        yield
+    finally:
+        _patience.reset(token)
 
 
 # Converts a JSON Schema to draft 2020-12, and checks its size and depth. Pure.
@@ -239,7 +257,7 @@ class SchemaChecker:
     def check(self, title: str, value: Any) -> None:
         """Raise pydantic.ValidationError, each error at its place, if the value does not fit."""
         if wrong := self._list_errors(
-            self._validator, value, [MOST_STEPS, MOST_WORK], patience.get()
+            self._validator, value, [MOST_STEPS, MOST_WORK], _patience.get()
         ):
             raise ValidationError.from_exception_data(title, wrong)
 
@@ -253,11 +271,8 @@ class SchemaChecker:
             found = list(
                 islice(chain.from_iterable(map(_convert_schema_error, errors)), MOST_ERRORS)
             )
-        except (
-            TooMuchWorkError,
-            RecursionError,
-            ArithmeticError,
-        ):  # or numbers beyond all reckoning
+        # or numbers beyond all reckoning
+        except (TooMuchWorkError, RecursionError, ArithmeticError):
             return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
         finally:
             _left.reset(token)
@@ -391,7 +406,12 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
             context |= {"field_type": "List", "actual_length": len(value)}
         yield InitErrorDetails(type=kind, loc=loc, input=value, ctx=context)
         return
-    yield _build_other_error(str(error.validator), said, loc, value)
+    if error.validator in ("additionalProperties", "propertyNames"):
+        yield InitErrorDetails(type="extra_forbidden", loc=loc, input=value)
+        return
+    kind, sentence = _describe_violation(str(error.validator), said)
+    plain = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
+    yield InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
 
 
 _KNOWN = {
@@ -417,40 +437,24 @@ _TYPES = {
 }
 
 
-def _build_other_error(keyword: str, said: Any, loc: Loc, value: Any) -> InitErrorDetails:
+def _describe_violation(keyword: str, said: Any) -> tuple[Any, str]:
+    """Return the type and the sentence of an error for which pydantic has none of its own."""
     match keyword:
         case "type":
             types = [said] if isinstance(said, str) else said
             wanted = " or ".join(_TYPES.get(each, str(each)) for each in types)
-            return _build_error_details(loc, value, "schema_type", f"Input should be {wanted}")
+            return "schema_type", f"Input should be {wanted}"
         case "enum" | "const":
             options = said if keyword == "enum" else [said]
             words = ", ".join(json.dumps(each, ensure_ascii=False)[:60] for each in options[:20])
-            return _build_error_details(
-                loc, value, "schema_choice", f"Input should be one of: {words}"
-            )
+            return "schema_choice", f"Input should be one of: {words}"
         case "format":
-            return _build_error_details(
-                loc, value, "schema_format", f"Input should have the form of {said}"
-            )
-        case "additionalProperties" | "propertyNames":
-            return InitErrorDetails(type="extra_forbidden", loc=loc, input=value)
+            return "schema_format", f"Input should have the form of {said}"
         case "uniqueItems":
-            return _build_error_details(
-                loc, value, "schema_unique", "List should hold each item only once"
-            )
+            return "schema_unique", "List should hold each item only once"
         case "dependentRequired":
-            return _build_error_details(
-                loc, value, "schema_dependent", "Something that belongs to it is missing"
-            )
-        case _:
-            sentence = "Input should be one of the forms that are allowed here"
-            return _build_error_details(loc, value, "schema_form", sentence)
-
-
-def _build_error_details(loc: Loc, value: Any, kind: str, sentence: str) -> InitErrorDetails:
-    plain = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
-    return InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
+            return "schema_dependent", "Something that belongs to it is missing"
+    return "schema_form", "Input should be one of the forms that are allowed here"
 
 
 @cache
@@ -460,41 +464,30 @@ def _build_format_checker() -> Any:
 
     checker = FormatChecker(formats=())
     for name, check in _FORMATS.items():
-        checker.checks(name, raises=ValueError)(check)
+        checker.checks(name, raises=ValueError)(partial(_has_format, check))
     return checker
 
 
-def _is_date(value: Any) -> bool:
-    return not isinstance(value, str) or bool(date.fromisoformat(value))
+def _has_format(check: Callable[[str], object], value: Any) -> bool:
+    """Whether a value has a format, or is no text; what `check` raises says that it has not."""
+    return not isinstance(value, str) or check(value) is not False
 
 
-def _is_date_time(value: Any) -> bool:
-    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
-
-
-def _is_time(value: Any) -> bool:
-    return not isinstance(value, str) or time.fromisoformat(value) is not None
-
-
-def _is_email(value: Any) -> bool:
-    if not isinstance(value, str):
-        return True
+def _is_email(value: str) -> bool:
     name, _, domain = value.rpartition("@")
     return bool(name and domain) and not any(each.isspace() for each in value)
 
 
-def _is_uri(value: Any) -> bool:
-    if not isinstance(value, str):
-        return True
+def _is_uri(value: str) -> bool:
     found = urlsplit(value)
     there = bool(found.scheme and (found.netloc or found.path))
     return there and not any(each.isspace() for each in value)
 
 
-_FORMATS: dict[str, Callable[[Any], bool]] = {
-    "date": _is_date,
-    "date-time": _is_date_time,
-    "time": _is_time,
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "date": date.fromisoformat,
+    "date-time": datetime.fromisoformat,
+    "time": time.fromisoformat,
     "email": _is_email,
     "uri": _is_uri,
 }

@@ -12,7 +12,8 @@ from bot.config.settings import Settings, SettingsError
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import parse
 from bot.policy.gates import Allow, Ask, Deny
-from bot.tools.database.config import DatabasesError, parse_databases
+from bot.toml_file import TomlFileError
+from bot.tools.database.config import parse_databases
 from bot.tools.registration import REASON_FIELD
 from tests.tools.database.harness import World, sqlite_world
 
@@ -37,7 +38,7 @@ ENVIRON = {"CRM_URL": "postgresql://agent:s3cret@db.example/crm?sslmode=require"
 
 def problems(text: str) -> list[str]:
     """What is wrong with a file, line by line."""
-    with pytest.raises(DatabasesError) as caught:
+    with pytest.raises(TomlFileError) as caught:
         parse_databases(text, ENVIRON, "d.toml")
     assert "s3cret" not in str(caught.value)
     return list(caught.value.problems)

@@ -10,8 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools.arguments import load_arguments
-from bot.tools.described.checking import MOST_ERRORS, SchemaChecker, dump_schema, normalise_schema
-from bot.tools.described.time_budget import MOST_SECONDS
+from bot.tools.described.checking import (
+    MOST_ERRORS,
+    MOST_SECONDS,
+    SchemaChecker,
+    dump_schema,
+    normalise_schema,
+)
 from tests.tools.described.test_described import fields, tool_of
 
 NOBODY: Any = object()  # names are not looked up for these
@@ -91,7 +96,7 @@ def test_much_that_is_wrong_is_told_in_short(name: str) -> None:
 
 def test_what_was_checked_before_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An approved call is not turned away because its check takes a little longer than it did."""
-    monkeypatch.setattr("bot.tools.described.time_budget.MOST_SECONDS_AGAIN", 10.0)
+    monkeypatch.setattr("bot.tools.described.checking.MOST_SECONDS_AGAIN", 10.0)
     tool, text = (
         tool_of(listed(_MANY)),
         json.dumps({"a": [{f"p{n}": n for n in range(50)}] * 4_000}),
