@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import Any
 
 from bench.installed import others
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from slack_sandbox.workspace.people import BOT_USER, Channel, Group, Person
 from slack_sandbox.workspace.seed import Seed
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 
 ROOT = Path(__file__).parents[1]
 CHANNELS = 10
@@ -69,7 +70,7 @@ class Live:
         self.folder, self.people = folder, people
         self._database = database or f"sqlite:///{folder / 'countersign.db'}"
         self.slack = build_local_slack(seed=seed(people))
-        self.planner = StandInPlanner(mind=mind)
+        self.planner = StrictPlanner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
         self._asked = 0
         (folder / "policy.toml").write_text(policy)

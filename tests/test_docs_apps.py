@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
+from tests.local_slack import build_local_slack
 from tests.pages import ROOT, blocks, section
 
 PAGE = ROOT / "docs" / "sandbox.md"

@@ -20,11 +20,11 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp import web
 
-from bot.demo.local_slack import build_local_slack
 from slack_sandbox.http import faults
 from slack_sandbox.http.control import Control
 from slack_sandbox.http.files import FilesHttp
 from slack_sandbox.spec.facts import FACTS
+from tests.local_slack import build_local_slack
 from tests.pages import ROOT, blocks, section, table
 
 PAGE = ROOT / "docs" / "sandbox.md"

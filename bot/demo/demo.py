@@ -22,11 +22,11 @@ from bot.config.connection_settings import USUAL
 from bot.config.settings import Settings, remove_misread_variables
 from bot.config.startup import read_policy
 from bot.demo import first_days
-from bot.demo.local_slack import build_local_slack
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
 from slack_sandbox.ports import first_free, free_port
 from slack_sandbox.server import Sandbox
+from slack_sandbox.setup.manifests import read_manifest
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.clock import ShiftedClock
 from slack_sandbox.workspace.records import Message
@@ -119,6 +119,7 @@ def _list_mentioned_users(world: World, text: str) -> list[str]:
     ]
 
 
+MANIFEST = Path(__file__).parents[1] / "manifest.yml"
 POLICY = Path(__file__).with_name("demo_policy.toml")
 ADDRESS = "demo.url"  # the page of the demo that runs in a folder
 DOTENV = ".env"  # the settings, for commands that are typed in that folder
@@ -198,10 +199,11 @@ def start_demo(
     port: int | None,
     environ: Mapping[str, str],
     build: Callable[[Settings, Clock, Policy], App],
+    stand_in: type[StandInPlanner] = StandInPlanner,
 ) -> Demo:
     """Start all parts of the demo, which `stack` will stop; raises what `run` raises.
 
-    With the stand-in planner, two days of history are played first.
+    With the planner that stands in for a model, two days of history are played first.
     """
     folder.mkdir(parents=True, exist_ok=True)
     delete_demo_files(folder)
@@ -209,11 +211,11 @@ def start_demo(
         filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
     Shop(folder / "shop.db").create_database()
-    planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(StandInPlanner())
+    planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(stand_in())
     # a real model is not asked for a past
     clock = ShiftedClock(first_days.get_history_start() if planner else None)
     sandbox = stack.enter_context(
-        build_local_slack(clock=clock, port=free_port(port), guide=build_visitor_guide)
+        Sandbox(read_manifest(MANIFEST), clock, port=free_port(port), guide=build_visitor_guide)
     )
     settings = write_demo_settings(folder, sandbox, planner, environ, choose_http_address(port))
     remove_misread_variables(os.environ, settings.slack_api_url)

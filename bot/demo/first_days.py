@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from countersign.client import Countersign, generate_claimant_id
 from countersign.request import Does, OwnAction
@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.demo")
 HOUR = 60  # minutes
 PATIENCE = 10.0  # seconds for what is to happen
-
-
-class HistoryEvent(Protocol):
-    """One event in the demo's history."""
-
-    @property
-    def minutes_ago(self) -> int:
-        """How many minutes ago the scene began."""
-        ...
-
-    def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
-        """Play the scene at the sandbox's current time; `settle` waits until the bot is idle."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +101,7 @@ def play_history(
     sandbox: Sandbox,
     now: Callable[[], datetime],
     settle: Callable[[], None],
-    past: Iterable[HistoryEvent] = HISTORY,
+    past: Iterable[PastMessageRequest | PastProgramRequest],
 ) -> None:
     """Play all scenes, oldest first, and leave the sandbox's clock at `now`.
 

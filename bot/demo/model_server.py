@@ -1,225 +1,44 @@
 """The stand-in for the model: a server for OpenAI's Responses API and Chat Completions.
 
-For demo and tests. It listens on 127.0.0.1 only, keeps nothing between requests, and is no language
-model: its answers come from scripted turns or from `mind`. It knows nothing of Slack or of the bot.
+For the demo and for trying tools. It listens on 127.0.0.1 only, keeps nothing between requests, and
+is no language model: its answers are scripted turns, or come from the rules in `model_turns`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from enum import StrEnum
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any, Self
 
 from aiohttp import web
 
-from bot.demo import responses_checks
-from bot.demo.chat_checks import check_chat_request, convert_to_responses_request
-from bot.demo.model_answers import ModelExchange, StreamEvent, Turn
-from bot.demo.model_turns import plan_turn
-from bot.demo.responses_schema import RequestRefusal, list_part_types
+from bot.demo.model_turns import Turn, plan_turn
 
-# How the demo and the tests steer the stand-in planner: scripted turns, faults, cuts and holds.
+__all__ = ["StandInPlanner", "Turn"]
+
+Item = dict[str, Any]
 
 
-class ApiFeature(StrEnum):
-    """A part of OpenAI's API that the stand-in server can be set to lack."""
-
-    RESPONSES = "responses"  # the Responses API
-    COMPACTION = "compaction"  # its means to say a long transcript in fewer items
-    TOOLS = "tools"  # a model that can call them
-    SIGHT = "sight"  # a model that sees pictures
-    FILES = "files"  # a model that reads files
-    REQUIRED = "required"  # a choice that leaves the model nothing but to call one
-    STREAMS = "streams"  # answers as they are made, where tools are offered
-
-
-class RequestHold:
-    """One request kept waiting: `arrived` is set once it has come, `release()` lets it go on."""
-
-    def __init__(self, after_events: int) -> None:
-        self.after_events = after_events
-        self.arrived = threading.Event()
-        self._lock = threading.Lock()
-        self._released = False
-        self._wake: Callable[[], object] | None = None
-
-    def release(self) -> None:
-        """Let the request go on, or not wait at all when it comes; safe to call twice."""
-        with self._lock:
-            self._released = True
-            wake, self._wake = self._wake, None
-        if wake:
-            wake()
-
-    async def wait_for_release(self) -> None:
-        """Set `arrived` and wait for the release (on the server's loop)."""
-        loop, free = asyncio.get_running_loop(), asyncio.Event()
-        with self._lock:
-            if not self._released:
-                self._wake = lambda: loop.call_soon_threadsafe(free.set)
-            else:
-                free.set()
-        self.arrived.set()
-        await free.wait()
-
-
-class ModelServerControls:
-    """What steers the stand-in server; usable from any thread, before and after the server starts.
-
-    `requests` holds every JSON body that came, oldest first, those of Chat Completions converted to
-    the Responses API's form; `chats` holds these as they came; `refused` the message of every
-    refusal; `compactions` the bodies of compaction requests. `context` is how many tokens the model
-    reads at once, None for any number; `chunk_delay` is the pause after each delta in seconds;
-    `lenient_ids` accepts call ids used twice; `without` names what the server is to lack.
-    """
+class StandInPlanner:
+    """The stand-in server for the model; it runs between `start` and `stop`, or in a `with`."""
 
     def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self.chats: list[dict[str, Any]] = []
-        self.refused: list[str] = []
-        self.compactions: list[dict[str, Any]] = []
-        self.context: int | None = None
-        self.without: set[ApiFeature] = set()
-        self.chunk_delay = 0.0
-        self.lenient_ids = False
-        self._lock = threading.Lock()
-        self._turns: deque[Turn] = deque()
-        self._faults: deque[tuple[int, float | None]] = deque()
-        self._cuts: deque[int] = deque()
-        self._holds: deque[RequestHold] = deque()
-        self._waiting: set[RequestHold] = set()
-        self._refusing = 0
-        self._era = 0  # grows with each clearing: what was scripted after it is for later requests
-
-    def script(self, *turns: Turn) -> None:
-        """Queue turns, one for each answered request; they are used before the built-in rules.
-
-        A turn that was not sent to its end is used again.
-        """
-        with self._lock:
-            self._turns.extend(turns)
-
-    def fail_next_requests(
-        self, status: int = 500, retry_after: float | None = None, times: int = 1
-    ) -> None:
-        """Answer the next `times` requests with this HTTP status; `retry_after` is in seconds."""
-        with self._lock:
-            self._faults.extend([(status, retry_after)] * times)
-
-    def cut_next_answers(self, after_events: int = 3, times: int = 1) -> None:
-        """Cut the next `times` answers short after that many events (at once if not streamed)."""
-        with self._lock:
-            self._cuts.extend([after_events] * times)
-
-    def refuse_next_connections(self, times: int = 1) -> None:
-        """Close the next `times` connections without reading a request's body or answering."""
-        with self._lock:
-            self._refusing += times
-
-    def hold_next_request(self, after_events: int = 0) -> RequestHold:
-        """Keep the next request waiting, before its answer or after that many streamed events."""
-        hold = RequestHold(after_events)
-        with self._lock:
-            self._holds.append(hold)
-        return hold
-
-    def clear_script(self) -> None:
-        """Forget scripted turns and faults that were not used, and let held requests go on.
-
-        A request from before takes none of the turns that are scripted from now on.
-        """
-        with self._lock:
-            self._era += 1
-            self._turns.clear()
-            self._faults.clear()
-            self._cuts.clear()
-            self._refusing = 0
-        self._release_all_holds()
-        with self._lock:
-            self._holds.clear()
-
-    # for the server
-
-    def _should_refuse_connection(self) -> bool:
-        with self._lock:
-            refusing = self._refusing > 0
-            self._refusing -= refusing
-        return refusing
-
-    def _store_request(
-        self, body: dict[str, Any]
-    ) -> tuple[tuple[int, float | None] | None, RequestHold | None, int]:
-        """Record a request; return the fault and the hold for it, if any, and the current era."""
-        with self._lock:
-            self.requests.append(body)
-            fault = self._faults.popleft() if self._faults else None
-            hold = self._holds.popleft() if self._holds and not fault else None
-            if hold:
-                self._waiting.add(hold)
-            return fault, hold, self._era
-
-    def _pop_scripted_turn(self, era: int) -> tuple[Turn | None, int | None]:
-        """Return the scripted turn for a request of this era, and after how many events to cut it.
-
-        Each is None where nothing is scripted, or the era is over.
-        """
-        with self._lock:
-            if era != self._era:
-                return None, None
-            turn = self._turns.popleft() if self._turns else None
-            return turn, (self._cuts.popleft() if self._cuts else None)
-
-    def _requeue_turn(self, turn: Turn, era: int) -> None:
-        with self._lock:
-            if era == self._era:
-                self._turns.appendleft(turn)
-
-    def _release_all_holds(self) -> None:
-        with self._lock:
-            holds = [*self._waiting, *self._holds]
-        for hold in holds:
-            hold.release()
-
-
-__all__ = ["ApiFeature", "RequestHold", "StandInPlanner", "Turn"]
-
-FAULTS = {
-    429: (
-        "Rate limit reached for requests. Please try again later.",
-        "requests",
-        "rate_limit_exceeded",
-    ),
-    500: (
-        "The server had an error while processing your request. Sorry about that!",
-        "server_error",
-        None,
-    ),
-    503: (
-        "The engine is currently overloaded, please try again later.",
-        "service_unavailable_error",
-        None,
-    ),
-}
-OTHER_FAULT = ("The request was refused on demand.", "invalid_request_error", None)
-
-
-class StandInPlanner(ModelServerControls):
-    """The stand-in server for the model; Controls has the methods that steer it."""
-
-    def __init__(self, port: int = 0, mind: Callable[[dict[str, Any]], Turn] = plan_turn) -> None:
-        """Set the port (0: any free one); `mind` makes a turn of a body where none is scripted."""
-        super().__init__()
-        self._port = port
-        self._mind = mind
+        self._port = 0  # any free one
+        self._scripted: deque[Turn] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._quit: asyncio.Event | None = None
+
+    def script(self, *turns: Turn) -> None:
+        """Queue turns, one for each answered request; they are used before the built-in rules."""
+        self._scripted.extend(turns)
 
     @property
     def url(self) -> str:
@@ -235,27 +54,23 @@ class StandInPlanner(ModelServerControls):
         """
         if self._thread:
             raise RuntimeError("the planner runs already")
-        ready = threading.Event()
-        problem: list[OSError] = []
+        listening: Future[None] = Future()
         self._thread = threading.Thread(
-            target=self._run_server_thread, args=(ready, problem), name="planner", daemon=True
+            target=self._run_server_thread, args=(listening,), name="planner", daemon=True
         )
         self._thread.start()
-        ready.wait()
-        if problem:
-            self._thread.join()
+        try:
+            listening.result()
+        except OSError:
             self._thread = None
-            raise problem[0]
+            raise
 
     def stop(self) -> None:
         """Stop the server, and whatever it is still answering; does nothing if it does not run."""
         thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._release_all_holds()
-        if self._loop and self._quit:
+        if thread and self._loop and self._quit:
             self._loop.call_soon_threadsafe(self._quit.set)
-        thread.join(timeout=10)
+            thread.join(timeout=10)
 
     def __enter__(self) -> Self:
         self.start()
@@ -266,208 +81,378 @@ class StandInPlanner(ModelServerControls):
 
     # the server's thread
 
-    def _run_server_thread(self, ready: threading.Event, problem: list[OSError]) -> None:
+    def _run_server_thread(self, listening: Future[None]) -> None:
         try:
-            asyncio.run(self._serve_until_stopped(ready))
+            asyncio.run(self._serve_until_stopped(listening))
         except OSError as error:
-            problem.append(error)
-        finally:
-            ready.set()
+            listening.set_exception(error)
 
-    async def _serve_until_stopped(self, ready: threading.Event) -> None:
+    async def _serve_until_stopped(self, listening: Future[None]) -> None:
         self._loop, self._quit = asyncio.get_running_loop(), asyncio.Event()
-        app = web.Application(middlewares=[self._guard_request], client_max_size=32 * 2**20)
-        app.router.add_post("/v1/responses", self._handle_responses)
-        app.router.add_post("/v1/responses/compact", self._handle_compaction)
-        app.router.add_post("/v1/chat/completions", self._handle_chat)
-        app.router.add_get("/v1/models", self._handle_list_models)
-        app.router.add_get("/v1/models/{id}", self._handle_get_model)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        runner = web.AppRunner(self.build_app(), access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", self._port).start()
             self._port = runner.addresses[0][1]
-            ready.set()
+            listening.set_result(None)
             await self._quit.wait()
         finally:
             await runner.cleanup()
 
-    @web.middleware
-    async def _guard_request(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Apply connection faults, check the bearer key, and turn refusals into error bodies."""
-        if self._should_refuse_connection():
-            return _close_connection(request)
-        try:
-            scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-            if scheme != "Bearer" or not key.strip():
-                how = "Provide it in an Authorization header using Bearer auth."
-                raise RequestRefusal(f"You didn't provide an API key. {how}", status=401)
-            response: web.StreamResponse = await handler(request)
-        except RequestRefusal as refusal:
-            self.refused.append(refusal.message)
-            return _build_json_response(refusal.build_error_body(), refusal.status)
-        except web.HTTPException as error:
-            message = f"Invalid URL ({request.method} {request.path})"
-            return _build_json_response(RequestRefusal(message).build_error_body(), error.status)
-        return response
+    def build_app(self) -> web.Application:
+        """Return the application with its routes."""
+        app = web.Application(client_max_size=32 * 2**20)
+        app.router.add_post("/v1/responses", self.handle_responses)
+        app.router.add_post("/v1/chat/completions", self.handle_chat)
+        app.router.add_get("/v1/models", self.handle_list_models)
+        app.router.add_get("/v1/models/{id}", self.handle_get_model)
+        return app
 
-    async def _handle_list_models(self, _: web.Request) -> web.StreamResponse:
-        return _build_json_response({"object": "list", "data": [_build_model_entry("stand-in")]})
+    async def handle_list_models(self, _: web.Request) -> web.StreamResponse:
+        """Answer with the list of models, which has one entry."""
+        return web.json_response({"object": "list", "data": [build_model_entry("stand-in")]})
 
-    async def _handle_get_model(self, request: web.Request) -> web.StreamResponse:
-        name = request.match_info["id"]
-        if not responses_checks.MODEL.match(name):
-            raise RequestRefusal(
-                f"The model '{name}' does not exist.", "model", "model_not_found", 404
-            )
-        return _build_json_response(_build_model_entry(name))
+    async def handle_get_model(self, request: web.Request) -> web.StreamResponse:
+        """Answer with one model's entry."""
+        return web.json_response(build_model_entry(request.match_info["id"]))
 
-    async def _handle_responses(self, request: web.Request) -> web.StreamResponse:
-        if ApiFeature.RESPONSES in self.without:
-            raise RequestRefusal("Invalid URL (POST /v1/responses)", status=404)
-        body = await _read_json_body(request)
-        return await self._answer_with_turn(
-            request, ModelExchange(body, lambda: self._check_responses_request(body))
-        )
+    async def handle_responses(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request to the Responses API."""
+        body = await request.json()
+        items, blank = build_output_items(self._take_turn(body)), build_blank_response(body)
+        final = build_final_response(blank, items, body)
+        if not body.get("stream"):
+            return web.json_response(final)
+        return await _stream(request, build_response_events(items, blank, final))
 
-    async def _handle_compaction(self, request: web.Request) -> web.StreamResponse:
-        if self.without & {ApiFeature.RESPONSES, ApiFeature.COMPACTION}:
-            raise RequestRefusal("Invalid URL (POST /v1/responses/compact)", status=404)
-        body = await _read_json_body(request)
-        self.compactions.append(body)
-        return _build_json_response(responses_checks.build_compaction_response(body, self.context))
+    async def handle_chat(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request to Chat Completions."""
+        body = await request.json()
+        items = build_output_items(self._take_turn(convert_to_responses_request(body)))
+        if not body.get("stream"):
+            return web.json_response(build_chat_completion(items, body))
+        return await _stream(request, build_chat_chunks(items, body), CHAT_END)
 
-    async def _handle_chat(self, request: web.Request) -> web.StreamResponse:
-        body = await _read_json_body(request)
-        self.chats.append(body)
-        try:
-            check_chat_request(body)
-        except RequestRefusal as refusal:
-            refused = ModelExchange(body, partial(_raise_refusal, refusal), body)
-            return await self._answer_with_turn(request, refused)
-        asked = convert_to_responses_request(body)
-        exchange = ModelExchange(asked, lambda: self._check_chat_request(asked), body)
-        return await self._answer_with_turn(request, exchange)
-
-    def _check_responses_request(self, body: Any) -> None:
-        responses_checks.check_responses_request(body, lenient_ids=self.lenient_ids)
-        responses_checks.check_context_size(body, self.context)
-        self._check_model_features(body)
-
-    def _check_chat_request(self, asked: dict[str, Any]) -> None:
-        """Refuse a chat, in the Responses API's form, that does not fit the model's abilities."""
-        responses_checks.check_context_size(asked, self.context, by_chat=True)
-        self._check_model_features(asked)
-
-    def _check_model_features(self, body: dict[str, Any]) -> None:
-        if ApiFeature.TOOLS in self.without and body.get("tools"):
-            raise RequestRefusal(f"{body['model']} does not support tools")
-        there = list_part_types(body["input"]) if self.without else ()
-        for part, kind, name in (
-            (ApiFeature.SIGHT, "image", "image_url"),
-            (ApiFeature.FILES, "file", "file"),
-        ):
-            if part in self.without and f"input_{kind}" in there:
-                what = f"{name} is only supported by certain models."
-                raise RequestRefusal(f"Invalid content type. {what}", "input")
-        if ApiFeature.REQUIRED in self.without and body.get("tool_choice") == "required":
-            raise RequestRefusal("tool_choice cannot be 'required'")
-
-    async def _answer_with_turn(
-        self, request: web.Request, exchange: ModelExchange
-    ) -> web.StreamResponse:
-        fault, hold, era = self._store_request(exchange.body)
-        if fault:
-            return _build_fault_response(*fault)
-        exchange.check()
-        if hold and hold.after_events == 0:
-            await hold.wait_for_release()
-            if request.transport is None or request.transport.is_closing():
-                return web.Response()  # nobody is listening any more: the script stays as it is
-        scripted, cut = self._pop_scripted_turn(era)
-        if ApiFeature.STREAMS in self.without and exchange.body.get("tools"):
-            cut = 0 if exchange.body.get("stream") else cut
-        sent = False
-        try:
-            turn = scripted or self._mind(exchange.body)
-            if exchange.body.get("stream"):
-                events = exchange.build_stream_events(turn)
-                response = await self._stream_events(request, events, cut, hold)
-            elif cut is not None:
-                response = _close_connection(request)
-            else:
-                response = _build_json_response(*exchange.build_whole_answer(turn))
-            sent = cut is None
-        finally:
-            if scripted and not sent:
-                self._requeue_turn(scripted, era)
-        return response
-
-    async def _stream_events(
-        self,
-        request: web.Request,
-        sent: Iterator[StreamEvent],
-        cut: int | None,
-        hold: RequestHold | None,
-    ) -> web.StreamResponse:
-        headers = {
-            "Content-Type": "text/event-stream; charset=utf-8",
-            "Cache-Control": "no-store",
-            **_build_request_id_header(),
-        }
-        stream = web.StreamResponse(headers=headers)
-        await stream.prepare(request)
-        for event in sent:
-            if cut is not None and event.number >= cut:
-                return _close_connection(request, stream)
-            if hold and event.number >= hold.after_events:
-                await hold.wait_for_release()
-                hold = None
-            await stream.write(event.data)
-            if self.chunk_delay and event.is_delta:
-                await asyncio.sleep(self.chunk_delay)
-        if cut is not None:
-            return _close_connection(request, stream)
-        await stream.write_eof()
-        return stream
+    def _take_turn(self, body: dict[str, Any]) -> Turn:
+        return self._scripted.popleft() if self._scripted else plan_turn(body)
 
 
-def _raise_refusal(refusal: RequestRefusal) -> None:
-    raise refusal
-
-
-async def _read_json_body(request: web.Request) -> Any:
-    try:
-        return json.loads(await request.read())
-    except ValueError:
-        raise RequestRefusal("We could not parse the JSON body of your request.") from None
-
-
-def _close_connection(
-    request: web.Request, response: web.StreamResponse | None = None
+async def _stream(
+    request: web.Request, events: Iterable[Item], end: bytes = b""
 ) -> web.StreamResponse:
-    if request.transport:
-        request.transport.close()  # what was written still arrives; the end of the body never does
-    return response or web.Response()
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    for event in events:
+        await response.write(format_event(event))
+    await response.write_eof(end)
+    return response
 
 
-def _build_request_id_header() -> dict[str, str]:
-    return {"x-request-id": f"req_{secrets.token_hex(16)}"}
+def format_event(event: Item) -> bytes:
+    """Return an event as it is sent; one of the Responses API is named by its type."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()
 
 
-def _build_json_response(
-    body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
-) -> web.Response:
-    every = {**_build_request_id_header(), **(headers or {})}
-    return web.json_response(body, status=status, headers=every)
-
-
-def _build_fault_response(status: int, retry_after: float | None) -> web.Response:
-    message, kind, code = FAULTS.get(status, OTHER_FAULT)
-    error = {"message": message, "type": kind, "param": None, "code": code}
-    headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
-    return _build_json_response({"error": error}, status, headers)
-
-
-def _build_model_entry(name: str) -> dict[str, Any]:
+def build_model_entry(name: str) -> Item:
+    """Return what the list of models says of one."""
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "offline-stand-in"}
+
+
+# The answers of the Responses API: a turn as output items, as a whole answer, and as events.
+
+
+def build_output_items(turn: Turn) -> list[Item]:
+    """Return the finished output items of a turn."""
+    token = secrets.token_hex(16)
+    items: list[Item] = []
+    if turn.text or not turn.calls:
+        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": turn.text}
+        message = {"id": f"msg_{token}", "type": "message", "status": "completed"}
+        items.append({**message, "role": "assistant", "content": [part]})
+    for index, (name, arguments) in enumerate(turn.calls):
+        is_text = isinstance(arguments, str)
+        items.append(
+            {
+                "id": f"fc_{token}_{index}",
+                "type": "function_call",
+                "status": "completed",
+                "arguments": arguments if is_text else json.dumps(arguments, ensure_ascii=False),
+                "call_id": f"call_{secrets.token_hex(12)}",
+                "name": name,
+            }
+        )
+    return items
+
+
+def build_blank_response(body: Mapping[str, Any]) -> Item:
+    """Return the Response object at its start: the request's settings, and no output yet."""
+    return {
+        "id": f"resp_{secrets.token_hex(20)}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.get("instructions"),
+        "metadata": body.get("metadata") or {},
+        "model": body["model"],
+        "output": [],
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
+        "temperature": body.get("temperature", 1.0),
+        "tool_choice": body.get("tool_choice", "auto"),
+        "tools": [
+            {"description": None, "strict": True, **tool} for tool in body.get("tools") or []
+        ],
+        "top_p": body.get("top_p", 1.0),
+    }
+
+
+def build_final_response(blank: Item, items: list[Item], body: Mapping[str, Any]) -> Item:
+    """Return the Response object at its end, with its usage in roughly counted tokens."""
+    asked = estimate_tokens([body.get("instructions"), body.get("input"), body.get("tools")])
+    said = sum(map(estimate_tokens, items))
+    usage = {
+        "input_tokens": asked,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": said,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": asked + said,
+    }
+    ended = {"status": "completed", "completed_at": int(time.time())}
+    return {**blank, **ended, "output": items, "usage": usage}
+
+
+def build_response_events(items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
+    """Yield all events of the stream in order, numbered."""
+    for number, event in enumerate(_build_unnumbered_events(items, blank, final)):
+        yield {"type": event.pop("type"), "sequence_number": number, **event}
+
+
+def _build_unnumbered_events(items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
+    yield {"type": "response.created", "response": blank}
+    yield {"type": "response.in_progress", "response": blank}
+    for index, item in enumerate(items):
+        yield from _build_item_events(item, index)
+    yield {"type": f"response.{final['status']}", "response": final}
+
+
+def _build_item_events(item: Item, index: int) -> Iterator[Item]:
+    empty: dict[str, Item] = {"message": {"content": []}, "function_call": {"arguments": ""}}
+    opened = {**item, **empty.get(item["type"], {})}
+    if "status" in item:
+        opened["status"] = "in_progress"
+    yield {"type": "response.output_item.added", "output_index": index, "item": opened}
+    if item["type"] == "message":
+        yield from _build_text_events(item, index)
+    elif item["type"] == "function_call":
+        place = {"item_id": item["id"], "output_index": index}
+        for piece in split_into_pieces(item["arguments"]):
+            yield {"type": "response.function_call_arguments.delta", **place, "delta": piece}
+        yield {
+            "type": "response.function_call_arguments.done",
+            **place,
+            "arguments": item["arguments"],
+        }
+    yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _build_text_events(item: Item, index: int) -> Iterator[Item]:
+    part = item["content"][0]
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
+    for piece in split_into_pieces(part["text"]):
+        yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
+    yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
+    yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def split_into_pieces(text: str) -> list[str]:
+    """Return the text in token-like pieces: words with leading space, long ones in parts."""
+    return re.findall(r"\s*\S{1,12}|\s+", text)
+
+
+def estimate_tokens(value: Any) -> int:
+    """Return roughly how many tokens a JSON value takes."""
+    return 1 + len(json.dumps(replace_media_data(value))) // 4
+
+
+def replace_media_data(value: Any) -> Any:
+    """Return a request's JSON with 4,000 characters in place of each picture's or file's data."""
+    if isinstance(value, str):
+        return "x" * 4000 if value.startswith("data:") else value
+    if isinstance(value, list):
+        return [replace_media_data(each) for each in value]
+    if isinstance(value, dict):
+        return {key: replace_media_data(each) for key, each in value.items()}
+    return value
+
+
+# The answers of Chat Completions: output items as a whole answer, and as the chunks of a stream.
+
+CHAT_END = b"data: [DONE]\n\n"
+
+
+def build_chat_completion(items: list[Item], body: Mapping[str, Any]) -> Item:
+    """Return the Chat Completions answer to a request that is not streamed."""
+    text, calls = _split_output_items(items)
+    message: Item = {"role": "assistant", "content": text, "refusal": None}
+    if calls:
+        message["tool_calls"] = calls
+    choice = {"index": 0, "message": message, "logprobs": None}
+    choices = [{**choice, "finish_reason": "tool_calls" if calls else "stop"}]
+    head = _build_chat_header(body, "chat.completion")
+    return {**head, "choices": choices, "usage": _build_chat_usage(items, body)}
+
+
+def build_chat_chunks(items: list[Item], body: Mapping[str, Any]) -> Iterator[Item]:
+    """Yield all chunks of a streamed Chat Completions answer in order."""
+    counts = bool((body.get("stream_options") or {}).get("include_usage"))
+    head = _build_chat_header(body, "chat.completion.chunk") | ({"usage": None} if counts else {})
+    for delta in _build_chat_deltas(items):
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+        yield {**head, "choices": [choice]}
+    finish = "tool_calls" if _split_output_items(items)[1] else "stop"
+    yield {
+        **head,
+        "choices": [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish}],
+    }
+    if counts:
+        yield {**head, "choices": [], "usage": _build_chat_usage(items, body)}
+
+
+def _build_chat_deltas(items: list[Item]) -> Iterator[Item]:
+    text, calls = _split_output_items(items)
+    yield {"role": "assistant", "content": None if text is None else "", "refusal": None}
+    for piece in split_into_pieces(text or ""):
+        yield {"content": piece}
+    for index, call in enumerate(calls):
+        begun = {**call, "function": {**call["function"], "arguments": ""}}
+        yield {"tool_calls": [{"index": index, **begun}]}
+        for piece in split_into_pieces(call["function"]["arguments"]):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _split_output_items(items: list[Item]) -> tuple[str | None, list[Item]]:
+    """Return the text of output items, None where there is none, and their calls for a chat."""
+    text = next((each["content"][0]["text"] for each in items if each["type"] == "message"), None)
+    return text, [
+        {
+            "id": item["call_id"],
+            "type": "function",
+            "function": {"name": item["name"], "arguments": item["arguments"]},
+        }
+        for item in items
+        if item["type"] == "function_call"
+    ]
+
+
+def _build_chat_header(body: Mapping[str, Any], kind: str) -> Item:
+    return {
+        "id": f"chatcmpl-{secrets.token_hex(14)}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": body["model"],
+        "service_tier": "default",
+        "system_fingerprint": None,
+    }
+
+
+def _build_chat_usage(items: list[Item], body: Mapping[str, Any]) -> Item:
+    asked = estimate_tokens([body["messages"], body.get("tools")])
+    said = sum(map(estimate_tokens, items))
+    return {
+        "prompt_tokens": asked,
+        "completion_tokens": said,
+        "total_tokens": asked + said,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+# Chat Completions requests in the form of the Responses API.
+
+# Several things that were said one after the other come as one message: each has a first line by
+# which the model can tell, and so can this.
+_HEADS = (
+    r"(?:Earlier messages|Files)\b[^\n]*\bquoted\b",
+    r"[^\n:]{0,80}<@[UW]\w+>\) writes, on [^\n]* UTC:\n",
+    r"\(<@[UW]\w+> asked for this with a form",
+    r"The agent that works for <@",
+    r"\(From Countersign itself",
+)
+APART = re.compile(rf"\n\n(?={'|'.join(_HEADS)})")
+HEAD = re.compile("|".join(_HEADS))
+OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
+
+
+def convert_to_responses_request(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a checked Chat Completions request in the form of the Responses API."""
+    first, *rest = body["messages"]
+    has_system = first["role"] in ("system", "developer")
+    items = [
+        item
+        for each in (rest if has_system else body["messages"])
+        for item in _convert_message(each)
+    ]
+    asked = {"model": body["model"], "input": items, "stream": body.get("stream") or False}
+    if has_system:
+        asked["instructions"] = _join_text_parts(first["content"])
+    asked["tools"] = [{"type": "function", **each["function"]} for each in body.get("tools") or []]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        choice = {"type": "function", **choice["function"]}
+    more = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
+    return asked | {name: value for name, value in more.items() if value is not None}
+
+
+def _convert_message(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    match message["role"]:
+        case "tool":
+            text, call_id = _join_text_parts(message["content"]), message["tool_call_id"]
+            yield {"type": "function_call_output", "call_id": call_id, "output": text}
+        case "assistant":
+            if text := _join_text_parts(message.get("content") or ""):
+                part = {"type": "output_text", "text": text}
+                yield {"type": "message", "role": "assistant", "content": [part]}
+            for call in message.get("tool_calls") or ():
+                yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+        case role:
+            yield from _split_combined_message(role, message["content"])
+
+
+def _split_combined_message(
+    role: str, content: str | list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages that one message combines, each as an item of the Responses API."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    item: dict[str, Any] = {}
+    for part in parts:
+        pieces = APART.split(part["text"]) if part["type"] == "text" else [part]
+        for piece in pieces:
+            begins = isinstance(piece, str) and (piece != pieces[0] or HEAD.match(piece))
+            if item and begins:
+                yield item
+            if not item or begins:
+                item = {"role": role, "content": []}
+            if not isinstance(piece, str):
+                item["content"].append(convert_media_part(piece))
+                continue
+            ours = OURS.match(piece)
+            item["role"] = "developer" if ours else item["role"]
+            said = piece[ours.end() :] if ours else piece
+            item["content"].append({"type": "input_text", "text": said})
+    yield item
+
+
+def convert_media_part(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a picture or a file part in the form of the Responses API."""
+    if part["type"] == "file":
+        return {"type": "input_file", **part["file"]}
+    given = part["image_url"]
+    detail = given.get("detail", "auto")
+    return {"type": "input_image", "image_url": given["url"], "detail": detail}
+
+
+def _join_text_parts(content: str | list[dict[str, str]]) -> str:
+    return content if isinstance(content, str) else "\n\n".join(each["text"] for each in content)

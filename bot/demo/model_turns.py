@@ -9,13 +9,21 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.demo import order_phrases
-from bot.demo.model_answers import Turn
 from bot.demo.order_phrases import REASON_FIELD, RequestedCall, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One model turn: text, then calls as (tool name, arguments); a str goes out as it is."""
+
+    text: str = ""
+    calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
+
 
 # The texts of the stand-in for the model: what it is, what it still needs, what became of calls.
 
@@ -360,10 +368,7 @@ def _join_text_parts(content: Any) -> str:
 
 
 def _parse_arguments(text: str) -> Values:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
+    value = _parse_json_or_text(text)
     return value if isinstance(value, dict) else {}
 
 

@@ -148,8 +148,7 @@ class McpToolServer:
             if found is None:
                 countersign = Countersign(self._url, key)
                 held = HeldCalls(countersign, around, HOLD, PLACE)
-                people = PeopleTools(countersign, held, around, HOLD)
-                found = _HostSession(countersign, around, held, people)
+                found = _HostSession(countersign, around, held, PeopleTools(held))
             self._callers[name] = found
             while len(self._callers) > MOST_KEYS:
                 self._callers.popitem(last=False)

@@ -183,7 +183,7 @@ class _GatedFunction:
     def _call_function(self, attempt: GatedCall, taken: ClaimedGatedCall) -> Any:
         """Call the function with the approved arguments; for an async one, return the coroutine."""
         given = attempt.bound_arguments
-        given.arguments.update(self._codec.arguments_from_json(taken.arguments))
+        given.arguments.update(self._codec.arguments_from_json(taken.request.arguments))
         return self._function(*given.args, **given.kwargs)
 
     def _explain_or_raise(self, error: CountersignError) -> str:

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from inspect import BoundArguments
 from typing import Any
@@ -52,18 +52,17 @@ class ApprovalTerms:
 class ClaimedGatedCall:
     """An approved call that this process has claimed and may run once."""
 
-    def __init__(
-        self,
-        client: Countersign,
-        request: Request,
-        claimant: str,
-        arguments: dict[str, Any],
-        lease: Seconds,
-    ) -> None:
-        """Store the claimed call; `arguments` are those that people approved."""
-        self.arguments = arguments
-        self._client, self._request = client, request
-        self._claimant, self._lease = claimant, lease
+    def __init__(self, client: Countersign, request: Request) -> None:
+        """Claim an approved request for this process; raises CountersignError."""
+        self.claimant = generate_claimant_id()
+        handout = client.claim(request.id, self.claimant)
+        self.request = replace(request, arguments=handout.arguments)  # as people approved them
+        self._client, self._lease = client, handout.lease
+
+    @property
+    def receipt(self) -> str:
+        """The text with which another process can report how the call went: ID:CLAIMANT."""
+        return f"{self.request.id}:{self.claimant}"
 
     @contextmanager
     def keep_lease(self) -> Iterator[None]:
@@ -81,15 +80,15 @@ class ClaimedGatedCall:
     def _renew_lease_until(self, done: threading.Event) -> None:
         while not done.wait(self._lease / SIGNS_OF_LIFE):
             with contextlib.suppress(CountersignError):  # the outcome will say
-                self._client.claim(self._request.id, self._claimant, patience=self._lease / 2)
+                self._client.claim(self.request.id, self.claimant, patience=self._lease / 2)
 
     def report_outcome(self, *, succeeded: bool, result: Any) -> None:
         """Report how the call went; a report that fails is logged, and people are asked instead."""
         said = convert_result_to_json(result) if succeeded else f"{type(result).__name__}: {result}"
         try:
-            self._client.report(self._request.id, self._claimant, succeeded=succeeded, result=said)
+            self._client.report(self.request.id, self.claimant, succeeded=succeeded, result=said)
         except CountersignError as error:
-            log.warning("request %s was run, and not reported: %s", self._request.id, error)
+            log.warning("request %s was run, and not reported: %s", self.request.id, error)
 
 
 class GatedCall:
@@ -185,15 +184,21 @@ class GatedCall:
             raise trouble
         if self._given_up.is_set():
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        client, claimant = self._client, generate_claimant_id()
-        handout = client.claim(request.id, claimant)
+        client = self._client
+        taken = ClaimedGatedCall(client, request)
         if self._given_up.is_set():  # at that very moment
-            client.report(request.id, claimant, succeeded=False, result="It was not run any more.")
+            said = "It was not run any more."
+            client.report(request.id, taken.claimant, succeeded=False, result=said)
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        return ClaimedGatedCall(client, request, claimant, handout.arguments, handout.lease)
+        return taken
 
     def _cancel_request(self) -> None:
         """Cancel the request, unless it belongs to a run, where a later process may ask for it."""
         if self._request is not None and not self._around.get("run"):
-            with contextlib.suppress(CountersignError):
-                self._client.cancel(self._request.id, patience=BRIEF)
+            cancel_unwaited_request(self._client, self._request.id)
+
+
+def cancel_unwaited_request(client: Countersign, request_id: str) -> None:
+    """Cancel a request that nobody waits for any more, if that is possible within five seconds."""
+    with contextlib.suppress(CountersignError):
+        client.cancel(request_id, patience=BRIEF)

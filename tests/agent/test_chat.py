@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, build_chat_messages, build_request_body
 from bot.agent.turn import ModelRequest
-from bot.demo.chat_checks import check_chat_request
-from bot.demo.model_answers import seal_reasoning
-from bot.demo.responses_checks import check_responses_request
+from tests.model_stand_in.answers import seal_reasoning
+from tests.model_stand_in.chat_checks import check_chat_request
+from tests.model_stand_in.responses_checks import check_responses_request
 
 Item = dict[str, Any]
 MARK = re.compile(r"<\d+>")

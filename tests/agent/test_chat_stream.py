@@ -17,9 +17,10 @@ from bot.agent.model_errors import error_sentence, is_tool_use_unsupported
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
-from bot.demo.model_answers import build_chat_chunks
-from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
+from tests.model_stand_in.answers import OddTurn, build_chat_chunks
+from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 BODY = {"model": "gpt-5", "messages": [], "stream_options": {"include_usage": True}}
 CALLS = [("note", {"text": "one"}), ("note", {"text": "two  three"})]
@@ -58,7 +59,7 @@ def proposed(sent: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
 
 def test_words_and_calls_come_in_pieces() -> None:
     """Words go on as they come, calls are put together, the last chunk says what it cost."""
-    words, turn = Words(), Turn(text="I note it.\n\n Twice.", calls=CALLS, call_ids=["c1", "c2"])
+    words, turn = Words(), OddTurn(text="I note it.\n\n Twice.", calls=CALLS, call_ids=["c1", "c2"])
     result = ChatWire(list(build_chat_chunks(turn, BODY))).turn(words)
     assert isinstance(result, Proposal)
     assert (result.text, words.text) == (turn.text, turn.text)
@@ -184,19 +185,19 @@ def test_the_same_chat_is_posted_as_by_the_library() -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[StandInPlanner]:
+def server() -> Iterator[StrictPlanner]:
     """A local planner."""
-    with StandInPlanner() as running:
+    with StrictPlanner() as running:
         yield running
 
 
-def both(server: StandInPlanner, model: str = "gpt-5") -> Turns:
+def both(server: StrictPlanner, model: str = "gpt-5") -> Turns:
     """A planner that finds out what the server speaks."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
     return Turns(client, model=model, dialects=(RESPONSES, CHAT), retries=2, backoff=0)
 
 
-def test_the_api_is_found_out_once(server: StandInPlanner) -> None:
+def test_the_api_is_found_out_once(server: StrictPlanner) -> None:
     """Where there is no Responses API the turn is taken by chat, and so are all after it."""
     server.without = {ApiFeature.RESPONSES}
     server.script(Turn(text="one"), Turn(text="two"))
@@ -207,7 +208,7 @@ def test_the_api_is_found_out_once(server: StandInPlanner) -> None:
     assert len(server.chats) == 2
 
 
-def test_a_missing_model_is_no_missing_api(server: StandInPlanner) -> None:
+def test_a_missing_model_is_no_missing_api(server: StrictPlanner) -> None:
     """What neither API answers is told as it is; a model that is not there is asked for once."""
     server.fail_next_requests(404, times=2)
     with pytest.raises(PlannerError, match="404"):
@@ -225,7 +226,7 @@ def test_a_missing_model_is_no_missing_api(server: StandInPlanner) -> None:
 
 
 @pytest.mark.parametrize("lacking", [{ApiFeature.TOOLS}, {ApiFeature.TOOLS, ApiFeature.RESPONSES}])
-def test_a_model_without_tools_is_refused(server: StandInPlanner, lacking: set[ApiFeature]) -> None:
+def test_a_model_without_tools_is_refused(server: StrictPlanner, lacking: set[ApiFeature]) -> None:
     """A model that cannot call tools is told in a sentence, and asked no second time."""
     server.without = lacking
     with pytest.raises(PlannerError, match="The model gpt-5 cannot call tools"):

@@ -17,37 +17,39 @@ from bot.agent.model_errors import error_sentence, is_streaming_unsupported
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal
-from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.agent.test_planner import REQUEST, Words
+from tests.model_stand_in.answers import OddTurn
+from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 CALLS = [("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 7})]
 
 
 @pytest.fixture
-def server() -> Iterator[StandInPlanner]:
+def server() -> Iterator[StrictPlanner]:
     """A local planner that streams nothing where tools are offered."""
-    with StandInPlanner() as running:
+    with StrictPlanner() as running:
         running.without = {ApiFeature.RESPONSES, ApiFeature.STREAMS}
         yield running
 
 
-def asking(server: StandInPlanner) -> Turns:
+def asking(server: StrictPlanner) -> Turns:
     """A planner that finds out what the server has, and tries nothing twice."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
     return Turns(client, model="gpt-5", dialects=(RESPONSES, CHAT), retries=0)
 
 
-def streamed(server: StandInPlanner) -> list[bool]:
+def streamed(server: StrictPlanner) -> list[bool]:
     """Of each chat that was asked for, whether it was to be streamed."""
     return [bool(each.get("stream")) for each in server.chats]
 
 
-def test_what_is_not_streamed_is_asked_for_whole(server: StandInPlanner) -> None:
+def test_what_is_not_streamed_is_asked_for_whole(server: StrictPlanner) -> None:
     """A stream that ends before it began costs no retry; from then on answers are asked for whole.
 
     Words and calls are those that a stream would have come to.
     """
-    turn = Turn(text="I look.", calls=CALLS, call_ids=["c1", "c1"])
+    turn = OddTurn(text="I look.", calls=CALLS, call_ids=["c1", "c1"])
     server.script(turn, Turn(text="That is all."))
     planner, words = asking(server), Words()
     first = planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words)
@@ -63,7 +65,7 @@ def test_what_is_not_streamed_is_asked_for_whole(server: StandInPlanner) -> None
     assert streamed(server) == [True, False, False]
 
 
-def test_who_has_streamed_is_asked_to_stream_again(server: StandInPlanner) -> None:
+def test_who_has_streamed_is_asked_to_stream_again(server: StrictPlanner) -> None:
     """One stream that was lost changes nothing for a server that has streamed before."""
     server.without = {ApiFeature.RESPONSES}
     server.script(*(Turn(text=each) for each in ("one", "two", "three")))
@@ -75,7 +77,7 @@ def test_who_has_streamed_is_asked_to_stream_again(server: StandInPlanner) -> No
     assert streamed(server) == [True, True, False, True]
 
 
-def test_why_nothing_was_streamed_is_told(server: StandInPlanner) -> None:
+def test_why_nothing_was_streamed_is_told(server: StrictPlanner) -> None:
     """Where it is refused whole, too, people read the reason that no stream could give."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:

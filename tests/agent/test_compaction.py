@@ -16,9 +16,9 @@ from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import TooLongError
-from bot.demo.model_server import ApiFeature
-from bot.demo.model_server import StandInPlanner as Server
 from tests.agent.test_planner import Words
+from tests.model_stand_in.planner import ApiFeature
+from tests.model_stand_in.planner import StrictPlanner as Server
 
 LONG = [{"role": "user", "content": [{"type": "input_text", "text": "words " * 4_000}]}]
 

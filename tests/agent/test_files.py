@@ -16,8 +16,8 @@ from bot.agent.chat_completions import build_chat_messages
 from bot.agent.file_items import PDF, TEXT, EncodedFile, recognise_content
 from bot.agent.model_errors import TRANSIENT, build_planner_error, can_retry
 from bot.agent.turn import RequestRefusedError
-from bot.demo.chat_checks import check_chat_request
-from bot.demo.responses_checks import check_responses_request
+from tests.model_stand_in.chat_checks import check_chat_request
+from tests.model_stand_in.responses_checks import check_responses_request
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 

@@ -16,12 +16,14 @@ from pydantic import BaseModel
 from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
 from bot.agent.turn import PlannerError, Proposal, Reply, RequestRefusedError
-from bot.demo.model_answers import (
-    Turn,
+from bot.demo.model_server import Turn
+from tests.model_stand_in.answers import (
+    OddTurn,
+    as_odd,
     build_blank_response,
     build_final_response,
-    build_numbered_events,
     build_output_items,
+    build_response_events,
 )
 
 REQUEST: dict[str, Any] = {
@@ -41,11 +43,11 @@ CALL = ("look_up_order", {"order_id": 1042})
 TURNS = [
     Turn(text="One two.\n\n  three"),
     Turn(text="I will look.", calls=[CALL, CALL]),
-    Turn(calls=[CALL], raw_arguments='{"order_id": 1e2, "order_id": 7}'),
-    Turn(text="Cut short", incomplete="max_output_tokens"),
-    Turn(failed="server_error"),
-    Turn(failed="rate_limit_exceeded"),
-    Turn(failed="invalid_prompt"),
+    Turn(calls=[("look_up_order", '{"order_id": 1e2, "order_id": 7}')]),
+    OddTurn(text="Cut short", incomplete="max_output_tokens"),
+    OddTurn(failed="server_error"),
+    OddTurn(failed="rate_limit_exceeded"),
+    OddTurn(failed="invalid_prompt"),
 ]
 COMPLETED = {"type": "response.completed", "response": {"usage": {"total_tokens": 7}}}
 
@@ -95,7 +97,7 @@ def recorded(turn: Turn) -> list[dict[str, Any]]:
     body = {**REQUEST, "stream": True}
     items, blank = build_output_items(turn, reasoning=True), build_blank_response(body)
     return list(
-        build_numbered_events(turn, items, blank, build_final_response(blank, turn, items, body))
+        build_response_events(turn, items, blank, build_final_response(blank, turn, items, body))
     )
 
 
@@ -155,7 +157,7 @@ def fails_alike(sent: Sequence[dict[str, Any]], expected: Exception) -> None:
     assert (type(error), str(error)) == (type(expected), str(expected))
 
 
-@pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.failed or turn.text or "raw")
+@pytest.mark.parametrize("turn", TURNS, ids=lambda turn: as_odd(turn).failed or turn.text or "raw")
 def test_recorded_streams_mean_the_same(turn: Turn) -> None:
     """Each whole stream of the model server gives the same text, items, tokens and failures."""
     check_same(recorded(turn))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.config.settings import Settings
-from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 from tests.runs.harness import LoopHarness, approved
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner
 from countersign.cli.commands import list_commands, main
 from storage.sqlite_connections import PRAGMAS
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40  # seconds after which a command that hangs is killed
@@ -219,7 +219,7 @@ def test_expected_trouble_is_a_sentence(
 def test_run_connects_and_ends_well() -> None:
     """`run` connects with what .env says, and ends with 0 on SIGTERM."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
-    with build_local_slack() as sandbox, StandInPlanner() as planner:
+    with build_local_slack() as sandbox, StrictPlanner() as planner:
         variables = {
             "SLACK_BOT_TOKEN": sandbox.bot_token,
             "SLACK_APP_TOKEN": sandbox.app_token,

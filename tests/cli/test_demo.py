@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
 from bot.tools.web_shop import Shop
 from countersign.cli.commands import main
 from slack_sandbox.ports import PortTakenError, free_port
 from storage.sqlite import lock_database
 from tests.cli.test_cli import PATIENCE, ROOT, command
+from tests.local_slack import build_local_slack
 
 
 @pytest.fixture(autouse=True)

@@ -12,19 +12,19 @@ from bot.checks.check import CheckResult
 from bot.cli.doctor.doctor import print_checks, run_all_checks, run_environment_checks
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.demo.local_slack import build_local_slack, read_countersign_manifest
-from bot.demo.model_server import StandInPlanner
 from bot.policy.evaluation import Policy, parse
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
+from tests.local_slack import build_local_slack, read_countersign_manifest
+from tests.model_stand_in.planner import StrictPlanner
 
 SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finance-approvals"\n'
 
 
 @pytest.fixture(scope="module")
-def planner() -> Iterator[StandInPlanner]:
+def planner() -> Iterator[StrictPlanner]:
     """One local planner for all."""
-    with StandInPlanner() as server:
+    with StrictPlanner() as server:
         yield server
 
 
@@ -36,7 +36,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def environ(sandbox: Sandbox, planner: StandInPlanner, tmp_path: Path) -> dict[str, str]:
+def environ(sandbox: Sandbox, planner: StrictPlanner, tmp_path: Path) -> dict[str, str]:
     """The variables of a bot on the local Slack."""
     (tmp_path / "policy.toml").write_text(SOUND)
     return {

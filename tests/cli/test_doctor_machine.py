@@ -17,17 +17,18 @@ from bot.cli.doctor.doctor import check_model
 from bot.cli.read_only_core import FailingDirectory
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from bot.toolbox import build_tool_registry
 from storage.digest import key_file_path
 from storage.store import Store
+from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 
 @pytest.fixture
 def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The variables of a bot beside a local planner."""
     (tmp_path / "policy.toml").touch()
-    with StandInPlanner() as planner:
+    with StrictPlanner() as planner:
         yield {
             "SLACK_BOT_TOKEN": "xoxb-unused",
             "SLACK_APP_TOKEN": "xapp-unused",
@@ -110,7 +111,7 @@ def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> Non
 
     What the server says of it is told.
     """
-    with StandInPlanner() as planner:
+    with StrictPlanner() as planner:
         environ["OPENAI_BASE_URL"] = planner.url
         assert model(environ).level == "ok"
         (asked,) = planner.requests
@@ -152,7 +153,7 @@ def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
     """Without a Responses API it is asked by chat, with the same request, and whether it calls
     tools where it has to: one that answers in words is told, and one that refuses them fails.
     """
-    with StandInPlanner() as planner:
+    with StrictPlanner() as planner:
         environ["OPENAI_BASE_URL"] = planner.url
         planner.without = {ApiFeature.RESPONSES}
         found = model(environ)
@@ -176,7 +177,7 @@ def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
 
 def test_an_api_that_is_not_there_is_told(environ: dict[str, str]) -> None:
     """Where a setting names the one API that the server does not have, the look says so."""
-    with StandInPlanner() as planner:
+    with StrictPlanner() as planner:
         environ |= {"OPENAI_BASE_URL": planner.url, "OPENAI_API": "responses"}
         planner.without = {ApiFeature.RESPONSES}
         refused = model(environ)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor import live_check
-from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 from tests.stories.harness import Harness
 
 ANA = "UANA00001"

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import select
 
 from bench.live import CHANNELS, seed
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from slack_sandbox.server import Sandbox
 from storage import trail
 from storage.models import Call, Message, Run
@@ -27,6 +26,8 @@ from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.cluster.proxy import Proxy
 from tests.cluster.replica import Replica
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server, binaries, serve
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import is_ready
@@ -56,7 +57,7 @@ class Cluster:
     """Everything a script needs."""
 
     def __init__(
-        self, folder: Path, server: Server, slack: Sandbox, planner: StandInPlanner
+        self, folder: Path, server: Server, slack: Sandbox, planner: StrictPlanner
     ) -> None:
         self.folder, self.server, self.slack, self.planner = folder, server, slack, planner
         server.fresh("cluster")
@@ -242,7 +243,7 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
     with (
         serve(programs) as server,
         build_local_slack(seed=seed(5)) as slack,
-        StandInPlanner(mind=mind) as planner,
+        StrictPlanner(mind=mind) as planner,
     ):
         made = Cluster(folder, server, slack, planner)
         try:

@@ -14,14 +14,14 @@ from sqlmodel import col, select
 from bot.app import build
 from bot.demo.demo import choose_http_address, start_demo, write_demo_settings
 from bot.demo.first_days import HISTORY
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner
 from countersign.cli.commands import main
 from storage import trail
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import fetch_rows
+from tests.local_slack import build_local_slack
 from tests.missing import missing
+from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.messages import words
 
 C = CallStatus
@@ -36,7 +36,7 @@ def test_all_of_it_happens_and_two_cards_wait(
     """
     with ExitStack() as stack:
         before = time.process_time()
-        demo = start_demo(stack, tmp_path, 0, {}, build)
+        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
         assert time.process_time() - before < 8
         with demo.app.core.store.read() as tx:
             runs = fetch_rows(tx, Run, select(Run).order_by(col(Run.created_at)))
@@ -92,7 +92,7 @@ def test_servers_of_mcp_can_be_named_for_the_demo(
     file = tmp_path / "servers.toml"
     file.write_text('[[server]]\nname = "warehouse"\ncommand = "python"\n', "utf-8")
     monkeypatch.chdir(tmp_path)
-    with build_local_slack() as sandbox, StandInPlanner() as planner:
+    with build_local_slack() as sandbox, StrictPlanner() as planner:
         named = {"COUNTERSIGN_SERVERS": "servers.toml"}
         settings = write_demo_settings(tmp_path, sandbox, planner, named, "")
         assert settings.servers is not None

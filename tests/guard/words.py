@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from tests.guard.sources import Source
 
 TEST_WORDS = 3  # after "test_"
+SLOW_ON_PURPOSE = "tests/model_stand_in/"  # a server that answers slowly when it is told to
 
 
 def short_test_names(source: Source) -> Iterator[str]:
@@ -95,6 +96,8 @@ def unexplained(source: Source) -> Iterator[str]:
 
 def sleeps(source: Source) -> Iterator[str]:
     """Tests that wait for time to pass."""
+    if source.path.startswith(SLOW_ON_PURPOSE):
+        return
     for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep":
             if [ast.unparse(each) for each in node.args] == ["0"]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.client.shop import Shop
 from tests.integrations.frameworks import (
     ANSWER,
@@ -22,6 +22,7 @@ from tests.integrations.frameworks import (
     offline,
     said,
 )
+from tests.model_stand_in.planner import StrictPlanner
 
 ENDS = 9  # what a process says that dies
 
@@ -139,7 +140,7 @@ class Work:
         self,
         framework: Framework,
         shop: Shop,
-        model: StandInPlanner,
+        model: StrictPlanner,
         folder: Path,
         asked: Mapping[str, str],
     ) -> None:

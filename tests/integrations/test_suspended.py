@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pytest
 
 from bot.config.connection_settings import Transport
-from bot.demo.model_server import StandInPlanner
 from countersign import Countersign
 from storage.programs import LEASE
 from storage.states import CallStatus
@@ -19,6 +18,7 @@ from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework
 from tests.integrations.gateway import gateway
 from tests.integrations.suspended import AWAITED_GRAPH, Dies, Work, mind
+from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.harness import Harness
 
 WAITS = "People decide."
@@ -47,7 +47,7 @@ def work(
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": key}
     client = Countersign(web.url, key)
     with (
-        StandInPlanner(mind=mind) as model,
+        StrictPlanner(mind=mind) as model,
         gateway(model.url) as url,
         Shop(harness, client, PATIENCE) as shop,
     ):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bot.agent.chat_completions import build_chat_messages
 from bot.config.connection_settings import ModelApi
-from bot.demo.chat_checks import check_chat_request
 from storage import runs
 from storage.models import Run
 from storage.states import RunStatus
+from tests.model_stand_in.chat_checks import check_chat_request
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words

@@ -16,9 +16,9 @@ import pytest
 from mcp.server.auth.provider import AccessToken
 
 from bot.config.connection_settings import Transport
-from countersign.cli import mcp_proxy, proxy_process
+from countersign.cli import mcp_proxy
 from countersign.cli.console import UsageError
-from countersign.cli.proxy_process import build_remote_address, show_login_address
+from countersign.cli.mcp_proxy import build_remote_address, show_login_address
 from storage.models import Call
 from storage.states import CallStatus
 from tests.proxy.host import Host, hosting, said
@@ -60,7 +60,7 @@ def logged_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
     """Start the proxy at a terminal without a screen, and log in at the address that it writes."""
     web = harness.app.endpoints.web
     assert web is not None
-    plain = {name: each for name, each in os.environ.items() if name not in proxy_process.SCREENS}
+    plain = {name: each for name, each in os.environ.items() if name not in mcp_proxy.SCREENS}
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": "csk_none"}
     command = [sys.executable, "-m", "bot", "mcp-proxy", "--url", at.url]
     with subprocess.Popen(
@@ -179,7 +179,7 @@ def test_an_address_is_opened_only_where_there_is_a_screen(
     browser.write_text(f'#!/bin/sh\necho on stdout\necho "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(browser))
-    for each in proxy_process.SCREENS:
+    for each in mcp_proxy.SCREENS:
         monkeypatch.delenv(each, raising=False)
     show_login_address("https://login.example/\x1b[2J")
     written = capsys.readouterr()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
+from tests.local_slack import build_local_slack
 from tests.records import store_of
 from tests.slack.post_office import PostOffice
 

@@ -19,10 +19,10 @@ from slack_sdk.http_retry.builtin_handlers import (
     RateLimitErrorRetryHandler,
 )
 
-from bot.demo.local_slack import build_local_slack
 from bot.slack import client as module
 from bot.slack.client import SlackClient
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 
 SUPPORT = "C0SUPPORT"
 

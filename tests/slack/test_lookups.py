@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from bot.demo.local_slack import build_local_slack
 from bot.policy.authority import LookupFailedError, LookupPendingError
 from bot.signals import Signals
 from bot.slack.client import SlackClient, build_reading_client
@@ -19,6 +18,7 @@ from bot.slack.lookups import LookupCache, LookupKind
 from bot.tools.names import NamedKind, NameResolver
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person
+from tests.local_slack import build_local_slack
 
 PERSON = NamedKind.PERSON
 

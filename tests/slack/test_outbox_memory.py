@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bot.clock import SystemClock
-from bot.demo.local_slack import build_local_slack
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
@@ -19,6 +18,7 @@ from storage import outbox
 from storage.models import Message
 from storage.states import MessageStatus
 from storage.store import Store
+from tests.local_slack import build_local_slack
 from tests.runs.fakes import FakeDirectory, StillClock, make_core
 from tests.runs.test_disk import read_only
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from bot.demo.local_slack import build_local_slack
 from bot.slack.client import SlackClient
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 from tests.runs.fakes import StillClock
 
 SUPPORT, GENERAL = "C0SUPPORT", "C0GENERAL"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
 from bot.monitoring.live_events import EventKind, StepEvent, ToolStep
 from bot.signals import Signals
 from bot.slack import presence as module
@@ -16,6 +15,7 @@ from bot.slack.client import SlackClient
 from bot.slack.presence import PROMPTS, SlackPresence
 from slack_sandbox.server import Sandbox
 from storage.models import Run
+from tests.local_slack import build_local_slack
 
 SUPPORT = "C0SUPPORT"
 WORKING = ("status", "is working on it…")

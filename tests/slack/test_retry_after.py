@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
 from bot.slack.client import LONGEST, RateLimitPauses, build_reading_client, parse_retry_after
 from storage.states import MessageStatus
+from tests.local_slack import build_local_slack
 from tests.slack.odd_server import OddServer
 from tests.slack.post_office import PostOffice
 

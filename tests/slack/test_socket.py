@@ -16,11 +16,11 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.demo.local_slack import build_local_slack
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack import socket as module
 from bot.slack.socket import SocketModeConnection, open_sole_connection
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 
 COUNTS = "Slack counts 2 connections"
 

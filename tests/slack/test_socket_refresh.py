@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from slack_bolt import BoltResponse
 
-from bot.demo.local_slack import build_local_slack
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack import socket as module
 from bot.slack import socket_client
 from bot.slack.socket import SocketModeConnection, open_sole_connection
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
+from tests.local_slack import build_local_slack
 from tests.slack.test_socket import app_on, settings_of
 
 SOON = 0.3  # seconds within which what arrives is acknowledged

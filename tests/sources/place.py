@@ -13,7 +13,6 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.config.connection_settings import Transport
-from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from storage.digest import key_file_path, load_or_create_key
@@ -22,6 +21,7 @@ from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.client_keys import make_key
+from tests.model_stand_in.planner import StrictPlanner
 from tests.proof.crash.checks import of_slack, of_the_record
 from tests.proof.crash.tools import Ledger, make_tools
 from tests.records import ON_A_SERVER, settings_of, store_of
@@ -85,7 +85,7 @@ class Place:
         return self.harness.slack
 
     @property
-    def planner(self) -> StandInPlanner:
+    def planner(self) -> StrictPlanner:
         """The stand-in for the model."""
         return self.harness.planner
 

@@ -21,8 +21,6 @@ from bot.agent import outputs
 from bot.app import App, build
 from bot.config.connection_settings import ModelApi, Transport
 from bot.config.settings import Settings
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner
 from bot.policy.evaluation import parse
 from bot.tools import Tool
 from bot.tools.web_shop import Shop
@@ -31,6 +29,8 @@ from storage import endings
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
 from storage.transaction import fetch_rows
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.records import settings_of
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at
@@ -87,7 +87,7 @@ class Harness:
         self.machine = Machine(self.clock)
         self.slack = build_local_slack(clock=self.clock, shares_clock=True)
         self.slack.start()
-        self.planner = StandInPlanner()
+        self.planner = StrictPlanner()
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
         self.shop.create_database()

@@ -11,12 +11,12 @@ from pathlib import Path
 from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
-from bot.demo.model_server import StandInPlanner
 from countersign.cli.commands import main
 from countersign.cli.process import exit_if_stopping
 from slack_sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.transaction import fetch_rows
+from tests.model_stand_in.planner import StrictPlanner
 from tests.records import settings_of, store_of
 from tests.stories.harness import ASKED_BY, OVER
 from tests.stories.over_http import asked_at, free_port, is_ready
@@ -53,7 +53,7 @@ class BotProcess:
         self,
         folder: Path,
         slack: Sandbox,
-        planner: StandInPlanner,
+        planner: StrictPlanner,
         over: Transport = OVER,
         **settings: str,
     ) -> None:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 
 from bot.config.connection_settings import ModelApi
-from bot.demo.model_server import ApiFeature, Turn
+from bot.demo.model_server import Turn
 from storage.states import CallStatus, RunStatus
+from tests.model_stand_in.planner import ApiFeature
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 

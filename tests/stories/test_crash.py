@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from storage.models import Call
 from storage.states import CallStatus
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.harness import SUPPORT
 from tests.stories.messages import action_ids, words
 from tests.stories.process import BotProcess
@@ -21,7 +22,7 @@ from tests.stories.process import BotProcess
 
 @contextmanager
 def started(folder: Path) -> Iterator[BotProcess]:
-    with build_local_slack() as slack, StandInPlanner() as planner:
+    with build_local_slack() as slack, StrictPlanner() as planner:
         bot = BotProcess(folder, slack, planner)
         bot.start()
         yield bot

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from bot.demo.model_server import RequestHold, Turn
+from bot.demo.model_server import Turn
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit, Run
 from storage.states import CallStatus, RunStatus
+from tests.model_stand_in.planner import RequestHold
 from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask_for, chat

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bot.agent import file_items as told_of
-from bot.demo.model_server import ApiFeature, Turn
+from bot.demo.model_server import Turn
 from slack_sandbox.workspace import events
 from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus
 from storage.transcripts import AttachedFile, WithheldReason
+from tests.model_stand_in.planner import ApiFeature
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, statuses

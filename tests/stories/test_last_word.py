@@ -8,6 +8,7 @@ import pytest
 
 from bot.demo.model_server import Turn
 from storage.states import CallStatus
+from tests.model_stand_in.answers import OddTurn
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, ask, chat, later, now_at, reject, statuses, vote
@@ -98,8 +99,8 @@ def test_thanks_and_a_wish_have_one(harness: Harness) -> None:
     ("turn", "says"),
     [
         (Turn(text=""), "The model gave no answer."),
-        (Turn(text="", incomplete="content_filter"), "content filter stopped it"),
-        (Turn(text="It will", incomplete="max_output_tokens"), "cut off here: it reached"),
+        (OddTurn(text="", incomplete="content_filter"), "content filter stopped it"),
+        (OddTurn(text="It will", incomplete="max_output_tokens"), "cut off here: it reached"),
     ],
     ids=["empty", "filtered", "cut"],
 )

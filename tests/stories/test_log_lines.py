@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from bot.tools import Effect, ToolContext, tool
 from storage.states import CallStatus
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -69,7 +70,7 @@ def test_each_line_of_a_story_is_json_with_its_ids(own_harness: Callable[..., Ha
 @pytest.mark.long
 def test_a_process_writes_nothing_but_json(tmp_path: Path) -> None:
     """From its first line to its last, what `countersign run` writes is an object on each line."""
-    with build_local_slack() as slack, StandInPlanner() as planner:
+    with build_local_slack() as slack, StrictPlanner() as planner:
         bot = BotProcess(tmp_path, slack, planner, COUNTERSIGN_LOG_FORMAT="json")
         bot.start()
         planner.script(Turn(text="Good morning."))

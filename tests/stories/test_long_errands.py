@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.config.connection_settings import ModelApi
-from bot.demo.model_answers import estimate_tokens
-from bot.demo.model_server import Turn
+from bot.demo.model_server import Turn, estimate_tokens
 from storage.models import Item
 from storage.transcripts import KIND
 from tests.stories.fakes import FakeTools

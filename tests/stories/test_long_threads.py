@@ -11,12 +11,12 @@ import pytest
 from bot.agent import file_items as words_of
 from bot.agent import prompt as told
 from bot.config.connection_settings import ModelApi
-from bot.demo.model_answers import estimate_tokens
-from bot.demo.model_server import ApiFeature, Turn
+from bot.demo.model_server import Turn, estimate_tokens
 from storage import runs
 from storage.models import Item
 from storage.states import CallStatus
 from storage.transcripts import KIND, AttachedFile, WithheldReason
+from tests.model_stand_in.planner import ApiFeature
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from bot.mcp.server_connection import look_up_definitions
 from bot.mcp.server_file import write_lock_file
 from storage.models import Call
 from storage.states import CallStatus
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.servers.support import over_http
 from tests.stories.harness import SUPPORT
 from tests.stories.messages import words
@@ -24,7 +25,7 @@ def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path)
     """Nobody waits for its answer any more, so its message says so; the server may have done
     anything by then, so the call is unknown, and not made again.
     """
-    with over_http(tmp_path) as server, build_local_slack() as slack, StandInPlanner() as planner:
+    with over_http(tmp_path) as server, build_local_slack() as slack, StrictPlanner() as planner:
         (tmp_path / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.demo.local_slack import read_countersign_manifest
+from tests.local_slack import read_countersign_manifest
 
 pytest.importorskip("prometheus_client")
 

@@ -14,6 +14,7 @@ from bot.demo.model_server import Turn
 from bot.tools import Effect, Tool, ToolContext, tool
 from storage.models import Audit
 from storage.states import RunStatus
+from tests.model_stand_in.answers import OddTurn
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, value_of, words
@@ -241,8 +242,8 @@ def test_call_ids_twice_empty_and_reused(lenient: Harness, fakes: FakeTools) -> 
     harness = lenient
     notes = [("note", {"text": text}) for text in ("dup 1", "dup 2", "dup 3")]
     harness.planner.script(
-        Turn(calls=notes, call_ids=["call_same", "call_same", ""]),
-        Turn(calls=[("note", {"text": "reused"})], call_ids=["call_same"]),
+        OddTurn(calls=notes, call_ids=["call_same", "call_same", ""]),
+        OddTurn(calls=[("note", {"text": "reused"})], call_ids=["call_same"]),
         Turn(text="Ids survived."),
     )
     thread = harness.person("ben").say(SUPPORT, "@bot odd ids")

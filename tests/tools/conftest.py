@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from slack_sdk import WebClient
 
-from bot.demo.local_slack import build_local_slack
 from bot.slack.directory import SlackDirectory
 from bot.tools.names import NameResolver
 from bot.tools.shop_tools import build_order_tools
 from bot.tools.slack_tools import build_slack_tools
 from bot.tools.web_shop import Shop
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 from tests.tools import NAMING, Tools
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.local_slack import build_local_slack
 from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
+from tests.local_slack import build_local_slack
 from tests.pages import ROOT
 from tests.records import settings_of
 from tests.stories.over_http import asked_at

@@ -6,14 +6,13 @@ import argparse
 import signal
 import sys
 import threading
-from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import UsageError, escape_control_characters, print_error
-from countersign.client import Countersign, generate_claimant_id
+from countersign.client import Countersign
 from countersign.durations import format_duration, parse_duration
+from countersign.gated_call import cancel_unwaited_request
 from countersign.request import (
     AlreadyTaken,
     CountersignError,
@@ -26,10 +25,9 @@ from countersign.request import (
     find_request_error,
 )
 
-# Asking, waiting for the decision and claiming, for the commands that ask.
+# Asking and waiting for the decision, for the commands that ask.
 
 AT_ONCE = 2.0  # seconds after which a card has its link
-BRIEF = 5.0  # seconds to take back what nobody waits for any more
 BEFORE = "It was handed out before, and nobody has said how it went: it is not handed out again."
 
 
@@ -56,20 +54,6 @@ def parse_wait_option(arguments: argparse.Namespace) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedRequest:
-    """An approved request that was handed out to this process, once."""
-
-    request: Request  # with the arguments as people approved them
-    claimant: str  # by which it says how it went
-    lease: float  # seconds; a sign of life is due before they are over
-
-    @property
-    def receipt(self) -> str:
-        """The text with which another process can report how the call went: ID:CLAIMANT."""
-        return f"{self.request.id}:{self.claimant}"
-
-
 def wait_for_approval(
     client: Countersign, what: str | OwnAction, values: dict[str, Any], wait: int, **around: str
 ) -> Request:
@@ -90,8 +74,7 @@ def wait_for_approval(
             print_progress("It is approved, and is waited for until it has ended.")
         request = (client.wait if own else client.ended)(request.id, wait)
     except KeyboardInterrupt:
-        with suppress(CountersignError):
-            client.cancel(request.id, patience=BRIEF)
+        cancel_unwaited_request(client, request.id)
         raise
     if not request.is_decided:
         request = client.cancel_if_possible(request.id)
@@ -112,13 +95,6 @@ def interrupt_on_sigterm() -> None:
     """Make SIGTERM end this process as Ctrl-C does; a CI runner sends it to a cancelled job."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _raise_interrupt)
-
-
-def claim_request(client: Countersign, request: Request) -> ClaimedRequest:
-    """Claim an approved request for this process; raises CountersignError."""
-    claimant = generate_claimant_id()
-    handout = client.claim(request.id, claimant)
-    return ClaimedRequest(replace(request, arguments=handout.arguments), claimant, handout.lease)
 
 
 def print_progress(sentence: str) -> None:

@@ -21,7 +21,6 @@ from typing import Any
 
 from countersign.cli.approval_wait import (
     add_request_options,
-    claim_request,
     parse_wait_option,
     print_progress,
     wait_for_approval,
@@ -373,7 +372,7 @@ def _claim_and_print_request(client: Countersign, request: Request) -> None:
     if not request.handed_over:
         _print_request(request)
         return
-    taken = claim_request(client, request)
+    taken = ClaimedGatedCall(client, request)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
         client.report(request.id, taken.claimant, succeeded=None, result=HANDED)
     _print_request(taken.request, receipt=taken.receipt)
@@ -383,15 +382,14 @@ def _claim_and_run_command(client: Countersign, request: Request, command: JobCo
     if request.status is RequestStatus.SUCCEEDED:
         print_progress(DONE_BEFORE)
         return ExitCode.APPROVED
-    found = claim_request(client, request)
-    taken = ClaimedGatedCall(client, request, found.claimant, found.request.arguments, found.lease)
+    taken = ClaimedGatedCall(client, request)
     began = time.monotonic()
     with taken.keep_lease():
-        code, how = _run_job_command(command, taken.arguments)
+        code, how = _run_job_command(command, taken.request.arguments)
     spent = format_duration(max(1, round(time.monotonic() - began)))
     result = f"{how} after {spent}."
     try:
-        client.report(request.id, found.claimant, succeeded=code == 0, result=result)
+        client.report(request.id, taken.claimant, succeeded=code == 0, result=result)
     except CountersignError as error:
         print_error(escape_control_characters(f"It could not be reported: {error}"))
     print_progress(f"{how}.")

@@ -13,20 +13,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NoReturn
 from uuid import uuid4
 
 from countersign.cli.approval_wait import (
     AT_ONCE,
-    BRIEF,
     add_request_options,
-    interrupt_on_sigterm,
     parse_wait_option,
     print_progress,
 )
 from countersign.cli.console import escape_control_characters, print_error, print_line
 from countersign.client import LONGEST_LOOK, Countersign
+from countersign.gated_call import cancel_unwaited_request
 from countersign.request import CountersignError, Expired, Unreachable
 
 BEFORE, PERMISSION = "PreToolUse", "PermissionRequest"
@@ -99,7 +98,6 @@ def _wait_for_decision(
     said: Mapping[str, Any], wait: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the answer for Claude Code once people have decided; raises CountersignError."""
-    interrupt_on_sigterm()
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
     around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
@@ -115,9 +113,11 @@ def _wait_for_decision(
             if look == AT_ONCE:
                 print_progress(f"Asked at {found['link']}." if found["link"] else "Asked.")
     except BaseException:
-        _cancel_request(client, request_id)
+        if request_id:
+            cancel_unwaited_request(client, request_id)
         raise
-    _cancel_request(client, request_id)
+    if request_id:
+        cancel_unwaited_request(client, request_id)
     raise Expired("Nobody approved it in time.")
 
 
@@ -151,12 +151,6 @@ def _time_limit(limit: float) -> Iterator[None]:
 
 def _raise_out_of_time(_signal: int, _frame: object) -> NoReturn:
     raise OutOfTimeError("it took too long")
-
-
-def _cancel_request(client: Countersign, request_id: str) -> None:
-    if request_id:
-        with suppress(CountersignError):
-            client.cancel(request_id, patience=BRIEF)
 
 
 def _build_denial(event: str, why: str) -> dict[str, Any]:

@@ -7,12 +7,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from countersign.cli import console
+from countersign.mcp_client.variables import substitute_variables
 
 if TYPE_CHECKING:
-    from countersign.mcp_client.connection import Address
+    from countersign.mcp_client.connection import Address, UrlAddress
 
 NEEDS = ("mcp", "mcp_types", "httpx2", "anyio", "jsonschema", "referencing")  # of the extra
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
@@ -64,10 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.header and not arguments.url:
         raise console.UsageError("--header goes with --url")
     try:
-        from countersign.cli.proxy_process import run_proxy_process
         from countersign.client import Countersign
         from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
-        from countersign.mcp_proxy.held_calls import HeldCalls, PeopleTools
+        from countersign.mcp_proxy.held_calls import HeldCalls
+        from countersign.mcp_proxy.proxy import run_proxy_process
         from countersign.request import NotAllowed
     except ModuleNotFoundError as error:
         return console.print_missing_package("MCP proxy", error, NEEDS, "countersign-client[mcp]")
@@ -79,16 +86,14 @@ def run(arguments: argparse.Namespace) -> int:
     around = {name: each for name, each in given.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
     held_calls = HeldCalls(countersign, around, arguments.hold, server)
-    people = PeopleTools(countersign, held_calls, around, arguments.hold)
     behind = _build_server_address(arguments)
     try:
         run_proxy_process(
             lambda: ServerConnection(behind, open_within=START_SECONDS),
             held_calls,
-            people,
-            name=arguments.name,
-            prefix=arguments.prefix,
-            trusted=arguments.trust_hints,
+            arguments.name,
+            arguments.prefix,
+            arguments.trust_hints,
         )
     except ServerNotReachedError as error:
         where = arguments.url or arguments.server[0]
@@ -98,7 +103,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _build_server_address(arguments: argparse.Namespace) -> Address:
-    from countersign.cli.proxy_process import build_remote_address
     from countersign.mcp_client.connection import CommandAddress
 
     if arguments.url:
@@ -106,3 +110,64 @@ def _build_server_address(arguments: argparse.Namespace) -> Address:
     own = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERSIGN_")}
     command, *rest = arguments.server
     return CommandAddress(command, tuple(rest), own)
+
+
+# The server behind `countersign mcp-proxy --url`: its address, its headers, and who logs in.
+
+_URL = re.compile(r"https?://[^\s]+")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # of a header, as RFC 9110 has it
+_SECRET = "authorization"  # noqa: S105 # the header that says who asks
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
+
+
+def build_remote_address(
+    url: str, headers: Iterable[str], environ: Mapping[str, str]
+) -> UrlAddress:
+    """Return the address of a remote server, with headers and login; raises UsageError.
+
+    `headers` are as typed, "Name: value", where "$NAME" stands for a variable. Without an
+    Authorization header the server may ask somebody to log in.
+    """
+    from countersign.mcp_client.connection import UrlAddress
+    from countersign.mcp_client.login import LoginFile, ServerLogin, build_login_path
+
+    if not _URL.fullmatch(url):
+        raise console.UsageError("--url takes an address that begins with https:// or http://")
+    found = dict(_parse_header(each, environ) for each in headers)
+    if any(name.lower() == _SECRET for name in found):
+        return UrlAddress(url, found)
+    file = LoginFile(build_login_path(_get_login_folder(environ), url))
+    return UrlAddress(url, found, login=ServerLogin(url, file, show_login_address))
+
+
+def show_login_address(address: str) -> None:
+    """Print where to log in to the standard error, and open it in a browser if there is one."""
+    sys.stderr.write(
+        f"To log in at the server behind, open {console.escape_control_characters(address)}\n"
+    )
+    sys.stderr.flush()
+    if sys.platform == "linux" and not any(os.environ.get(each) for each in SCREENS):
+        return  # a browser of the terminal would write where the host listens
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", "webbrowser", address]
+    with suppress(OSError):  # the address was written
+        subprocess.Popen(  # noqa: S603 # ourselves, with an address of the web
+            command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+        )
+
+
+def _parse_header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    missing = set[str]()
+    filled = substitute_variables(value.strip(), environ, missing)
+    if missing:
+        raise console.UsageError(f"--header {name}: the variable {min(missing)} is not set")
+    if not colon or not _NAME.fullmatch(name) or not filled.isprintable() or not filled.isascii():
+        raise console.UsageError("--header takes 'Name: value', and $NAME in it for a variable")
+    return name, filled
+
+
+def _get_login_folder(environ: Mapping[str, str]) -> Path:
+    said = environ.get("XDG_STATE_HOME") or ""
+    state = Path(said) if Path(said).is_absolute() else Path.home() / ".local" / "state"
+    return state / "countersign" / "logins"

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from secrets import compare_digest
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -79,7 +78,7 @@ class LoginFile:
         file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
         try:
             with os.fdopen(file, "w", encoding="utf-8") as writing:
-                writing.write(json.dumps(_login_to_json(login)))
+                writing.write(login.model_dump_json(exclude_none=True))
             stat = beside.stat()
             beside.replace(self.path)
         except BaseException:
@@ -96,10 +95,6 @@ def build_login_path(folder: Path, url: str) -> Path:
 def compute_expiry(tokens: OAuthToken) -> float | None:
     """Return the Unix time at which tokens issued just now expire; None if they do not say."""
     return None if tokens.expires_in is None else time.time() + tokens.expires_in  # noqa: TID251  # a login outlives the process
-
-
-def _login_to_json(login: StoredLogin) -> Any:
-    return login.model_dump(mode="json", exclude_none=True)
 
 
 # Where a browser is sent after a login: an address that only this machine can reach.
@@ -202,7 +197,7 @@ class ServerLogin:
         """Prepare the login at `url`; `asked` shows a person the address at which to log in."""
         self._url, self._file, self._asked = url, file, asked
         nowhere = OAuthClientMetadata(redirect_uris=None, client_name=NAME)
-        self._sdk = OAuthClientProvider(url, nowhere, _RenewalStorage(self))
+        self._sdk = OAuthClientProvider(url, nowhere, _TokenStorage(self))
         self._task: asyncio.Task[None] | None = None
         self._known = asyncio.Event()
         self._address, self._failed, self._not_renewed = "", "", ""
@@ -365,7 +360,7 @@ class ServerLogin:
         wanted = OAuthClientMetadata.model_validate(
             {"client_name": NAME, "redirect_uris": uris, "token_endpoint_auth_method": "none"}
         )
-        new = _FirstLoginStorage()
+        new = _TokenStorage(None)
         provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_result)
         headers = {k: v for k, v in refused.headers.items() if k.lower() != "authorization"}
         async with httpx2.AsyncClient(auth=provider) as http:
@@ -374,49 +369,33 @@ class ServerLogin:
             )
             response = await http.send(request, stream=True)
             await response.aclose()
-        if new.tokens is None:
+        if new.new_tokens is None:
             raise NotLoggedInError(f"it answered with HTTP {response.status_code}")
-        self.save_tokens(new.tokens, provider)
+        self.save_tokens(new.new_tokens, provider)
         context = self._sdk.context
-        context.current_tokens, context.client_info = new.tokens, provider.context.client_info
-        context.token_expiry_time = compute_expiry(new.tokens)
+        context.current_tokens, context.client_info = new.new_tokens, provider.context.client_info
+        context.token_expiry_time = compute_expiry(new.new_tokens)
         context.oauth_metadata = provider.context.oauth_metadata
         context.protected_resource_metadata = provider.context.protected_resource_metadata
 
 
-class _FirstLoginStorage:
-    """The SDK's token storage for a login from scratch, which knows of no earlier login."""
+class _TokenStorage:
+    """The SDK's token storage: of `login`, to renew it; if that is None, of a first login."""
 
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return None
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return None
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store nothing: the provider's context has the registration, too."""
-
-
-class _RenewalStorage:
-    """The SDK's token storage for renewals: reads the current login, and saves new tokens."""
-
-    def __init__(self, login: ServerLogin) -> None:
+    def __init__(self, login: ServerLogin | None) -> None:
+        self.new_tokens: OAuthToken | None = None
         self._login = login
 
     async def get_tokens(self) -> OAuthToken | None:
-        return self._login.tokens
+        return self._login.tokens if self._login else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._login.save_tokens(tokens)
+        self.new_tokens = tokens
+        if self._login:
+            self._login.save_tokens(tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._login.client
+        return self._login.client if self._login else None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store nothing: the client was registered at the login."""
+        """Store nothing: the provider's context has the registration, too."""

@@ -220,9 +220,9 @@ class HeldCalls:
         `server`: the server behind the proxy, as text that is the same in each life of this
         process.
         """
-        self._countersign = countersign
-        self._around = around
-        self._hold = hold
+        self.countersign = countersign
+        self.around = around
+        self.hold = hold
         self.host_calls = OpenHostCalls(countersign, around, server)
 
     async def run_after_approval(
@@ -240,9 +240,9 @@ class HeldCalls:
         OutcomeUnknownError.
         """
         wish = self.host_calls.find_or_add_call(action, arguments)
-        around = {**self._around, "run": wish.run}
-        ask = partial(self._countersign.open_request, action, arguments, **around)
-        patience = RequestWaiter(self._countersign, self._hold, told)
+        around = {**self.around, "run": wish.run}
+        ask = partial(self.countersign.open_request, action, arguments, **around)
+        patience = RequestWaiter(self.countersign, self.hold, told)
         with self.host_calls.forget_when_answered(wish):
             request = await self.host_calls.get_or_create_request(wish, ask)
             request = await patience.wait_for_decision(request)
@@ -261,7 +261,7 @@ class HeldCalls:
             raise trouble
         claimant = generate_claimant_id()
         with anyio.CancelScope(shield=True):
-            handout = await run_in_thread(partial(self._countersign.claim, request.id, claimant))
+            handout = await run_in_thread(partial(self.countersign.claim, request.id, claimant))
             async with anyio.create_task_group() as beside:
                 beside.start_soon(self._renew_lease, request.id, claimant, handout.lease)
                 ended = await _run_and_catch_errors(run, handout.arguments)
@@ -281,7 +281,7 @@ class HeldCalls:
         while True:
             await anyio.sleep(lease / SIGNS_OF_LIFE)
             try:
-                await run_in_thread(partial(self._countersign.claim, request_id, claimant))
+                await run_in_thread(partial(self.countersign.claim, request_id, claimant))
             except CountersignError as error:  # the report will say
                 log.warning("request %s could not be kept: %s", request_id, error)
 
@@ -289,7 +289,7 @@ class HeldCalls:
         self, request_id: str, claimant: str, worked: bool, said: Any
     ) -> None:
         report = partial(
-            self._countersign.report, request_id, claimant, succeeded=worked, result=said
+            self.countersign.report, request_id, claimant, succeeded=worked, result=said
         )
         try:
             await run_in_thread(report)
@@ -363,18 +363,9 @@ _DETAILS = {
 class PeopleTools:
     """The proxy's own tools `ask_person` and `request_approval`."""
 
-    def __init__(
-        self,
-        countersign: Countersign,
-        held_calls: HeldCalls,
-        around: Mapping[str, str],
-        hold: float,
-    ) -> None:
-        """`around`: requester, channel, reason of all; `hold`: seconds until a host must return."""
-        self._countersign = countersign
+    def __init__(self, held_calls: HeldCalls) -> None:
+        """Ask by the same client, in the same name and as long as `held_calls`."""
         self._held_calls = held_calls
-        self._around = dict(around)
-        self._hold = hold
 
     async def call(
         self, name: str, given: Mapping[str, Any], told: ProgressSender
@@ -391,11 +382,11 @@ class PeopleTools:
 
     async def _ask_person(self, given: Mapping[str, Any], told: ProgressSender) -> str:
         question = {name: value for name, value in given.items() if value is not None}
-        wishes = self._held_calls.host_calls
+        held, wishes = self._held_calls, self._held_calls.host_calls
         wish = wishes.find_or_add_call(ASK, question)
-        around = {**self._around, "run": wish.run}
-        ask = partial(self._countersign.open_question, question, **around)
-        patience = RequestWaiter(self._countersign, self._hold, told)
+        around = {**held.around, "run": wish.run}
+        ask = partial(held.countersign.open_question, question, **around)
+        patience = RequestWaiter(held.countersign, held.hold, told)
         with wishes.forget_when_answered(wish):
             request = await wishes.get_or_create_request(wish, ask)
             request = await patience.wait_for_end(request, "waits for an answer", NOBODY_YET)

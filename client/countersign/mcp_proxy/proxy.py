@@ -1,16 +1,30 @@
-"""The MCP proxy: a server to the host, and a client of the server behind it."""
+"""The MCP proxy and its process: a server to the host, and a client of the server behind it."""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
+import anyio
+import mcp.client.stdio as server_process
 import mcp.types as types
-from anyio import CancelScope, current_time, fail_after
+from anyio import (
+    CancelScope,
+    create_task_group,
+    current_time,
+    fail_after,
+    move_on_after,
+    open_signal_receiver,
+)
 from mcp import Client, MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -153,39 +167,27 @@ MOST_SECONDS = 3600.0  # that it may take in all
 Context = ServerRequestContext[Any]
 
 
+@dataclass(frozen=True, slots=True)
 class McpProxy:
-    """The proxy between one host and the one server behind it."""
+    """The proxy between one host and the one server behind it.
 
-    def __init__(
-        self,
-        behind: ServerConnection,
-        held_calls: HeldCalls,
-        people: PeopleTools,
-        *,
-        name: str = "",
-        instructions: str | None = None,
-        prefix: str = "",
-        trusted: bool = False,
-    ) -> None:
-        """`name`: what people call the server; `instructions`: the server's own, for the host.
+    `name`: what people call the server; `instructions`: the server's own, for the host; `prefix`:
+    put before tool names where people are asked; `trusted`: whether the server's hints count.
+    """
 
-        `prefix`: put before tool names where people are asked; `trusted`: whether the server's
-        hints count.
-        """
-        self._name = name
-        self._instructions = _escape_optional_text(instructions)
-        self._behind = behind
-        self._held_calls = held_calls
-        self._people = people
-        self._prefix = prefix
-        self._trusted = trusted
+    behind: ServerConnection
+    held_calls: HeldCalls
+    name: str
+    instructions: str | None
+    prefix: str
+    trusted: bool
 
     def build_server(self) -> Server[Any]:
         """Return the MCP server for the host: the same tools, with calls held until approved."""
         return Server(
             "countersign",
             version=VERSION,
-            instructions=self._instructions,
+            instructions=_escape_optional_text(self.instructions),
             on_list_tools=self._handle_list_tools,
             on_call_tool=self._handle_call_tool,
         )
@@ -199,7 +201,7 @@ class McpProxy:
         server's promise.
         """
         try:
-            listed = await self._behind.list_current_tools()
+            listed = await self.behind.list_current_tools()
         except ServerNotReachedError as error:
             why = escape_control_characters(str(error))
             raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=why)) from None
@@ -225,7 +227,7 @@ class McpProxy:
         try:
             tool = await self._find_tool(params.name)
             if tool is None and params.name in {each.name for each in TOOLS}:
-                return await self._people.call(params.name, given, tell)
+                return await PeopleTools(self.held_calls).call(params.name, given, tell)
             if tool is None:
                 return _build_error_result(f"There is no tool {params.name!r}.")
 
@@ -233,8 +235,8 @@ class McpProxy:
                 return await self._run_tool(tool, arguments, tell)
 
             shown = escape_tool_texts(tool)
-            action = build_action(shown, self._prefix, self._name, trusted=self._trusted)
-            return await self._held_calls.run_after_approval(action, given, run, tell)
+            action = build_action(shown, self.prefix, self.name, trusted=self.trusted)
+            return await self.held_calls.run_after_approval(action, given, run, tell)
         except ServerNotReachedError as error:
             return _build_error_result(AWAY.format(why=escape_control_characters(str(error))))
         except (StillPendingError, CountersignError) as refusal:
@@ -264,7 +266,7 @@ class McpProxy:
             with fail_after(min(CALL_SECONDS, MOST_SECONDS)) as scope:
                 yield
 
-        outcome = await self._behind.call(tool.name, arguments, check, within, far)
+        outcome = await self.behind.call(tool.name, arguments, check, within, far)
         match outcome:
             case sent_calls.ResultOutcome():
                 told = _add_remark(outcome.remark, outcome.result)
@@ -282,7 +284,7 @@ class McpProxy:
                 raise OutcomeUnknownError(NOT_KNOWN.format(why=why) + heard)
 
     async def _find_tool(self, name: str) -> types.Tool | None:
-        tools = await self._behind.list_current_tools()
+        tools = await self.behind.list_current_tools()
         return next((each for each in tools if each.name == name), None)
 
 
@@ -319,35 +321,6 @@ def _build_reported_result(result: types.CallToolResult) -> Any:
     return "\n".join(words)[:MOST_REPORTED]
 
 
-@asynccontextmanager
-async def open_proxy(
-    behind: ServerConnection,
-    held_calls: HeldCalls,
-    people: PeopleTools,
-    *,
-    name: str = "",
-    prefix: str = "",
-    **options: Any,
-) -> AsyncIterator[Server[Any]]:
-    """Connect to the server behind, and yield the MCP server for the host.
-
-    `options` are those of `McpProxy`. Raises ServerNotReachedError.
-    """
-    try:
-        client = await _open_after_login(behind)
-        own = client.server_info
-        own_name = escape_control_characters(own.name) if own else ""
-        called = name or choose_server_name(prefix, own_name)
-        said = client.instructions
-        proxy = McpProxy(
-            behind, held_calls, people, name=called, instructions=said, prefix=prefix, **options
-        )
-        yield proxy.build_server()
-    finally:
-        with CancelScope(shield=True):
-            await behind.close()
-
-
 async def _open_after_login(behind: ServerConnection) -> Client:
     """Return the open connection; if the server wants a login, wait for the person to log in."""
     try:
@@ -359,14 +332,84 @@ async def _open_after_login(behind: ServerConnection) -> Client:
 
 
 async def serve_host(
-    behind: ServerConnection, held_calls: HeldCalls, people: PeopleTools, **options: Any
+    behind: ServerConnection, held_calls: HeldCalls, name: str, prefix: str, trusted: bool
 ) -> None:
-    """Serve the host on stdin and stdout until it goes away; `options` are those of `open_proxy`.
+    """Connect to the server behind, and serve the host on stdin and stdout until it goes away.
 
-    Raises ServerNotReachedError if the server behind cannot be reached at the start.
+    `name`: what people call the server, "" for its prefix or its own name. Raises
+    ServerNotReachedError if the server behind cannot be reached at the start.
     """
-    async with (
-        open_proxy(behind, held_calls, people, **options) as server,
-        stdio_server() as (read, write),
-    ):
-        await server.run(read, write, server.create_initialization_options())
+    try:
+        client = await _open_after_login(behind)
+        own = client.server_info
+        called = name or choose_server_name(
+            prefix, escape_control_characters(own.name) if own else ""
+        )
+        proxy = McpProxy(behind, held_calls, called, client.instructions, prefix, trusted)
+        server = proxy.build_server()
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    finally:
+        with CancelScope(shield=True):
+            await behind.close()
+
+
+ENDS_WITHIN = 1.7  # seconds after a signal
+SERVER_ENDS_WITHIN = 0.4  # seconds that the server has at each step of being ended
+
+
+def run_proxy_process(
+    made: Callable[[], ServerConnection],
+    held_calls: HeldCalls,
+    name: str,
+    prefix: str,
+    trusted: bool,
+) -> NoReturn:
+    """Serve on stdin and stdout until the host goes away or a signal comes, then end the process.
+
+    `made` makes the connection to the server behind. Raises ServerNotReachedError if that server
+    cannot be reached at the start.
+    """
+    sdk = logging.getLogger("mcp")  # it logs tracebacks of what a server says
+    sdk.addHandler(logging.NullHandler())
+    sdk.propagate = False
+
+    async def work() -> None:
+        behind = made()
+        async with create_task_group() as both:
+            both.start_soon(_exit_on_signal, behind)
+            await serve_host(behind, held_calls, name, prefix, trusted)
+            both.cancel_scope.cancel()
+
+    try:
+        anyio.run(work)
+    except BaseExceptionGroup as errors:
+        found, _ = errors.split(ServerNotReachedError)
+        if found is None:
+            raise
+        error: BaseException = found
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+    _exit_process()
+
+
+async def _exit_on_signal(behind: ServerConnection) -> None:
+    """End the server behind and this process at a signal, even during a call.
+
+    People are asked about a call that was made and not reported.
+    """
+    with open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            server_process.PROCESS_TERMINATION_TIMEOUT = SERVER_ENDS_WITHIN
+            server_process.FORCE_KILL_TIMEOUT = SERVER_ENDS_WITHIN
+            with move_on_after(ENDS_WITHIN):
+                await behind.close()
+            _exit_process()
+
+
+def _exit_process() -> NoReturn:
+    """End the process without waiting for threads that wait for people, or for the host."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

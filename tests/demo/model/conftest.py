@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
-from bot.demo.model_server import StandInPlanner
+from tests.model_stand_in.planner import StrictPlanner
 
 
 @pytest.fixture
-def planner() -> Iterator[StandInPlanner]:
-    with StandInPlanner() as running:
+def planner() -> Iterator[StrictPlanner]:
+    with StrictPlanner() as running:
         yield running
 
 
 @pytest.fixture
-def client(planner: StandInPlanner) -> Iterator[OpenAI]:
+def client(planner: StrictPlanner) -> Iterator[OpenAI]:
     with OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10) as made:
         yield made

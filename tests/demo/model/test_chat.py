@@ -11,8 +11,10 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.demo.model.samples import SCHEMA, TWO
+from tests.model_stand_in.answers import OddTurn
+from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 TOOL: Any = {"type": "function", "function": {"name": "look_up_order", "parameters": SCHEMA}}
 SAYS = {"role": "user", "content": "hello"}
@@ -27,7 +29,7 @@ def ask(client: OpenAI, **changes: Any) -> ChatCompletion:
     return client.chat.completions.create(model="gpt-5", messages=messages, extra_body=changes)
 
 
-def test_whole_and_streamed_say_the_same(planner: StandInPlanner, client: OpenAI) -> None:
+def test_whole_and_streamed_say_the_same(planner: StrictPlanner, client: OpenAI) -> None:
     """Words, calls and usage of a whole answer are those that the chunks add up to, and each is
     valid for the client.
     """
@@ -60,7 +62,7 @@ def test_whole_and_streamed_say_the_same(planner: StandInPlanner, client: OpenAI
         assert json.loads("".join(each.arguments or "" for each in mine)) == {"order_id": order}
 
 
-def test_a_request_is_kept_as_both(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_request_is_kept_as_both(planner: StrictPlanner, client: OpenAI) -> None:
     """What came is kept, and so is what it would be by the Responses API, one item for each thing
     that was said.
     """
@@ -114,7 +116,7 @@ def test_a_request_is_kept_as_both(planner: StandInPlanner, client: OpenAI) -> N
     ],
 )
 def test_what_the_real_one_refuses_is_refused(
-    planner: StandInPlanner, client: OpenAI, changes: dict[str, Any], message: str
+    planner: StrictPlanner, client: OpenAI, changes: dict[str, Any], message: str
 ) -> None:
     """A request that OpenAI's own server does not take gets its error, and uses up no script."""
     planner.script(Turn(text="for the good one"))
@@ -125,7 +127,7 @@ def test_what_the_real_one_refuses_is_refused(
     assert ask(client).choices[0].message.content == "for the good one"
 
 
-def test_a_model_that_has_to_call_does(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_model_that_has_to_call_does(planner: StrictPlanner, client: OpenAI) -> None:
     """Made to call a tool, it calls one; without tools it refuses them, and says so."""
     [choice] = ask(client, tools=[TOOL], tool_choice="required").choices
     assert [each.type for each in choice.message.tool_calls or ()] == ["function"]
@@ -135,7 +137,7 @@ def test_a_model_that_has_to_call_does(planner: StandInPlanner, client: OpenAI) 
         ask(client, tools=[TOOL])
 
 
-def test_a_chat_is_cut_and_fails(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_chat_is_cut_and_fails(planner: StrictPlanner, client: OpenAI) -> None:
     """A stream breaks off where it is told to, and a failure is told as one, streamed or whole."""
     messages: Any = [SAYS]
     planner.script(Turn(text="One two three"))
@@ -143,7 +145,7 @@ def test_a_chat_is_cut_and_fails(planner: StandInPlanner, client: OpenAI) -> Non
     with pytest.raises(openai.APIConnectionError):
         list(client.chat.completions.create(model="gpt-5", messages=messages, stream=True))
     assert ask(client).choices[0].message.content == "One two three"
-    planner.script(Turn(failed="server_error"), Turn(failed="server_error"))
+    planner.script(OddTurn(failed="server_error"), OddTurn(failed="server_error"))
     with pytest.raises(openai.APIError, match="told to fail"):
         list(client.chat.completions.create(model="gpt-5", messages=messages, stream=True))
     with pytest.raises(openai.InternalServerError, match="told to fail"):

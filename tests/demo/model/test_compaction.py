@@ -9,14 +9,14 @@ import pytest
 from openai import OpenAI
 from openai.types.responses import ResponseCompactionItem
 
-from bot.demo.model_server import StandInPlanner
+from tests.model_stand_in.planner import StrictPlanner
 
 SAYS: Any = {"role": "user", "content": "hello " * 2_000}
 CALL = {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
 
 
-def test_what_does_not_fit_is_refused(planner: StandInPlanner, client: OpenAI) -> None:
+def test_what_does_not_fit_is_refused(planner: StrictPlanner, client: OpenAI) -> None:
     """By both APIs, with their code and their words, unless what is oldest may be left out."""
     planner.context = 1_000
     for ask in (
@@ -31,7 +31,7 @@ def test_what_does_not_fit_is_refused(planner: StandInPlanner, client: OpenAI) -
     client.responses.create(model="gpt-5", input="hello")
 
 
-def test_items_are_said_in_fewer(planner: StandInPlanner, client: OpenAI) -> None:
+def test_items_are_said_in_fewer(planner: StrictPlanner, client: OpenAI) -> None:
     """What users said, then one sealed item, which is taken back as it is; calls need an output."""
     items: Any = [SAYS, CALL, OUTPUT, {"role": "assistant", "content": "Well."}]
     raw = client.responses.with_raw_response.compact(model="gpt-5", input=items, instructions="Go.")

@@ -11,19 +11,18 @@ from openai.types.responses import (
     ResponseFunctionToolCall,
 )
 
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.demo.model.samples import ASK, TWO, stream
+from tests.model_stand_in.answers import OddTurn
+from tests.model_stand_in.planner import StrictPlanner
 
 
-def test_scripts_are_used_in_order_and_ids_as_given(
-    planner: StandInPlanner, client: OpenAI
-) -> None:
-    """Scripted turns come in order, with the given call ids and raw arguments nonsense included."""
+def test_scripts_are_used_in_order_and_ids_as_given(planner: StrictPlanner, client: OpenAI) -> None:
+    """Scripted turns come in order, with the given call ids and arguments, nonsense included."""
     planner.script(
-        Turn(
-            calls=[("a", {}), ("b", "[1,")],
+        OddTurn(
+            calls=[("a", '{"a": 1, "a": 2}'), ("b", "[1,")],
             call_ids=["same", "same"],
-            raw_arguments='{"a": 1, "a": 2}',
         ),
         Turn(text="second"),
     )
@@ -37,9 +36,11 @@ def test_scripts_are_used_in_order_and_ids_as_given(
     assert client.responses.create(**ASK).output_text == "second"
 
 
-def test_failed_and_incomplete_responses(planner: StandInPlanner, client: OpenAI) -> None:
+def test_failed_and_incomplete_responses(planner: StrictPlanner, client: OpenAI) -> None:
     """A turn can end as failed or incomplete, as the API reports trouble after the stream began."""
-    planner.script(Turn(failed="server_error"), Turn(text="Half", incomplete="max_output_tokens"))
+    planner.script(
+        OddTurn(failed="server_error"), OddTurn(text="Half", incomplete="max_output_tokens")
+    )
     last = stream(client)[-1]
     assert last.type == "response.failed"
     assert last.response.error is not None
@@ -59,7 +60,7 @@ def test_failed_and_incomplete_responses(planner: StandInPlanner, client: OpenAI
     ],
 )
 def test_ordered_faults_become_the_clients_errors(
-    planner: StandInPlanner, client: OpenAI, status: int, expected: type[openai.APIStatusError]
+    planner: StrictPlanner, client: OpenAI, status: int, expected: type[openai.APIStatusError]
 ) -> None:
     """An ordered status becomes the client's exception, once, and the script is kept.
 
@@ -74,7 +75,7 @@ def test_ordered_faults_become_the_clients_errors(
     assert client.responses.create(**ASK).output_text == "after all"
 
 
-def test_a_cut_turn_is_said_again(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_cut_turn_is_said_again(planner: StrictPlanner, client: OpenAI) -> None:
     """A cut stream is a connection error, and its scripted turn is said again, whole."""
     planner.script(TWO)
     planner.cut_next_answers(after_events=5)
@@ -84,7 +85,7 @@ def test_a_cut_turn_is_said_again(planner: StandInPlanner, client: OpenAI) -> No
     assert again == ["message", "reasoning", "function_call", "function_call"]
 
 
-def test_a_cut_leaves_the_events_before_it(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_cut_leaves_the_events_before_it(planner: StrictPlanner, client: OpenAI) -> None:
     """What was written before the cut is read, what comes after is not."""
     planner.cut_next_answers(after_events=5)
     seen: list[object] = []
@@ -94,7 +95,7 @@ def test_a_cut_leaves_the_events_before_it(planner: StandInPlanner, client: Open
     assert len(seen) == 5
 
 
-def test_refused_connections_reach_the_client(planner: StandInPlanner, client: OpenAI) -> None:
+def test_refused_connections_reach_the_client(planner: StrictPlanner, client: OpenAI) -> None:
     """A refused connection is a connection error, and nothing is recorded as asked."""
     planner.refuse_next_connections(2)
     for _ in range(2):
@@ -106,7 +107,7 @@ def test_refused_connections_reach_the_client(planner: StandInPlanner, client: O
 
 @pytest.mark.parametrize("after_events", [0, 4])
 def test_a_held_request_waits_for_its_release(
-    planner: StandInPlanner, client: OpenAI, after_events: int
+    planner: StrictPlanner, client: OpenAI, after_events: int
 ) -> None:
     """A held request waits, before its answer or in mid-stream, until it is released."""
     hold = planner.hold_next_request(after_events)
@@ -118,9 +119,7 @@ def test_a_held_request_waits_for_its_release(
         assert answer.result(30)[-1].type == "response.completed"
 
 
-def test_what_was_held_leaves_the_next_script_alone(
-    planner: StandInPlanner, client: OpenAI
-) -> None:
+def test_what_was_held_leaves_the_next_script_alone(planner: StrictPlanner, client: OpenAI) -> None:
     """A request that a clearing let go on is not answered with a turn that was scripted since."""
     hold = planner.hold_next_request()
     with ThreadPoolExecutor(1) as pool:
@@ -134,7 +133,7 @@ def test_what_was_held_leaves_the_next_script_alone(
 
 def test_stop_ends_what_is_held() -> None:
     """Stopping the server does not wait for a release that nobody will give."""
-    with StandInPlanner() as planner, ThreadPoolExecutor(1) as pool:
+    with StrictPlanner() as planner, ThreadPoolExecutor(1) as pool:
         client = OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10)
         hold = planner.hold_next_request()
         pending = pool.submit(stream, client)
@@ -146,8 +145,8 @@ def test_stop_ends_what_is_held() -> None:
 
 def test_a_taken_port_is_reported() -> None:
     """Starting on a port in use raises on the caller's thread instead of hanging."""
-    with StandInPlanner() as planner, pytest.raises(OSError, match="address"):
-        StandInPlanner(int(planner.url.split(":")[2].split("/")[0])).start()
+    with StrictPlanner() as planner, pytest.raises(OSError, match="address"):
+        StrictPlanner(int(planner.url.split(":")[2].split("/")[0])).start()
 
 
 def test_models_are_listed_and_named(client: OpenAI) -> None:

@@ -9,8 +9,9 @@ import openai
 import pytest
 from openai import OpenAI
 
-from bot.demo.model_server import ApiFeature, StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.demo.model.samples import ASK
+from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
@@ -68,7 +69,7 @@ def test_only_a_user_shows_anything(client: OpenAI) -> None:
 
 
 def test_a_chat_with_files_is_one_of_the_responses_api(
-    planner: StandInPlanner, client: OpenAI
+    planner: StrictPlanner, client: OpenAI
 ) -> None:
     """By chat the same parts have other names; they belong to what was said before them, and what
     is said after them is an item of its own.
@@ -95,7 +96,7 @@ def test_a_chat_with_files_is_one_of_the_responses_api(
         by_chat(client, {"type": "image_url", "image_url": {"url": "cat.png"}})
 
 
-def test_a_model_may_lack_sight(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_model_may_lack_sight(planner: StrictPlanner, client: OpenAI) -> None:
     """A model that sees no pictures, or reads no files, refuses those alone."""
     planner.without = {ApiFeature.SIGHT}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):

@@ -9,8 +9,9 @@ import openai
 import pytest
 from openai import OpenAI
 
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.demo.model.samples import ASK, TOOL, TWO, answered
+from tests.model_stand_in.planner import StrictPlanner
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look_up_order", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
@@ -76,7 +77,7 @@ def ask(client: OpenAI, **changes: Any) -> openai.types.responses.Response:
     ],
 )
 def test_malformed_requests_are_refused(
-    planner: StandInPlanner, client: OpenAI, changes: Any, param: str, code: str | None
+    planner: StrictPlanner, client: OpenAI, changes: Any, param: str, code: str | None
 ) -> None:
     """A malformed request is a BadRequestError naming the parameter, and stands in `refused`."""
     with pytest.raises(openai.BadRequestError) as caught:
@@ -111,7 +112,7 @@ def test_invalid_transcripts_are_refused(client: OpenAI, items: list[Any], messa
         ask(client, input=items)
 
 
-def test_lenient_ids_play_a_careless_provider(planner: StandInPlanner, client: OpenAI) -> None:
+def test_lenient_ids_play_a_careless_provider(planner: StrictPlanner, client: OpenAI) -> None:
     """On demand, call ids may be empty or come again, but each call still needs its output."""
     planner.lenient_ids = True
     empty = [{**CALL, "call_id": ""}, {**OUTPUT, "call_id": ""}]
@@ -120,7 +121,7 @@ def test_lenient_ids_play_a_careless_provider(planner: StandInPlanner, client: O
         ask(client, input=[SAYS, CALL, OUTPUT, CALL])
 
 
-def test_reasoning_must_come_back_as_it_was(planner: StandInPlanner, client: OpenAI) -> None:
+def test_reasoning_must_come_back_as_it_was(planner: StrictPlanner, client: OpenAI) -> None:
     """Reasoning that was altered, emptied, left out or left alone is refused."""
     planner.script(TWO)
     items = answered(client.responses.create(**ASK))
@@ -143,7 +144,7 @@ def test_reasoning_must_come_back_as_it_was(planner: StandInPlanner, client: Ope
         ask(client, input=items[: place + 1])
 
 
-def test_a_key_is_needed(planner: StandInPlanner) -> None:
+def test_a_key_is_needed(planner: StrictPlanner) -> None:
     """Without a bearer key every path answers 401, before anything else is looked at."""
     client = OpenAI(
         base_url=planner.url,
@@ -165,7 +166,7 @@ def test_an_unknown_path_is_not_found(client: OpenAI) -> None:
         client.embeddings.create(model="gpt-5", input="x")
 
 
-def test_a_refusal_uses_up_no_script(planner: StandInPlanner, client: OpenAI) -> None:
+def test_a_refusal_uses_up_no_script(planner: StrictPlanner, client: OpenAI) -> None:
     """A refused request, streamed or not, leaves the scripted turns for the next good one."""
     planner.script(Turn(text="for the good one"))
     with pytest.raises(openai.BadRequestError):

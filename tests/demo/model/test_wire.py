@@ -14,11 +14,12 @@ from openai.types.responses import (
 )
 from pydantic import TypeAdapter
 
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from tests.demo.model.samples import ASK, TWO, answered, stream
+from tests.model_stand_in.planner import StrictPlanner
 
 
-def test_stream_has_the_documented_events(planner: StandInPlanner, client: OpenAI) -> None:
+def test_stream_has_the_documented_events(planner: StrictPlanner, client: OpenAI) -> None:
     """Text, reasoning and two calls come as the documented events, numbered without a gap."""
     planner.script(TWO)
     events = stream(client)
@@ -54,7 +55,7 @@ def test_stream_has_the_documented_events(planner: StandInPlanner, client: OpenA
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_every_event_is_valid_for_the_client(planner: StandInPlanner, client: OpenAI) -> None:
+def test_every_event_is_valid_for_the_client(planner: StrictPlanner, client: OpenAI) -> None:
     """Each event passes the client's own models in strict validation."""
     planner.script(TWO)
     adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -64,7 +65,7 @@ def test_every_event_is_valid_for_the_client(planner: StandInPlanner, client: Op
         )
 
 
-def test_deltas_add_up_to_what_is_done(planner: StandInPlanner, client: OpenAI) -> None:
+def test_deltas_add_up_to_what_is_done(planner: StrictPlanner, client: OpenAI) -> None:
     """Deltas joined equal the finished items' text and arguments, white space included."""
     text = "One two.\n\n  • three   four\n" + "x" * 50
     planner.script(Turn(text=text, calls=[("look_up_order", {"order_id": 1042})]))
@@ -80,7 +81,7 @@ def test_deltas_add_up_to_what_is_done(planner: StandInPlanner, client: OpenAI) 
     assert done == events[-1].response.output
 
 
-def test_whole_answer_has_the_same_content(planner: StandInPlanner, client: OpenAI) -> None:
+def test_whole_answer_has_the_same_content(planner: StrictPlanner, client: OpenAI) -> None:
     """Without streaming the client reads text, calls and a usage that adds up."""
     planner.script(TWO)
     response = client.responses.create(**ASK)
@@ -97,7 +98,7 @@ def test_whole_answer_has_the_same_content(planner: StandInPlanner, client: Open
     )
 
 
-def test_the_clients_stream_helper_agrees(planner: StandInPlanner, client: OpenAI) -> None:
+def test_the_clients_stream_helper_agrees(planner: StrictPlanner, client: OpenAI) -> None:
     """The client's stream helper takes the whole sequence and ends with the final response."""
     planner.script(TWO)
     with client.responses.stream(**ASK) as running:
@@ -110,7 +111,7 @@ def test_the_clients_stream_helper_agrees(planner: StandInPlanner, client: OpenA
     ]
 
 
-def test_reasoning_only_where_it_was_asked_for(planner: StandInPlanner, client: OpenAI) -> None:
+def test_reasoning_only_where_it_was_asked_for(planner: StrictPlanner, client: OpenAI) -> None:
     """A sealed reasoning item comes before calls when `include` names it, and not otherwise."""
     planner.script(TWO, TWO)
     kept = [
@@ -124,7 +125,7 @@ def test_reasoning_only_where_it_was_asked_for(planner: StandInPlanner, client: 
     assert not [item for item in bare.output if item.type == "reasoning"]
 
 
-def test_what_was_sent_is_taken_back(planner: StandInPlanner, client: OpenAI) -> None:
+def test_what_was_sent_is_taken_back(planner: StrictPlanner, client: OpenAI) -> None:
     """Output items returned verbatim with one output for each call are accepted."""
     planner.script(TWO, Turn(text="done"))
     first = client.responses.create(**ASK)

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
 from storage.examination import examine_record
 from storage.models import Audit, Call, Delivery, Message, Run
@@ -21,6 +20,7 @@ from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
 from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import fetch_rows
+from tests.model_stand_in.planner import StrictPlanner
 from tests.proof.crash.stories import Story
 from tests.proof.crash.tools import Ledger
 from tests.proof.crash.world import World
@@ -43,7 +43,7 @@ class Looked(Protocol):
     def slack(self) -> Sandbox: ...
 
     @property
-    def planner(self) -> StandInPlanner: ...
+    def planner(self) -> StrictPlanner: ...
 
     @property
     def database(self) -> Path: ...

@@ -12,14 +12,14 @@ from typing import Any
 from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.digest import key_file_path, load_or_create_key
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
 from storage.transaction import fetch_rows
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.proof.crash.disk import Power
 from tests.proof.crash.life import Died, Life, Orders, Stuck
 from tests.proof.crash.minds import Mind
@@ -62,7 +62,7 @@ class World:
         self.clock = ShiftedClock()
         self.slack = build_local_slack(clock=self.clock)
         self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
-        self.planner = StandInPlanner(mind=mind)
+        self.planner = StrictPlanner(mind=mind)
         self.ledger = Ledger(folder)
         self.trouble, self.at = strike or (Trouble.KILLED, None)
         self.database = folder / "disk" / "countersign.db"

@@ -26,12 +26,13 @@ from sqlalchemy import select
 
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError
 from bot.config.connection_settings import Transport
-from bot.demo.local_slack import build_local_slack
-from bot.demo.model_server import StandInPlanner, Turn
+from bot.demo.model_server import Turn
 from storage.backend import socket_path
 from storage.models import Delivery
 from storage.transaction import fetch_rows
 from tests.client_keys import make_key
+from tests.local_slack import build_local_slack
+from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server
 from tests.records import KEY, store_of
 from tests.stories.harness import SUPPORT
@@ -113,7 +114,7 @@ def stop_of_a_bot(
         silence = stack.enter_context(silent())
         slack, planner = (
             stack.enter_context(build_local_slack()),
-            stack.enter_context(StandInPlanner()),
+            stack.enter_context(StrictPlanner()),
         )
         bot = BotProcess(folder, slack, planner, over=over, **_settings(hung, silence, server))
         if hung == "import":

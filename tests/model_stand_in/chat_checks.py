@@ -1,18 +1,17 @@
-"""Checks Chat Completions requests for the stand-in, and converts them to the Responses API's form.
+"""Checks Chat Completions requests for the strict stand-in for the model.
 
 Request bodies are only read. What is refused here, OpenAI's own server refuses.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from bot.demo import responses_checks, responses_schema
-from bot.demo.model_answers import REASONING_MODEL
+from bot.demo.model_server import convert_media_part
+from tests.model_stand_in import responses_checks, responses_schema
+from tests.model_stand_in.answers import REASONING_MODEL
 
 # The shapes of a Chat Completions request as strict models.
 
@@ -154,20 +153,6 @@ MESSAGES: dict[str, type[responses_schema.StrictModel]] = {
 }
 
 
-# Several things that were said one after the other come as one message: each has a first line by
-# which the model can tell, and so can this.
-_HEADS = (
-    r"(?:Earlier messages|Files)\b[^\n]*\bquoted\b",
-    r"[^\n:]{0,80}<@[UW]\w+>\) writes, on [^\n]* UTC:\n",
-    r"\(<@[UW]\w+> asked for this with a form",
-    r"The agent that works for <@",
-    r"\(From Countersign itself",
-)
-APART = re.compile(rf"\n\n(?={'|'.join(_HEADS)})")
-HEAD = re.compile("|".join(_HEADS))
-OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
-
-
 def check_chat_request(body: Any) -> None:
     """Raise RequestRefusal unless Chat Completions would accept this request body."""
     if not isinstance(body, dict):
@@ -205,7 +190,7 @@ def check_chat_request(body: Any) -> None:
 def _check_media_parts(parts: list[dict[str, Any]], path: str) -> None:
     for index, part in enumerate(parts):
         if part["type"] != "text":
-            responses_checks.check_media_part(_convert_media_part(part), f"{path}[{index}]")
+            responses_checks.check_media_part(convert_media_part(part), f"{path}[{index}]")
 
 
 def _get_tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -275,75 +260,3 @@ def _require_all_answered(waiting: list[str]) -> None:
             + ", ".join(waiting),
             "messages",
         )
-
-
-def convert_to_responses_request(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a checked Chat Completions request in the form of the Responses API."""
-    first, *rest = body["messages"]
-    has_system = first["role"] in ("system", "developer")
-    items = [
-        item
-        for each in (rest if has_system else body["messages"])
-        for item in _convert_message(each)
-    ]
-    asked = {"model": body["model"], "input": items, "stream": body.get("stream") or False}
-    if has_system:
-        asked["instructions"] = _join_text_parts(first["content"])
-    asked["tools"] = [{"type": "function", **each["function"]} for each in body.get("tools") or []]
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict):
-        choice = {"type": "function", **choice["function"]}
-    more = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
-    return asked | {name: value for name, value in more.items() if value is not None}
-
-
-def _convert_message(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    match message["role"]:
-        case "tool":
-            text, call_id = _join_text_parts(message["content"]), message["tool_call_id"]
-            yield {"type": "function_call_output", "call_id": call_id, "output": text}
-        case "assistant":
-            if text := _join_text_parts(message.get("content") or ""):
-                part = {"type": "output_text", "text": text}
-                yield {"type": "message", "role": "assistant", "content": [part]}
-            for call in _get_tool_calls(message):
-                yield {"type": "function_call", "call_id": call["id"], **call["function"]}
-        case role:
-            yield from _split_combined_message(role, message["content"])
-
-
-def _split_combined_message(
-    role: str, content: str | list[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the messages that one message combines, each as an item of the Responses API."""
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    item: dict[str, Any] = {}
-    for part in parts:
-        pieces = APART.split(part["text"]) if part["type"] == "text" else [part]
-        for piece in pieces:
-            begins = isinstance(piece, str) and (piece != pieces[0] or HEAD.match(piece))
-            if item and begins:
-                yield item
-            if not item or begins:
-                item = {"role": role, "content": []}
-            if not isinstance(piece, str):
-                item["content"].append(_convert_media_part(piece))
-                continue
-            ours = OURS.match(piece)
-            item["role"] = "developer" if ours else item["role"]
-            said = piece[ours.end() :] if ours else piece
-            item["content"].append({"type": "input_text", "text": said})
-    yield item
-
-
-def _convert_media_part(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a picture or a file part in the form of the Responses API."""
-    if part["type"] == "file":
-        return {"type": "input_file", **part["file"]}
-    given = part["image_url"]
-    detail = given.get("detail", "auto")
-    return {"type": "input_image", "image_url": given["url"], "detail": detail}
-
-
-def _join_text_parts(content: str | list[dict[str, str]]) -> str:
-    return content if isinstance(content, str) else "\n\n".join(each["text"] for each in content)

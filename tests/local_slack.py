@@ -1,8 +1,7 @@
-"""A local Slack in which Countersign is installed, for the demo, the tests and the benchmark."""
+"""A local Slack in which Countersign is installed, for the tests and the benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from slack_sandbox.server import Sandbox
@@ -10,9 +9,8 @@ from slack_sandbox.setup.manifests import read_manifest
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.clock import Clock
 from slack_sandbox.workspace.seed import Seed
-from slack_sandbox.workspace.state import World
 
-MANIFEST = Path(__file__).parents[1] / "manifest.yml"
+MANIFEST = Path(__file__).parents[1] / "bot" / "manifest.yml"
 
 
 def read_countersign_manifest() -> Json:
@@ -24,9 +22,8 @@ def build_local_slack(
     clock: Clock | None = None,
     seed: Seed | None = None,
     port: int = 0,
-    guide: Callable[[World], Json] | None = None,
     *,
     shares_clock: bool = False,
 ) -> Sandbox:
     """Return a new local Slack in which Countersign is installed; see `Sandbox`."""
-    return Sandbox(read_countersign_manifest(), clock, seed, port, guide, shares_clock=shares_clock)
+    return Sandbox(read_countersign_manifest(), clock, seed, port, shares_clock=shares_clock)

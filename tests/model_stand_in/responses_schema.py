@@ -288,17 +288,6 @@ def list_part_types(items: Any) -> set[str]:
     return {part["type"] for content in contents if isinstance(content, list) for part in content}
 
 
-def replace_media_data(value: Any) -> Any:
-    """Return a request's JSON with 4,000 characters in place of each picture's or file's data."""
-    if isinstance(value, str):
-        return "x" * 4000 if value.startswith("data:") else value
-    if isinstance(value, list):
-        return [replace_media_data(each) for each in value]
-    if isinstance(value, dict):
-        return {key: replace_media_data(each) for key, each in value.items()}
-    return value
-
-
 def build_bad_value_refusal(given: Any, path: str, allowed: list[str]) -> RequestRefusal:
     """Return the refusal of a value that is not one of `allowed`."""
     return RequestRefusal(

@@ -11,14 +11,9 @@ import time
 from collections import Counter
 from typing import Any
 
-from bot.demo.model_answers import (
-    REASONING_MODEL,
-    Item,
-    estimate_tokens,
-    is_matching_seal,
-    seal_reasoning,
-)
-from bot.demo.responses_schema import (
+from bot.demo.model_server import Item, estimate_tokens
+from tests.model_stand_in.answers import REASONING_MODEL, is_matching_seal, seal_reasoning
+from tests.model_stand_in.responses_schema import (
     ITEMS,
     CompactRequestBody,
     FilePart,
