@@ -65,17 +65,10 @@ _ARGUMENTS = select(col(Revision.arguments)).where(
     col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
 )
 _ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
-_ONE = (
-    Call.id,
-    Call.plan_id,
-    Call.position,
-    Call.status,
-    Call.created_at,
-    Call.decided_at,
-    Call.finished_at,
-)
+_ONE = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at)
+_ENDED_AT = func.coalesce(col(Call.finished_at), col(Call.decided_at))
 _OF_ANYONE = (
-    select(*map(col, _ONE), col(Revision.created_at).label("revised_at"), col(Revision.arguments))
+    select(*map(col, _ONE), _ENDED_AT, col(Revision.created_at), col(Revision.arguments))
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
     .where(
@@ -150,18 +143,12 @@ def list_past_calls_of_tool(
     for call_id, counts in attempts_of_tool(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
-    found_rows = tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about)
-    for row in found_rows.to_named_tuples():
-        had = found[row.id].argument_versions if row.id in found else ()
-        found[row.id] = PastCall(
-            row.id,
-            row.plan_id,
-            row.position,
-            row.status,
-            row.created_at,
-            row.finished_at or row.decided_at,
-            (*had, (row.revised_at, row.arguments)),
-            tried[row.id],
+    for row in tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about):
+        call_id, plan_id, position, status, created_at, ended_at, revised_at, arguments = row
+        had = found[call_id].argument_versions if call_id in found else ()
+        versions = (*had, (revised_at, arguments))
+        found[call_id] = PastCall(
+            call_id, plan_id, position, status, created_at, ended_at, versions, tried[call_id]
         )
     return list(found.values())
 

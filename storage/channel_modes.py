@@ -12,11 +12,10 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves, outbox, sub_agents, trail, transcripts
-from storage.columns import get_column_values
 from storage.grants import Grant
 from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # The modes of channels: what was switched, when and by whom; the newest counts.
 
@@ -85,7 +84,7 @@ def switch_mode(
     """Store a switch of the channel's mode, with its audit row."""
     before = get_current_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
-    tx.execute(build_insert(ModeSwitch), get_column_values(row))
+    insert_row(tx, row)
     data = {"channel": channel, "from": before, "to": mode}
     trail.record_event(tx, "mode.switched", at=at, actor=person, data=data)
 

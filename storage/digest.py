@@ -22,7 +22,7 @@ import rfc8785
 
 from storage.chain import SigningKey, list_current_and_older_keys
 
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+encode_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
 SHORTEST = 32  # characters of a key
 SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
@@ -50,7 +50,7 @@ def canonical_json(value: Any) -> str:
         plain = _to_json_types(value, rare)
         if rare:
             return rfc8785.dumps(plain).decode()
-        return _encode(plain).encode().decode()  # encoded, so that a lone surrogate is refused
+        return encode_json(plain).encode().decode()  # encoded, so that a lone surrogate is refused
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise NonCanonicalValueError(str(error)) from error
 

@@ -15,9 +15,9 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.models import Call, Run, new_id
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 
 class Grant(Row, table=True):
@@ -63,7 +63,7 @@ _GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     """Store a grant, with its audit row."""
-    tx.execute(build_insert(Grant), get_column_values(grant))
+    insert_row(tx, grant)
     data = {
         "grant": grant.id,
         "tool": grant.tool,

@@ -15,7 +15,7 @@ from sqlmodel import Field, col
 
 from storage import columns, moves, transaction
 from storage.availability import is_temporary_error
-from storage.columns import Row, get_column_values, thread_conditions
+from storage.columns import Row, thread_conditions
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
@@ -303,5 +303,4 @@ def mark_person_greeted(
 ) -> bool:
     """Record that this person was greeted; True if it is the first time."""
     row = GreetedPerson(team=team, person=person, greeted_at=at)
-    once = transaction.build_insert_if_absent(GreetedPerson, tx.dialect.name, ("team", "person"))
-    return tx.execute(once, get_column_values(row)).rowcount == 1
+    return transaction.insert_row_if_absent(tx, row, ("team", "person"))

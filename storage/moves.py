@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from storage import trail
 from storage.calls import HELD_UP
-from storage.columns import get_column_values, thread_conditions
+from storage.columns import thread_conditions
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
     CALL_BIRTHS,
@@ -39,11 +39,11 @@ from storage.states import (
 )
 from storage.transaction import (
     Transaction,
-    build_insert,
-    build_insert_if_absent,
     fetch_first_row,
     fetch_readable_rows,
     fetch_rows,
+    insert_row,
+    insert_row_if_absent,
 )
 
 # Leases: how long a claim of a run is valid, and the runs whose lease has expired.
@@ -251,7 +251,7 @@ def insert_call(
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
         raise IllegalMoveError(f"a call is not born {row.status}")
-    tx.execute(build_insert(Call), get_column_values(row))
+    insert_row(tx, row)
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
     trail.record_event(
         tx,
@@ -304,7 +304,7 @@ def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
         raise IllegalMoveError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
     row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
-    tx.execute(build_insert(Run), get_column_values(row))
+    insert_row(tx, row)
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     if row.parent_call:
         place |= {"call": row.parent_call}
@@ -373,12 +373,7 @@ def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
     if row.status not in MESSAGE_BIRTHS:
         raise IllegalMoveError(f"a message is not born {row.status}")
-    return (
-        tx.execute(
-            build_insert_if_absent(Message, tx.dialect.name), get_column_values(row)
-        ).rowcount
-        == 1
-    )
+    return insert_row_if_absent(tx, row)
 
 
 def change_message_status(
@@ -411,12 +406,7 @@ def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
     if row.status not in DELIVERY_BIRTHS:
         raise IllegalMoveError(f"a delivery is not born {row.status}")
-    return (
-        tx.execute(
-            build_insert_if_absent(Delivery, tx.dialect.name), get_column_values(row)
-        ).rowcount
-        == 1
-    )
+    return insert_row_if_absent(tx, row)
 
 
 def change_delivery_status(

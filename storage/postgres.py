@@ -40,7 +40,7 @@ from storage.transaction import Row, Trace, Transaction, wrap_driver_error
 class PostgresTransaction(Transaction):
     """A transaction on PostgreSQL."""
 
-    __slots__ = ("_changed", "_return", "_session", "_was_committed")
+    __slots__ = ("_changed", "_session", "_was_committed")
 
     def __init__(
         self,
@@ -57,14 +57,12 @@ class PostgresTransaction(Transaction):
 
         `was_committed` returns whether a transaction, given by its number, was committed.
         """
-        self._session, self._return, self._was_committed = session, give_back, was_committed
+        self._session, self._was_committed = session, was_committed
         self._changed = False
-        self._initialize(session.raw, dialect, trace, chain, writes=writes, durable=True)
+        super().__init__(session.raw, give_back, dialect, trace, chain, writes=writes, durable=True)
 
-    @property
-    def has_changes(self) -> bool:
-        """Return whether the transaction has changed any row."""
-        return self._changed
+    def _count_changes(self) -> int:
+        return int(self._changed)
 
     def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
@@ -83,7 +81,7 @@ class PostgresTransaction(Transaction):
         return self._session.status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
     def _release_connection(self) -> None:
-        self._return(self._session)
+        self._give_back(self._session)
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if type(values) is not list:  # somebody's own words

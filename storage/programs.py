@@ -12,7 +12,7 @@ from sqlalchemy import Index, and_, bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import calls, columns, inbox, runs, trail, transaction
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 
@@ -119,7 +119,7 @@ def store_api_key(
     there = find_current_api_key(tx, row.team, row.name)
     if there is not None and not (beside and row.is_successor_of(there)):
         return False
-    tx.execute(transaction.build_insert(ClientKey), get_column_values(row))
+    transaction.insert_row(tx, row)
     data = {
         "key": row.id,
         "name": row.name,

@@ -16,12 +16,12 @@ from sqlmodel import Field, SQLModel, col
 
 from storage import columns
 from storage.chain import AuditChain, AuditHead
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.delegations import Delegation as Delegation
 from storage.inbox import GreetedPerson as GreetedPerson
 from storage.programs import ClientKey as ClientKey
 from storage.replicas import ChannelQueue, Pause, Replica
-from storage.transaction import Transaction, build_insert, fetch_first_row, wrap_driver_error
+from storage.transaction import Transaction, fetch_first_row, insert_row, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
@@ -86,7 +86,7 @@ def find_copy_note(tx: Transaction) -> CopyNote | None:
 def replace_copy_note(tx: Transaction, row: CopyNote) -> None:
     """Store this as the record's only copy note."""
     delete_copy_note(tx)
-    tx.execute(build_insert(CopyNote), get_column_values(row))
+    insert_row(tx, row)
 
 
 def delete_copy_note(tx: Transaction) -> bool:

@@ -29,10 +29,10 @@ from sqlmodel import col
 
 from storage import calls, moves, transcripts
 from storage.calls import UNFINISHED
-from storage.columns import get_column_values, thread_conditions
-from storage.models import PURGED, Call, Delivery, Item, Plan, Run
+from storage.columns import thread_conditions
+from storage.models import Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_readable_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, insert_row
 
 # Runs that a worker may take, with the facts that decide whose turn it is. Reads only.
 
@@ -191,16 +191,6 @@ _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     build_recent_runs_condition(col(Run.status) == RunStatus.RUNNING),
 )
 _SAID = ~col(Item.body).startswith(transcripts.BEGINS)  # no stand-in for what was said
-_TRANSCRIPT = (
-    select(col(Item.body))
-    .join(Run, col(Run.id) == col(Item.run_id))
-    .where(
-        *thread_conditions(Run, "parent_call"),
-        col(Item.body) != PURGED,
-        _SAID,
-    )
-    .order_by(col(Item.seq))
-)
 _HEARD = (
     select(col(Item.body))
     .where(col(Item.run_id) == bindparam("id_"), col(Item.created_at) <= bindparam("until_"))
@@ -367,16 +357,7 @@ def append_transcript_item(
     """Append one item to the run's transcript, as the model sends or sees it."""
     text = json.dumps(body, ensure_ascii=False)
     row = Item(run_id=run.id, turn=run.turns, body=text, created_at=at)
-    tx.execute(build_insert(Item), get_column_values(row))
-
-
-def list_transcript_items(tx: Transaction, run: Run) -> list[dict[str, Any]]:
-    """Return every item of the run's thread, in order; a sub-agent has its own transcript."""
-    given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
-    found = tx.scalars(_TRANSCRIPT, {**given, "parent_call_": run.parent_call})
-    # at once: several times as fast as one by one
-    items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")
-    return items
+    insert_row(tx, row)
 
 
 def list_user_messages_until(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:

@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage.columns import get_column_values
 from storage.models import Attempt, Call, Revision, Run
 from storage.states import CallStatus
-from storage.transaction import Transaction, build_insert
+from storage.transaction import Transaction, insert_row
 
 C = CallStatus
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -116,4 +115,4 @@ def attempts_of_tool(
 def insert_attempt(tx: Transaction, call: Call, at: datetime) -> None:
     """Store that this call may have had its effect, so that it counts whatever its outcome."""
     row = Attempt(call_id=call.id, revision=call.revision, at=at)
-    tx.execute(build_insert(Attempt), get_column_values(row))
+    insert_row(tx, row)

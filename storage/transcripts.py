@@ -18,10 +18,10 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, get_column_values, thread_conditions
+from storage.columns import Row, thread_conditions
 from storage.models import PURGED, Call, Item, Run, new_id
 from storage.states import CallStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # Files that people attached to messages for the model: kept once, and sent with every later
 # turn.
@@ -92,7 +92,7 @@ def build_message_key(team: str, channel: str, ts: str) -> str:
 
 def insert_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
     """Store a file, and record in the audit that it is given to the model."""
-    tx.execute(build_insert(AttachedFile), get_column_values(file))
+    insert_row(tx, file)
     _record_file_event(tx, "file.given", file, at, file.person)
 
 

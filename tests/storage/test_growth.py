@@ -13,6 +13,7 @@ from storage import inbox, outbox, request_lists, runs
 from storage.schedule import count_backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
+from tests.record_checks import list_transcript_items
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM, C, click, seed, set_message
@@ -187,10 +188,10 @@ def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
     with store.write() as tx:
         run = runs.find_run(tx, mine.run().id)
         assert run is not None
-        assert runs.list_transcript_items(tx, run) == []
+        assert list_transcript_items(tx, run) == []
         for item in items:
             runs.append_transcript_item(tx, run, item, at=run.created_at)
-        assert runs.list_transcript_items(tx, run) == items
+        assert list_transcript_items(tx, run) == items
 
 
 def test_what_waits_is_counted_in_indexes(store: Store) -> None:

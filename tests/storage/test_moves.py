@@ -9,11 +9,12 @@ from itertools import product
 import pytest
 
 from bot.agent import outputs
-from storage import decisions, moves, runs, trail
+from storage import decisions, moves, runs
 from storage.decisions import AppliedDecision
 from storage.models import Call, Run
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
 
 
@@ -229,7 +230,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
         decisions.apply_vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
 

@@ -28,6 +28,7 @@ from storage.grants import Grant
 from storage.models import Call, Delivery
 from storage.store import SchemaError, Store
 from tests.postgres_server import Server, binaries, serve
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
 
 KEY = b"k" * 32
@@ -118,7 +119,7 @@ def test_what_only_grows_refuses_all_else(server: Server, two: tuple[Store, Stor
             with pytest.raises(psycopg.errors.RestrictViolation, match="audit is append-only"):
                 owner.execute(how % "countersign.audit")
     with two[1].read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
 
 
 def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
@@ -137,7 +138,7 @@ def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
     at_once(*(lambda store=store: add(store) for store in two * 4))
     with two[0].read() as tx:
         assert inbox.list_new_deliveries(tx)[0].attempts == 80
-        assert trail.find_first_broken_row(tx) is None  # one chain, whoever appended
+        assert find_first_broken_row(tx) is None  # one chain, whoever appended
 
 
 def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:
