@@ -236,7 +236,7 @@ def _apply_tally(
         tx, call, target, at=at, actor=last.person, data=details, **columns
     ):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last.person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last.person)
     return copy_row_with_changes(call, status=target, **columns)
 
 
@@ -419,7 +419,7 @@ def resolve_unknown_call(
     )
     if again:
         _insert_revision_and_vote(tx, call, vote)
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 

@@ -22,6 +22,7 @@ from storage.store import Store
 
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
+insert_delivery = moves.insert_delivery
 CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
 _UNREAD = (DeliveryStatus.NEW, DeliveryStatus.HELD)
 _NEW = (
@@ -81,11 +82,6 @@ _NEWEST_TAKEN = (
 
 class DeliveryAlreadyHandledError(Exception):
     """Raised when another process has already dealt with the delivery."""
-
-
-def insert_delivery(tx: transaction.Transaction, delivery: Delivery) -> bool:
-    """Store a delivery; False if its key exists already (a redelivery)."""
-    return moves.insert_delivery(tx, delivery)
 
 
 def list_new_deliveries(tx: transaction.Transaction) -> list[Delivery]:

@@ -181,7 +181,7 @@ RowWithStatus = Call | Run | Message | Delivery
 
 
 @cache
-def _build_guarded_update(
+def build_guarded_update(
     model: type[RowWithStatus], held: tuple[str, ...], columns: tuple[str, ...]
 ) -> Update:
     """Return the update that writes `columns` if the columns in `held` still have their old values.
@@ -217,7 +217,7 @@ def change_call_status(
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
-    swap = _build_guarded_update(Call, tuple(held), ("status", *columns))
+    swap = build_guarded_update(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
@@ -286,7 +286,7 @@ def change_run_status(
         columns.setdefault("lease_until", None)
     if (
         tx.execute(
-            _build_guarded_update(Run, tuple(held), tuple(columns)), {**held, **columns}
+            build_guarded_update(Run, tuple(held), tuple(columns)), {**held, **columns}
         ).rowcount
         != 1
     ):
@@ -433,5 +433,5 @@ def _update_status_if_unchanged(
     **also: Any,
 ) -> bool:
     held = {"seq_": row.seq, "status_": row.status, **also}
-    swap = _build_guarded_update(type(row), tuple(held), ("status", *columns))
+    swap = build_guarded_update(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

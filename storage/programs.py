@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Index, and_, bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
-from storage import calls, columns, inbox, runs, trail, transaction
+from storage import calls, columns, inbox, moves, runs, trail, transaction
 from storage.columns import Row
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
@@ -209,7 +209,7 @@ def claim_call(
     data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
     about = {"run_id": call.run_id, "call_id": call.id}
     trail.record_event(tx, "call.claimed", at=at, actor=actor, data=data, **about)
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return True
 
 

@@ -9,12 +9,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Update,
     and_,
     bindparam,
     case,
@@ -226,15 +224,6 @@ _COUNT_TURN = (
 )
 
 
-@cache
-def _build_column_update(names: tuple[str, ...]) -> Update:
-    return (
-        update(Run)
-        .where(col(Run.id) == bindparam("id_"))
-        .values({name: bindparam(name) for name in names})
-    )
-
-
 def find_run(tx: Transaction, run_id: str) -> Run | None:
     """Return the run with that id, or None."""
     return fetch_first_row(tx, Run, _GET, id_=run_id)
@@ -290,11 +279,6 @@ def is_run_without_model(run: Run | None) -> bool:
     return run is not None and run.source not in MODELLED
 
 
-def claim_run(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
-    """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
-    return moves.claim_run(tx, run_id, at=now, lease_until=lease_until)
-
-
 def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
     """Return the run if it still has this fence; raise moves.StaleFenceError otherwise."""
     run = find_run(tx, run_id)
@@ -311,14 +295,16 @@ def list_unfinished_runs(tx: Transaction) -> list[Run]:
 
 def update_run_counters(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
-    tx.execute(_build_column_update(tuple(columns)), {"id_": run.id, **columns})
+    change = moves.build_guarded_update(Run, ("id_",), tuple(columns))
+    tx.execute(change, {"id_": run.id, **columns})
 
 
 def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
     """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
     now |= {} if text is None else {ts: text}
-    tx.execute(_build_column_update(("reworded",)), {"id_": run.id, "reworded": json.dumps(now)})
+    change = moves.build_guarded_update(Run, ("id_",), ("reworded",))
+    tx.execute(change, {"id_": run.id, "reworded": json.dumps(now)})
 
 
 def add_turn_to_counters(
@@ -392,8 +378,3 @@ def close_plan_if_all_final(
         )
     calls.mark_plan_answered(tx, found[0].plan_id)
     return True
-
-
-def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
-    """Change a run from WAITING to READY if none of its calls holds it up; True if it changed."""
-    return moves.resume_run_if_unblocked(tx, run_id, at=at, actor=actor)

@@ -60,7 +60,7 @@ def end_call_of_sub_agent(
     moves.change_call_status(
         tx, call, target, at=at, actor=actor, finished_at=at, output=output, note=note
     )
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return call.id
 
 

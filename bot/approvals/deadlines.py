@@ -191,7 +191,7 @@ def cancel_unseen_calls(tx: Transaction, card: Message, code: str, *, at: dateti
             moves.change_call_status(
                 tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
             )
-            runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
+            moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
     run = runs.find_run(tx, card.run_id) if lost else None
     if run is not None and run.channel != card.channel:
         outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN})

@@ -105,7 +105,7 @@ class CallOutcomeStore:
     def _resume_or_close_run(self, tx: Transaction, run: Run) -> None:
         """Let the run of a call that a program executed go on, or close a cancelled run."""
         if run.status is not RunStatus.CANCELLED:
-            runs.resume_run_if_unblocked(tx, run.id, at=self._clock.now(), actor="worker")
+            moves.resume_run_if_unblocked(tx, run.id, at=self._clock.now(), actor="worker")
         else:
             endings.close_plans_of_cancelled_run(tx, run, at=self._clock.now())
 

@@ -133,7 +133,7 @@ class RunWorker:
         """Claim the run; None if another worker has it, or it cannot be claimed."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            run = runs.claim_run(tx, run_id, now=now, lease_until=now + self._lease)
+            run = moves.claim_run(tx, run_id, at=now, lease_until=now + self._lease)
             # a stream left open by a crash is closed first; the first claim finds none, and no call
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.withdraw_open_streams(tx, run_id)

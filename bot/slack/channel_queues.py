@@ -16,7 +16,7 @@ from bot.signals import Signals
 from bot.slack import pace
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
 from bot.slack.sender import MessageSender
-from storage import outbox
+from storage import moves, outbox
 from storage.availability import error_text, is_temporary_error
 from storage.models import Message
 from storage.store import Store
@@ -99,7 +99,7 @@ class Outbox:
         """Schedule cards that an earlier process failed to draw; return whether that is stored."""
         try:
             with self._store.write() as tx:
-                outbox.mark_failed_cards_for_redraw(tx)
+                moves.mark_failed_cards_for_redraw(tx)
         except Exception as error:
             if not is_temporary_error(error):
                 raise

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage import inbox, outbox, request_lists, runs
+from storage import inbox, moves, outbox, request_lists, runs
 from storage.schedule import count_backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
@@ -75,7 +75,7 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         outbox.find_next_retry_time(tx)
         outbox.list_cards_of_plan(tx, call.plan_id)
     with harness.store.write() as tx:
-        outbox.mark_message_sent(tx, due[0], ts="9.9", shown=1)
+        moves.mark_message_shown(tx, due[0], ts="9.9", version=1)
     harness.store.trace = None
     return found
 

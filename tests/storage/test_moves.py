@@ -177,10 +177,10 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
     """A worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
     seeded = seed(store, run=R.READY, fence=4)
     with store.write() as tx:
-        claimed = runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR)
+        claimed = moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR)
         assert claimed is not None
         assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
-        assert runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
+        assert moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
         assert not moves.change_run_status(tx, claimed, R.COMPLETED, at=AT, fence=4)
         assert not moves.renew_lease(tx, seeded.run_id, 4, AT + 2 * HOUR)
         assert moves.renew_lease(tx, seeded.run_id, 5, AT + 2 * HOUR)

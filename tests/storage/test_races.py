@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from bot.agent import outputs
-from storage import calls, decisions, endings, runs
+from storage import calls, decisions, endings, moves
 from storage.decisions import AppliedDecision
 from storage.models import Vote
 from storage.store import Store
@@ -156,7 +156,7 @@ def test_two_workers_claim(store: Store) -> None:
 
         def claim(seeded: Seeded = seeded) -> bool:
             with store.write() as tx:
-                return runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is not None
+                return moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
 
         assert sorted(together(claim, claim, claim, claim)) == [False, False, False, True]
         assert (seeded.run().fence, seeded.events()) == (2, ["run.running"])
