@@ -19,6 +19,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from storage.backend import Backend
 from storage.chain import AuditChain
 from storage.digest import KeyFileError
 from storage.migrations import SchemaError
@@ -167,7 +168,7 @@ OLDEST = 13  # the version of PostgreSQL that is needed
 DOUBT = 10.0  # seconds in which the fate of a commit is asked for
 
 
-class PostgresDatabase:
+class PostgresDatabase(Backend):
     """One database on a server, which any number of processes write to."""
 
     is_multi_process = True
@@ -181,9 +182,14 @@ class PostgresDatabase:
         url = url.set(drivername="postgresql+psycopg")
         self._url = url
         self.path = path
-        self.engine: Engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
-        event.listen(self.engine, "connect", _set_search_path)
+        self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+        event.listen(self._engine, "connect", _set_search_path)
         self._idle: list[PostgresServerSession] = []
+
+    @property
+    def engine(self) -> Engine:
+        """Return the SQLAlchemy engine that migrations use."""
+        return self._engine
 
     @property
     def display_name(self) -> str:
@@ -239,9 +245,6 @@ class PostgresDatabase:
         """Return whether PostgreSQL's error is that a table does not exist."""
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
-    def copy_before_migration(self, revision: str) -> None:
-        """Do nothing: a migration is one transaction, and backups are the server's task."""
-
     def list_create_trigger_statements(self) -> list[str]:
         """Return the DDL of the append-only triggers and their functions."""
         return [each for table in APPEND_ONLY for each in _build_table_create_triggers(table)]
@@ -249,12 +252,6 @@ class PostgresDatabase:
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""
         return [each for table in APPEND_ONLY for each in _build_table_drop_triggers(table)]
-
-    def finish_opening(self) -> None:
-        """Do nothing: PostgreSQL needs no further step."""
-
-    def build_head_file(self, chain: AuditChain) -> None:
-        """Return None: a file on one machine could not follow what other machines write."""
 
     def begin_transaction(
         self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
@@ -331,29 +328,11 @@ class PostgresDatabase:
                 return False
             time.sleep(0.1)
 
-    def release_free_pages(self, tx: Transaction, spare: float) -> bool:
-        """Return False: the server vacuums by itself."""
-        return False
-
-    def checkpoint_log(self) -> None:
-        """Do nothing: the server manages its own log."""
-
-    def vacuum_database(self) -> str:
-        """Return "" and do nothing: the server vacuums by itself."""
-        return ""
-
-    def sync_commits(self) -> None:
-        """Do nothing: every commit waits for the disk."""
-
     def close_idle_connections(self) -> None:
         """Close the idle sessions."""
         idle, self._idle = self._idle, []
         for session in idle:
             session.close()
-
-    def close(self) -> None:
-        """Close the idle sessions; no lock is held."""
-        self.close_idle_connections()
 
 
 def _set_search_path(connection: psycopg.Connection[Any], _record: object) -> None:

@@ -6,8 +6,8 @@ import fcntl
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +18,7 @@ from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
 from storage import sqlite_connections
+from storage.backend import Backend
 from storage.chain import AuditChain
 from storage.digest import key_file_path, load_or_create_key
 from storage.migrations import SchemaError
@@ -135,8 +136,8 @@ class SqliteTransaction(Transaction):
         super().run_transaction_command(sql)
 
 
-class SqliteFile:
-    """One SQLite file, which one process writes to; see `storage.backend.Backend`."""
+class SqliteFile(Backend):
+    """One SQLite file, which one process writes to."""
 
     is_multi_process = False
 
@@ -242,11 +243,6 @@ class SqliteFile:
                 raise
             self._idle.append(connection)
 
-    @contextmanager
-    def migration_lock(self) -> Iterator[None]:
-        """Do nothing: the lock already keeps other processes out."""
-        yield
-
     def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether SQLite's error is that a table does not exist."""
         orig = getattr(error, "orig", None)
@@ -257,10 +253,7 @@ class SqliteFile:
         copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
     def list_create_trigger_statements(self) -> list[str]:
-        """Return DDL that makes the append-only tables refuse update and delete.
-
-        Only a purge is let through.
-        """
+        """Return DDL that makes the append-only tables refuse update and delete."""
         return [
             f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
             f"{_build_purge_exception(table, change)}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from sqlalchemy import URL, Engine, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -23,7 +23,7 @@ from sqlmodel import col
 from storage import audit_log, schema
 from storage.audit_log import AuditLine
 from storage.availability import is_temporary_error
-from storage.backend import build_backend
+from storage.backend import Backend, build_backend
 from storage.chain import AuditChain, AuditHead, PolicyContextReader
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
@@ -32,11 +32,6 @@ from storage.sqlite import SqliteFile
 from storage.sqlite_connections import open_read_only_connection
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
-
-if TYPE_CHECKING:
-    from storage.backend import Backend
-    from storage.transaction import Transaction
-
 
 # The database as the rest of the program uses it; rows are detached.
 
