@@ -18,8 +18,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import audit_log, calls, moves
 from storage.audit_log import AuditLine
-from storage.chain import compute_key_id, list_key_ids
-from storage.digest import KeyFileError, key_file_path
+from storage.digest import KeyFileError, compute_key_id, key_file_path, list_key_ids
 from storage.states import CallStatus
 from storage.store import Store
 

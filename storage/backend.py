@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
-from storage.chain import AuditChain
+from storage.digest import AuditChain
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 

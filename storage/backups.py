@@ -19,9 +19,8 @@ from sqlalchemy.exc import DBAPIError
 
 from storage import record_copies, sqlite, trail
 from storage import schema as schema_upgrade
-from storage.chain import AuditChain, AuditHead
 from storage.columns import copy_row_with_changes
-from storage.digest import format_signing_key, parse_signing_key
+from storage.digest import AuditChain, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_record
 from storage.record_copies import (
     CopyNote,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import calls, moves, outbox, runs, spending, trail
+from storage import call_history, calls, moves, outbox, runs, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
 from storage.models import Call, Plan, Revision, Vote
@@ -405,7 +405,7 @@ def resolve_unknown_call(
     if resolution != UnknownCallResolution.DONE and runs.is_requester_of_run(
         tx, call.run_id, person
     ):
-        spending.insert_attempt(tx, call, at)
+        call_history.insert_attempt(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
         vote = _build_approving_vote(call, person, giver, digest, at)

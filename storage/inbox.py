@@ -14,11 +14,10 @@ from sqlalchemy import bindparam, func, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves, transaction
-from storage.availability import is_temporary_error
 from storage.columns import Row, thread_conditions
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
-from storage.store import Store
+from storage.store import Store, is_temporary_error
 
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 

@@ -20,8 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from storage.backend import Backend
-from storage.chain import AuditChain
-from storage.digest import KeyFileError
+from storage.digest import AuditChain, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.postgres_session import (

@@ -15,9 +15,9 @@ from sqlalchemy import Table, delete, select
 from sqlmodel import Field, SQLModel, col
 
 from storage import columns
-from storage.chain import AuditChain, AuditHead
 from storage.columns import Row
 from storage.delegations import Delegation as Delegation
+from storage.digest import AuditChain, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
 from storage.programs import ClientKey as ClientKey
 from storage.replicas import ChannelQueue, Pause, Replica

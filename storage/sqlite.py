@@ -19,8 +19,7 @@ from sqlmodel import create_engine
 
 from storage import sqlite_connections
 from storage.backend import Backend
-from storage.chain import AuditChain
-from storage.digest import key_file_path, load_or_create_key
+from storage.digest import AuditChain, key_file_path, load_or_create_key
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.trail import AuditHeadFile, audit_head_file_path

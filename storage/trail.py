@@ -20,8 +20,15 @@ from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
 from storage.audit_log import WORD, AuditLine
-from storage.chain import FIRST, AuditChain, AuditHead
-from storage.digest import NonCanonicalValueError, canonical_json, encode_json, parse_json_object
+from storage.digest import (
+    FIRST,
+    AuditChain,
+    AuditHead,
+    NonCanonicalValueError,
+    canonical_json,
+    encode_json,
+    parse_json_object,
+)
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows

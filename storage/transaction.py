@@ -25,7 +25,7 @@ from storage.columns import get_column_values
 
 if TYPE_CHECKING:
     from storage.audit_log import AuditLine
-    from storage.chain import AuditChain, AuditHead
+    from storage.digest import AuditChain, AuditHead
 
 
 # Statements written in SQLModel, compiled once for each database, run on the driver's cursor.

@@ -24,10 +24,9 @@ from bot.cards import button_codec, notices
 from bot.clock import Clock
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
-from storage.availability import is_temporary_error
 from storage.models import Call, Delivery, Message
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
-from storage.store import Store
+from storage.store import Store, is_temporary_error
 from storage.transaction import Transaction
 
 # Expiry: the clock denies the calls that nobody decided in time, and tells the thread.

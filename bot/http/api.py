@@ -27,7 +27,7 @@ from bot.http.api_gate import ApiKeyMiddleware, DescribedApi, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import RequestWatcher
 from countersign.durations import parse_duration
-from storage.availability import is_temporary_error
+from storage.store import is_temporary_error
 
 if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker

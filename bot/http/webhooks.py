@@ -25,7 +25,7 @@ from bot.signals import Signal
 from bot.tools.preview import AsyncPortal
 from storage import programs as program_requests
 from storage import webhooks
-from storage.chain import list_current_and_older_keys
+from storage.digest import list_current_and_older_keys
 from storage.webhooks import Webhook
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from bot.runs.results import post_approved_call_outcome, post_table
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from bot.tools.runner import LostToolAnswer, ToolFailure, ToolRefusal, ToolSuccess, ToolTimeout
-from storage import calls, endings, moves, runs, spending, trail
+from storage import call_history, calls, endings, moves, runs, trail
 from storage import sub_agents as children
-from storage.availability import retry_until_stored
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb, RunStatus
-from storage.store import Store
+from storage.store import Store, retry_until_stored
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.endings")
@@ -207,7 +206,7 @@ class CallOutcomeStore:
                     output = outputs.not_asked_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
             case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):
-                spending.insert_attempt(tx, call, now)
+                call_history.insert_attempt(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
             case ToolRefusal(message) | ToolFailure(message):
                 end(C.FAILED, outputs.failed_output(message, ran), message)

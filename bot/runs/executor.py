@@ -58,8 +58,7 @@ from bot.tools.person_question import ASK_PERSON
 from bot.tools.preview import PreviewRunner
 from bot.tools.runner import StaleToolCall, StepReporter, get_step_end, run_tool
 from storage import calls, endings, inbox, moves, person_answers, programs, runs
-from storage.availability import retry_until_stored
-from storage.chain import get_key_by_id_or_current
+from storage.digest import get_key_by_id_or_current
 from storage.models import Call, Delivery, Run
 from storage.states import (
     CALL_FINAL,
@@ -70,7 +69,7 @@ from storage.states import (
     RunStatus,
     VoteOutcome,
 )
-from storage.store import Store
+from storage.store import Store, retry_until_stored
 from storage.transaction import Transaction
 
 # Elicitations: questions that a tool asks people while it runs.

@@ -39,8 +39,7 @@ from bot.tools.person_question import AskPerson
 from bot.tools.preview import PreviewRunner
 from storage import call_history, calls, moves, trail
 from storage import sub_agents as children
-from storage.chain import compute_key_id
-from storage.digest import NonCanonicalValueError, parse_json_object
+from storage.digest import NonCanonicalValueError, compute_key_id, parse_json_object
 from storage.grants import Grant
 from storage.models import Call, Plan, Revision, Run
 from storage.states import MODELLED, CallStatus

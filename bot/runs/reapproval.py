@@ -21,7 +21,7 @@ from bot.tools import Tool, ToolError
 from bot.tools.preview import PreviewRunner
 from bot.tools.runner import ToolRefusal
 from storage import calls, decisions
-from storage.chain import get_key_by_id_or_current
+from storage.digest import get_key_by_id_or_current
 from storage.models import Call, Run
 from storage.transaction import Transaction
 

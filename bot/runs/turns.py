@@ -39,10 +39,9 @@ from bot.signals import Signals
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs
 from storage import sub_agents as children
-from storage.availability import retry_until_stored
 from storage.models import Call, Plan, Run, new_id
 from storage.states import CallStatus, CallVerb, RunStatus
-from storage.store import Store
+from storage.store import Store, retry_until_stored
 from storage.transaction import Transaction
 from storage.transcripts import Transcript
 

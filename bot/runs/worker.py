@@ -34,10 +34,9 @@ from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
-from storage.availability import error_text, is_temporary_error, retry_until_stored
 from storage.models import Call, Run
 from storage.states import CallStatus, RunSource, RunStatus
-from storage.store import Store
+from storage.store import Store, error_text, is_temporary_error, retry_until_stored
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus

@@ -21,12 +21,11 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from storage import decisions, grants, inbox, postgres_session, trail
-from storage.availability import is_temporary_error
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.models import Call, Delivery
-from storage.store import SchemaError, Store
+from storage.store import SchemaError, Store, is_temporary_error
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
