@@ -427,12 +427,10 @@ def require_no_other_process(target: Store) -> None:
 
 def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> CopyNote | None:
     """Mark the record as left for a copy; return its earlier copy note, or None."""
-    error_sentence = (
-        f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
-    )
+    why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
     with source.write() as tx:
         before = record_copies.find_copy_note(tx)
-        record_copies.replace_copy_note(tx, CopyNote(at=at, why=error_sentence))
+        record_copies.replace_copy_note(tx, CopyNote(at=at, why=why))
     return before
 
 

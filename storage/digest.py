@@ -199,7 +199,9 @@ def format_signing_key(key: bytes) -> str:
     return "\n".join(each.decode() for each in list_current_and_older_keys(key))
 
 
-# The audit's hash chain: how a row is sealed.
+# The audit's hash chain: the seal of a row covers the seal of the one before it and is made with a
+# key, so nobody without the key can change, add or swap rows. Missing rows at the end are detected
+# with the head file (`storage.trail`).
 
 PolicyContextReader = Callable[[], Mapping[str, str]]
 FIRST = "0" * 64  # what comes before the first row

@@ -39,9 +39,7 @@ def expire_call(
         )
         if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
             return False
-        trail.record_event(
-            tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id
-        )
+        trail.record_event(tx, "call.given_up", at=at, actor="clock", call=call)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
     else:
         said = output or words.expired_output()

@@ -122,18 +122,15 @@ def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     if tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount != 1:
         return False
     data = {"grant": grant_id, "tool": call.tool, "revision": call.revision, "digest": call.digest}
-    about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record_event(tx, "grant.used", at=at, actor="worker", data=data, **about)
+    trail.record_event(tx, "grant.used", at=at, actor="worker", call=call, data=data)
     return True
 
 
 def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     """Revoke a grant; False if it does not exist or was revoked before."""
     where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
-    if (
-        tx.execute(update(Grant).where(*where).values(revoked_at=at, revoked_by=person)).rowcount
-        != 1
-    ):
+    revoked = update(Grant).where(*where).values(revoked_at=at, revoked_by=person)
+    if tx.execute(revoked).rowcount != 1:
         return False
     trail.record_event(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
     return True

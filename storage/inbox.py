@@ -151,10 +151,8 @@ def hold_message(
     Raises DeliveryTakenError if its status has changed meanwhile.
     """
     place = {"channel": asked_in} if asked_in else {}
-    held_messages = moves.change_delivery_status(
-        tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place
-    )
-    _raise_if_already_handled(held_messages, delivery)
+    moved = moves.change_delivery_status(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
+    _raise_if_already_handled(moved, delivery)
 
 
 def _raise_if_already_handled(moved: bool, delivery: Delivery) -> None:

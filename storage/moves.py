@@ -222,16 +222,14 @@ def change_call_status(
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
-    about = {"run_id": row.run_id, "call_id": row.id}
-    trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
+    trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, call=row, data=told)
     if row.status is CallStatus.PENDING:
         trail.set_newest_event_start(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
-        mark_cards_for_redraw(
-            tx, row.plan_id
-        )  # it may be a question, which the heads of all cards count
+        # it may be a question, which the heads of all cards count
+        mark_cards_for_redraw(tx, row.plan_id)
     else:
         ran = row.status is CallStatus.RUNNING and target is CallStatus.SUCCEEDED and not row.action
         mark_plan_changed(tx, row.plan_id, row.id if draws else "", goes_on=ran)
@@ -241,8 +239,7 @@ def change_call_status(
 def record_call_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Record in the audit that a RUNNING call is started again, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
-    about = {"run_id": row.run_id, "call_id": row.id}
-    trail.record_event(tx, "call.running", at=at, actor="worker", data=data, **about)
+    trail.record_event(tx, "call.running", at=at, actor="worker", call=row, data=data)
 
 
 def insert_call(
@@ -253,15 +250,7 @@ def insert_call(
         raise IllegalMoveError(f"a call is not born {row.status}")
     insert_row(tx, row)
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
-    trail.record_event(
-        tx,
-        f"call.born.{row.status}",
-        at=at,
-        actor=actor,
-        run_id=row.run_id,
-        call_id=row.id,
-        data=details,
-    )
+    trail.record_event(tx, f"call.born.{row.status}", at=at, actor=actor, call=row, data=details)
 
 
 def change_run_status(
@@ -284,12 +273,8 @@ def change_run_status(
     columns |= {"status": target, "updated_at": at}
     if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
-    if (
-        tx.execute(
-            build_guarded_update(Run, tuple(held), tuple(columns)), {**held, **columns}
-        ).rowcount
-        != 1
-    ):
+    swap = build_guarded_update(Run, tuple(held), tuple(columns))
+    if tx.execute(swap, {**held, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
@@ -380,13 +365,11 @@ def change_message_status(
     tx: Transaction, row: Message, target: MessageStatus, **columns: Any
 ) -> bool:
     """Change a message's status from the one `row` was read with to `target`."""
-    require_allowed_move(MESSAGE_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
 def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
     """Give up a stream that has no message in Slack; False if it has begun since."""
-    require_allowed_move(MESSAGE_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
@@ -413,7 +396,6 @@ def change_delivery_status(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status from the one `row` was read with to `target`."""
-    require_allowed_move(DELIVERY_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
@@ -421,7 +403,6 @@ def change_unedited_delivery_status(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
-    require_allowed_move(DELIVERY_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns, body_=row.body)
 
 
@@ -432,6 +413,12 @@ def _update_status_if_unchanged(
     columns: dict[str, Any],
     **also: Any,
 ) -> bool:
+    """Move the row if its status, and the columns in `also`, are as they were read.
+
+    Raises IllegalMoveError for a move that its machine does not have.
+    """
+    moves: dict[Any, Any] = MESSAGE_MOVES if isinstance(row, Message) else DELIVERY_MOVES
+    require_allowed_move(moves, row.status, target)
     held = {"seq_": row.seq, "status_": row.status, **also}
     swap = build_guarded_update(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

@@ -32,9 +32,8 @@ class ClientKey(Row, table=True):
     tools: str = columns.text_column("[]")  # JSON: patterns of the tools and actions it may ask for
     per_hour: int  # requests at most
     hash: str  # SHA-256 of its secret, in hex
-    webhook: str = columns.text_column(
-        ""
-    )  # the address that is told how its requests stand; "" for none
+    # the address that is told how its requests stand; "" for none
+    webhook: str = columns.text_column("")
     made_at: datetime = columns.time_column()
     revoked_at: datetime | None = columns.time_column(nullable=True)
 
@@ -207,8 +206,7 @@ def claim_call(
     if tx.execute(_CLAIM, given).rowcount != 1:
         return False
     data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
-    about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record_event(tx, "call.claimed", at=at, actor=actor, data=data, **about)
+    trail.record_event(tx, "call.claimed", at=at, actor=actor, call=call, data=data)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return True
 
@@ -332,10 +330,10 @@ def is_request_of_key(tx: transaction.Transaction, run: Run, key: ClientKey) -> 
     if key.is_bot_account:
         return True
     delivery = find_first_program_delivery(tx, run.id)
-    requests_of_key = json.loads(delivery.body).get(ASKED_BY) if delivery else None
+    key_id = json.loads(delivery.body).get(ASKED_BY) if delivery else None
     asker = (
-        find_api_key(tx, requests_of_key)
-        if requests_of_key
+        find_api_key(tx, key_id)
+        if key_id
         else find_api_key_at(tx, run.team, run.client, run.created_at)
     )
     return asker is not None and key.is_successor_of(asker)

@@ -40,13 +40,11 @@ class CopyNote(Row, table=True):
     head_seq: int = 0  # how far the audit had come
     head_hash: str = ""
     counts: str = columns.text_column("{}")  # JSON: how many rows, by table
-    problems: str = columns.text_column(
-        "[]"
-    )  # JSON: what of the record was not sound when it was copied
+    # JSON: what of the record was not sound when it was copied
+    problems: str = columns.text_column("[]")
     seal: str = ""  # over all that; "" where it says only why
-    signing_key: str = columns.text_column(
-        ""
-    )  # the key itself, where somebody wanted it in the copy
+    # the key itself, where somebody wanted it in the copy
+    signing_key: str = columns.text_column("")
 
     @property
     def audit_head(self) -> AuditHead:

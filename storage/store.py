@@ -339,9 +339,8 @@ def migrate_schema(store: Store, scripts: Path | str = SCRIPTS) -> None:
     if _require_usable_revision(store, scripts) == target:
         return
     with store.database.migration_lock():
-        current = _require_usable_revision(
-            store, scripts
-        )  # somebody else may have been there first
+        # somebody else may have been there first
+        current = _require_usable_revision(store, scripts)
         if current != target and not (
             current is None and _create_schema_directly(store, target, scripts)
         ):

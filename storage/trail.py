@@ -122,13 +122,18 @@ def record_event(
     actor: str,
     run_id: str = "",
     call_id: str = "",
+    call: Call | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
     """Append one row to the audit; `data` must be JSON and must hold no secret fields.
 
+    `call`: the one that it is about, in place of `run_id` and `call_id`.
+
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it was written.
     """
+    if call is not None:
+        run_id, call_id = call.run_id, call.id
     told = mask_secrets_in_json(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
@@ -197,10 +202,9 @@ def iterate_audit_rows_between(
 def list_audit_rows_of_request(tx: Transaction, wanted: str) -> list[Audit]:
     """Return the audit rows of a request, given its id or the id of one of its calls."""
     found = fetch_rows(tx, Audit, _ABOUT, wanted_=wanted)
-    rows_about = next((row.run_id for row in found if row.run_id), "")
-    return found + [
-        row for row in fetch_rows(tx, Audit, _PURGED, wanted_=rows_about) if row not in found
-    ]
+    run_id = next((row.run_id for row in found if row.run_id), "")
+    purged = fetch_rows(tx, Audit, _PURGED, wanted_=run_id)
+    return found + [row for row in purged if row not in found]
 
 
 def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:

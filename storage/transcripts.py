@@ -51,9 +51,8 @@ class AttachedFile(Row, table=True):
     sha256: str  # of those bytes
     data: str = columns.text_column("")  # in base64, or a text as it is told; "" once withheld
     withheld: WithheldReason = columns.status_column(WithheldReason, WithheldReason.NO, index=False)
-    read_at: datetime | None = columns.time_column(
-        nullable=True
-    )  # when the model's server first took it
+    # when the model's server first took it
+    read_at: datetime | None = columns.time_column(nullable=True)
     created_at: datetime = columns.time_column()
 
 
