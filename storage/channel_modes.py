@@ -138,17 +138,12 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
     if any(_has_running_call(tx, each) for each in found):
         return False
     for plan in (plan for each in found for plan in calls.list_open_plans(tx, each.id)):
-        for card in (
-            row for row in outbox.list_cards_of_plan(tx, plan.id) if row.channel == run.channel
-        ):
-            if outbox.QUESTION not in outbox.parse_message_body(
-                card
-            ):  # that is answered where it stands
-                outbox.update_message(
-                    tx,
-                    card,
-                    body=outbox.dump_message_body({**outbox.parse_message_body(card), "calls": []}),
-                )
+        for card in outbox.list_cards_of_plan(tx, plan.id):
+            body = outbox.parse_message_body(card)
+            # a question is answered where it stands
+            if card.channel == run.channel and outbox.QUESTION not in body:
+                emptied = outbox.dump_message_body({**body, "calls": []})
+                outbox.update_message(tx, card, body=emptied)
         outbox.mark_cards_for_redraw(tx, plan.id)
     why = {"why": "its channel is shared"}
     for each in found:

@@ -97,6 +97,7 @@ def _read_pragma(raw: sqlite3.Connection, name: str) -> int:
         return int(found.fetchone()[0])
 
 
+ConnectionMaker = Callable[[URL], sqlite_connections.FileConnection]
 KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
 
 
@@ -143,17 +144,14 @@ class SqliteFile(Backend):
     def __init__(
         self,
         url: URL,
-        connect: Callable[
-            [URL], sqlite_connections.FileConnection
-        ] = sqlite_connections.open_prepared_connection,
+        connect: ConnectionMaker = sqlite_connections.open_prepared_connection,
     ) -> None:
         """Set the file's URL without opening it; `connect` creates its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
-        self._open_database_file: sqlite_connections.OpenFileGuard | None = (
-            None  # once it stands, where this process writes it
-        )
+        # once it stands, where this process writes it
+        self._open_database_file: sqlite_connections.OpenFileGuard | None = None
         self._url, self._connect = url, connect
         # Connections are kept between transactions; the last one given back is taken first. They
         # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has

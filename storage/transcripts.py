@@ -294,11 +294,8 @@ class TranscriptCache:
 def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     seqs, bodies = zip(*sorted(rows), strict=True)
     items, sizes = _parse_items(bodies), tuple(map(len, bodies))
-    proposed, answered, late = (
-        set(had.proposed_call_ids),
-        set(had.answered_call_ids),
-        had.has_late_message,
-    )
+    proposed, answered = set(had.proposed_call_ids), set(had.answered_call_ids)
+    late = had.has_late_message
     made, waits = [], len(proposed) > len(answered)
     for each in items:
         match each.get("type"):
