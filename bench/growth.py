@@ -143,7 +143,7 @@ class Years:
                 [run_id] = runs.list_ready_run_ids(tx)
             now = self._bench.clock.now()
             with store.write() as tx:
-                claimed.append(runs.claim_run(tx, run_id, now=now, lease_until=now))
+                claimed.append(moves.claim_run(tx, run_id, at=now, lease_until=now))
 
         claimed: list[Run | None] = []
         took = _seconds(claim)

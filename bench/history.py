@@ -48,8 +48,8 @@ def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
             (Call, made),
             (Item, entries),
         ):
-            if many:
-                tx.execute(insert(model), many)
+            for each in many:
+                tx.execute(insert(model), each)
 
 
 def _call(plan: Plan, provider_id: str, at: datetime) -> Call:

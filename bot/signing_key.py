@@ -16,10 +16,9 @@ from bot import __version__
 from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from storage import audit_log, calls, moves, runs
+from storage import audit_log, calls, moves
 from storage.audit_log import AuditLine
-from storage.chain import compute_key_id, list_key_ids
-from storage.digest import KeyFileError, key_file_path
+from storage.digest import KeyFileError, compute_key_id, key_file_path, list_key_ids
 from storage.states import CallStatus
 from storage.store import Store
 
@@ -115,5 +114,5 @@ def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:
             moves.change_call_status(
                 tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST
             )
-            runs.resume_run_if_unblocked(tx, call.run_id, at=now, actor="system")
+            moves.resume_run_if_unblocked(tx, call.run_id, at=now, actor="system")
             log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, LOST)

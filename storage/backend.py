@@ -4,124 +4,126 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
-from storage.chain import AuditChain
+from storage.digest import AuditChain
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
 # The interface of a database: `storage.sqlite` and `storage.postgres` implement it.
 
 
-class Backend(Protocol):
-    """One database. `open`, then `prepare`, and `close` at the end."""
+class Backend(ABC):
+    """One database: `open`, then `create_if_missing`, and `close` at the end.
+
+    What only one kind of database needs does nothing by default.
+    """
 
     path: Path  # what lies beside the record on this machine is named after it
     is_multi_process: bool  # whether other processes may write it as well
 
     @property
+    @abstractmethod
     def engine(self) -> Engine:
         """Return the SQLAlchemy engine that migrations use."""
-        ...
 
     @property
+    @abstractmethod
     def has_exclusive_lock(self) -> bool:
         """Whether only this process may write to the database."""
-        ...
 
     @property
+    @abstractmethod
     def display_name(self) -> str:
         """Return the database's name for messages to people, without a password."""
-        ...
 
+    @abstractmethod
     def open(self, *, exclusive: bool) -> None:
         """Check that this process may use the database, and lock it where only one process may.
 
         Raises AlreadyRunningError, SchemaError, and the driver's error if the database cannot be
         reached.
         """
-        ...
 
+    @abstractmethod
     def require_local_key(self) -> bytes:
         """Return the key stored beside the database; KeyFileError if there is none."""
-        ...
 
+    @abstractmethod
     def create_if_missing(self) -> None:
         """Create the database if it does not exist; called before its schema is checked."""
-        ...
 
     def migration_lock(self) -> AbstractContextManager[None]:
         """Keep other processes from changing the schema while this one migrates."""
-        ...
+        return nullcontext()
 
+    @abstractmethod
     def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether the error means that a table does not exist."""
-        ...
 
-    def copy_before_migration(self, revision: str) -> None:
+    def copy_before_migration(self, revision: str) -> None:  # noqa: B027 # not all keep copies
         """Copy the database file before a migration, if this backend keeps such copies."""
-        ...
 
+    @abstractmethod
     def list_create_trigger_statements(self) -> list[str]:
         """Return DDL that makes the append-only tables refuse update and delete.
 
         Only a purge is let through.
         """
-        ...
 
+    @abstractmethod
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that lifts the append-only protection during a migration."""
-        ...
 
-    def finish_opening(self) -> None:
+    def finish_opening(self) -> None:  # noqa: B027 # a server needs no further step
         """Finish opening the database once its schema is up to date."""
-        ...
 
     def build_head_file(self, chain: AuditChain) -> AuditHeadFile | None:
-        """Return the file that notes the audit's newest row; None if this backend keeps none."""
-        ...
+        """Return the file that notes the audit's newest row; None if this backend keeps none.
 
+        A file on one machine could not follow what other machines write.
+        """
+        return None
+
+    @abstractmethod
     def begin_transaction(
         self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
     ) -> Transaction:
-        """Return a new transaction, to be used in a `with`."""
-        ...
+        """Return a new transaction, to be used in a `with`; writers wait for one another."""
 
-    def sync_commits(self) -> None:
+    def sync_commits(self) -> None:  # noqa: B027 # at a server every commit waits for the disk
         """Return once everything committed so far is on the disk."""
-        ...
 
     def release_free_pages(self, tx: Transaction, spare: float) -> bool:
         """Return some free pages to the disk within this transaction; True if there are more.
 
         `spare`: the share of the whole database that may stay free.
         """
-        ...
+        return False
 
-    def checkpoint_log(self) -> None:
+    def checkpoint_log(self) -> None:  # noqa: B027 # a server manages its own
         """Move the write-ahead log into the database, except what readers still need."""
-        ...
 
     def vacuum_database(self) -> str:
         """Rewrite the whole database without its free space, however long that takes.
 
         Returns "" when done, else the reason why not, for people.
         """
-        ...
+        return ""
 
+    @abstractmethod
     def close_idle_connections(self) -> None:
         """Close the connections that are not in use."""
-        ...
 
     def close(self) -> None:
         """Release the lock and close the connections."""
-        ...
+        self.close_idle_connections()
 
 
 SUPPORTED = (
@@ -177,9 +179,8 @@ def build_backend(url: str) -> Backend:
     except ArgumentError:
         raise ValueError(SUPPORTED) from None
     if is_postgres_url(url):
-        made: Backend = import_module("storage.postgres").PostgresDatabase(
-            parsed, build_local_path(url)
-        )
+        path = build_local_path(url)
+        made: Backend = import_module("storage.postgres").PostgresDatabase(parsed, path)
         return made
     if not url.startswith("sqlite") or not parsed.database or parsed.database == ":memory:":
         raise ValueError(SUPPORTED)

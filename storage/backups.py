@@ -19,9 +19,8 @@ from sqlalchemy.exc import DBAPIError
 
 from storage import record_copies, sqlite, trail
 from storage import schema as schema_upgrade
-from storage.chain import AuditChain, AuditHead
 from storage.columns import copy_row_with_changes
-from storage.digest import format_signing_key, parse_signing_key
+from storage.digest import AuditChain, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_record
 from storage.record_copies import (
     CopyNote,
@@ -34,11 +33,6 @@ from storage.record_copies import (
 from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
-
-# Restoring: a backup is checked, and replaces the database.
-
-# A copy of the whole record in one SQLite file, from either kind of database, while the bot
-# works.
 
 # Files that are complete or absent: written in a temporary folder, then renamed.
 
@@ -147,12 +141,11 @@ def make_backup(
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
     kept = format_signing_key(key) if with_key else ""
-    row = CopyNote(at=at, why=f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC", version=version)
+    why = f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC"
+    row = CopyNote(at=at, why=why, version=version, signing_key=kept)
     try:
         with temporary_folder_beside(path) as folder:
-            made = _write_checked_copy(
-                source, folder, key, copy_row_with_changes(row, signing_key=kept)
-            )
+            made = _write_checked_copy(source, folder, key, row)
             move_file_into_place(folder / NAME, path)
     except UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
@@ -224,11 +217,8 @@ class BackupWorkingCopy:
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
                 there, row = count_rows_by_table(tx), record_copies.find_copy_note(tx)
-                found = (
-                    ExaminationResult(trail.get_audit_head(tx))
-                    if lost
-                    else self._examine_copy(tx, chain, row)
-                )
+                head = trail.get_audit_head(tx)
+                found = ExaminationResult(head) if lost else self._examine_copy(tx, chain, row)
             known = row.known_problems if row else []
             if odd := [each for each in found.problems if each not in known]:
                 raise BackupError("\n  ".join([f"{self.file} is not sound:", *odd]))
@@ -237,7 +227,8 @@ class BackupWorkingCopy:
                     into,
                     copy_row_with_changes(row or CopyNote(at=now, why=UNDATED), signing_key=""),
                 )
-        self._raise_if_damaged(merge_log_and_find_fault(self.database_path))
+        if wrong := merge_log_and_find_fault(self.database_path):
+            raise BackupError(f"{self.file} is damaged: {wrong}")
         _enable_wal_mode(self.database_path)
         return Backup(self.file, there, found, self.database_path.stat().st_size)
 
@@ -255,10 +246,6 @@ class BackupWorkingCopy:
         elif missing := row.describe_missing_rows(count_rows_by_table(tx)):
             found.add_problem(missing)
         return found
-
-    def _raise_if_damaged(self, sound: str) -> None:
-        if sound:
-            raise BackupError(f"{self.file} is damaged: {sound}")
 
 
 @contextmanager
@@ -428,12 +415,10 @@ def require_no_other_process(target: Store) -> None:
 
 def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> CopyNote | None:
     """Mark the record as left for a copy; return its earlier copy note, or None."""
-    error_sentence = (
-        f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
-    )
+    why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
     with source.write() as tx:
         before = record_copies.find_copy_note(tx)
-        record_copies.replace_copy_note(tx, CopyNote(at=at, why=error_sentence))
+        record_copies.replace_copy_note(tx, CopyNote(at=at, why=why))
     return before
 
 

@@ -1,4 +1,4 @@
-"""Read-only history of calls: what was proposed, decided and counted up to a past moment."""
+"""History of calls: what was proposed and decided, and what counts towards limits then and now."""
 
 from __future__ import annotations
 
@@ -6,17 +6,119 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage.calls import IN_REQUEST
-from storage.models import Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
-from storage.spending import AT_WORK, OPEN, CountedCall, attempts_of_tool
+from storage.models import Attempt, Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
 from storage.states import CallStatus, CallVerb, MessageKind, MessageStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
+
+# Sums and counts of a tool's calls over a time window, on which policies set limits.
+
+C = CallStatus
+EVER = datetime.min.replace(tzinfo=UTC)
+OPEN = (C.PENDING, C.APPROVED)
+AT_WORK = (C.RUNNING, C.ENTRUSTED)
+COUNTED = (*OPEN, *AT_WORK, C.SUCCEEDED, C.UNKNOWN)
+_COUNTED = (
+    select(
+        col(Call.id),
+        col(Call.status),
+        col(Call.created_at),
+        col(Call.finished_at),
+        col(Call.decided_at),
+        col(Revision.arguments),
+    )
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
+    )
+    .where(
+        col(Run.team) == bindparam("team_"),
+        col(Call.tool) == bindparam("tool_"),
+        col(Call.status).in_(COUNTED),
+        col(Call.status).in_((*OPEN, *AT_WORK))
+        | col(Call.finished_at).is_(None)
+        | (col(Call.finished_at) > bindparam("since_")),
+    )
+)
+_ATTEMPTS = (
+    select(col(Call.id), col(Attempt.at), col(Revision.arguments))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(Attempt, col(Attempt.call_id) == col(Call.id))
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Attempt.revision)),
+    )
+    .where(col(Run.team) == bindparam("team_"), col(Call.tool) == bindparam("tool_"))
+    .order_by(col(Attempt.seq))
+)
+_ONE_PERSON = col(Run.requester) == bindparam("requester_")
+_COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where(_ONE_PERSON)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCall:
+    """One call that counts: when it ended or was decided (None until then), and its arguments.
+
+    The arguments are canonical JSON.
+    """
+
+    at: datetime | None
+    arguments: str
+
+
+def counted_calls(
+    tx: Transaction,
+    team: str,
+    requester: str | None,
+    tool: str,
+    *,
+    since: datetime = EVER,
+    beside: Call | None = None,
+) -> Iterator[CountedCall]:
+    """Yield the tool's calls that are open, or that have run or may have run since then.
+
+    `requester`: whose calls; None: everybody's. Each start that may have had its effect counts by
+    itself. `beside`: a call about to run; it does not count against itself, nor does an open one
+    made after it.
+    """
+    for _, counts in attempts_of_tool(tx, team, requester, tool):
+        yield counts
+    about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
+    found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
+    for call_id, status, created_at, finished_at, decided_at, arguments in found:
+        if beside is not None:
+            later = (created_at, call_id) > (beside.created_at, beside.id)
+            if call_id == beside.id or (later and status in OPEN):
+                continue
+        ended = None if status in (*OPEN, *AT_WORK) else finished_at or decided_at or created_at
+        yield CountedCall(ended, arguments)
+
+
+def attempts_of_tool(
+    tx: Transaction, team: str, requester: str | None, tool: str
+) -> Iterator[tuple[str, CountedCall]]:
+    """Yield (call id, counted call) for each start that may have had its effect, in order.
+
+    `requester`: whose calls; None: everybody's.
+    """
+    about = {"team_": team, "requester_": requester, "tool_": tool}
+    found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
+    for call_id, at, arguments in found:
+        yield call_id, CountedCall(at, arguments)
+
+
+def insert_attempt(tx: Transaction, call: Call, at: datetime) -> None:
+    """Store that this call may have had its effect, so that it counts whatever its outcome."""
+    row = Attempt(call_id=call.id, revision=call.revision, at=at)
+    insert_row(tx, row)
+
 
 # All revisions and votes of a call, and the messages in its request's thread. Reads only.
 
@@ -55,7 +157,6 @@ def was_question_declined(tx: Transaction, call: Call) -> bool:
     return call.status is CallStatus.ANSWERED and bool(tx.scalar(_DECLINED, {"call_": call.id}))
 
 
-C = CallStatus
 _SINCE = (
     select(Call)
     .where(col(Call.created_at) >= bindparam("since_"))
@@ -65,23 +166,16 @@ _ARGUMENTS = select(col(Revision.arguments)).where(
     col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
 )
 _ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
-_ONE = (
-    Call.id,
-    Call.plan_id,
-    Call.position,
-    Call.status,
-    Call.created_at,
-    Call.decided_at,
-    Call.finished_at,
-)
+_ONE = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at)
+_ENDED_AT = func.coalesce(col(Call.finished_at), col(Call.decided_at))
 _OF_ANYONE = (
-    select(*map(col, _ONE), col(Revision.created_at).label("revised_at"), col(Revision.arguments))
+    select(*map(col, _ONE), _ENDED_AT, col(Revision.created_at), col(Revision.arguments))
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
     .where(
         col(Run.team) == bindparam("team_"),
         col(Call.tool) == bindparam("tool_"),
-        col(Call.status) != C.REFUSED,
+        col(Call.status) != CallStatus.REFUSED,
     )
     .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
 )
@@ -91,7 +185,7 @@ _OF_ONE = _OF_ANYONE.where(col(Run.requester) == bindparam("requester_"))
 _ASKED = (
     select(col(Call.gate), col(Run.requester), func.count())
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(col(Call.created_at) >= bindparam("since_"), col(Call.status) != C.REFUSED)
+    .where(col(Call.created_at) >= bindparam("since_"), col(Call.status) != CallStatus.REFUSED)
     .group_by(col(Call.gate), col(Run.requester))
 )
 
@@ -150,18 +244,12 @@ def list_past_calls_of_tool(
     for call_id, counts in attempts_of_tool(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
-    found_rows = tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about)
-    for row in found_rows.to_named_tuples():
-        had = found[row.id].argument_versions if row.id in found else ()
-        found[row.id] = PastCall(
-            row.id,
-            row.plan_id,
-            row.position,
-            row.status,
-            row.created_at,
-            row.finished_at or row.decided_at,
-            (*had, (row.revised_at, row.arguments)),
-            tried[row.id],
+    for row in tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about):
+        call_id, plan_id, position, status, created_at, ended_at, revised_at, arguments = row
+        had = found[call_id].argument_versions if call_id in found else ()
+        versions = (*had, (revised_at, arguments))
+        found[call_id] = PastCall(
+            call_id, plan_id, position, status, created_at, ended_at, versions, tried[call_id]
         )
     return list(found.values())
 
@@ -180,7 +268,7 @@ def counted_calls_before(history: Sequence[PastCall], call: Call) -> Iterator[Co
         over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
         if not over and (each.ended_at is not None or each.status in OPEN):
             yield CountedCall(None, had[-1])
-        elif each.status in (C.SUCCEEDED, C.UNKNOWN, *AT_WORK):
+        elif each.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN, *AT_WORK):
             yield CountedCall(each.ended_at or each.created_at, had[-1])
 
 
@@ -214,7 +302,7 @@ _LATELY = (
     )
     .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
     .where(bindparam("tool_") == _TOOL, col(Revision.arguments) == bindparam("arguments_"))
-    .where(col(Call.status).in_((C.RUNNING, C.SUCCEEDED, C.UNKNOWN)))
+    .where(col(Call.status).in_((CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.UNKNOWN)))
     .order_by(col(Call.created_at).desc())
     .limit(1)
 )

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 from sqlalchemy import BindParameter, and_, bindparam, func, or_, select, update
 from sqlmodel import col
 
-from storage.columns import get_column_values
 from storage.models import Call, Plan, Revision, Run, Vote
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
@@ -206,12 +205,12 @@ def list_votes_on_revision(tx: Transaction, call_id: str, number: int) -> list[V
 
 def insert_vote(tx: Transaction, row: Vote) -> None:
     """Append a vote."""
-    tx.execute(build_insert(Vote), get_column_values(row))
+    insert_row(tx, row)
 
 
 def insert_revision(tx: Transaction, row: Revision) -> None:
     """Append a revision."""
-    tx.execute(build_insert(Revision), get_column_values(row))
+    insert_row(tx, row)
 
 
 def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
@@ -224,7 +223,7 @@ def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -
 
 def insert_plan(tx: Transaction, row: Plan) -> None:
     """Insert a plan."""
-    tx.execute(build_insert(Plan), get_column_values(row))
+    insert_row(tx, row)
 
 
 def mark_plan_answered(tx: Transaction, plan_id: str) -> None:

@@ -12,11 +12,10 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves, outbox, sub_agents, trail, transcripts
-from storage.columns import get_column_values
 from storage.grants import Grant
 from storage.models import Delivery, Message, ModeSwitch, Run
 from storage.states import CallStatus, ChannelMode, RunStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # The modes of channels: what was switched, when and by whom; the newest counts.
 
@@ -85,7 +84,7 @@ def switch_mode(
     """Store a switch of the channel's mode, with its audit row."""
     before = get_current_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
-    tx.execute(build_insert(ModeSwitch), get_column_values(row))
+    insert_row(tx, row)
     data = {"channel": channel, "from": before, "to": mode}
     trail.record_event(tx, "mode.switched", at=at, actor=person, data=data)
 
@@ -139,17 +138,12 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
     if any(_has_running_call(tx, each) for each in found):
         return False
     for plan in (plan for each in found for plan in calls.list_open_plans(tx, each.id)):
-        for card in (
-            row for row in outbox.list_cards_of_plan(tx, plan.id) if row.channel == run.channel
-        ):
-            if outbox.QUESTION not in outbox.parse_message_body(
-                card
-            ):  # that is answered where it stands
-                outbox.update_message(
-                    tx,
-                    card,
-                    body=outbox.dump_message_body({**outbox.parse_message_body(card), "calls": []}),
-                )
+        for card in outbox.list_cards_of_plan(tx, plan.id):
+            body = outbox.parse_message_body(card)
+            # a question is answered where it stands
+            if card.channel == run.channel and outbox.QUESTION not in body:
+                emptied = outbox.dump_message_body({**body, "calls": []})
+                outbox.update_message(tx, card, body=emptied)
         outbox.mark_cards_for_redraw(tx, plan.id)
     why = {"why": "its channel is shared"}
     for each in found:

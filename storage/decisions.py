@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import calls, moves, outbox, runs, spending, trail
+from storage import call_history, calls, moves, outbox, runs, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
 from storage.models import Call, Plan, Revision, Vote
@@ -98,19 +98,11 @@ class VoteTally(Protocol):
     """The state of the votes on a call, computed by code that knows the gate."""
 
     @property
-    def outcome(self) -> VoteOutcome:
-        """Return the result of the votes so far."""
-        ...
-
+    def outcome(self) -> VoteOutcome: ...
     @property
-    def stage(self) -> int:
-        """Return the number of the open stage, or of the first open one, from 0."""
-        ...
-
+    def stage(self) -> int: ...  # the number of the open one, or of the first open one, from 0
     @property
-    def open_stages(self) -> tuple[int, ...]:
-        """Return the stages in which an approval counts now."""
-        ...
+    def open_stages(self) -> tuple[int, ...]: ...  # in which an approval counts now
 
 
 VoteCounter = Callable[[list[Vote]], VoteTally]
@@ -222,8 +214,8 @@ def _apply_tally(
     }
     details |= {"also": last.also} if last.also else {}
     if standing.outcome == VoteOutcome.OPEN:
-        event, about = f"call.vote.{last.verb}", {"run_id": call.run_id, "call_id": call.id}
-        trail.record_event(tx, event, at=at, actor=last.person, data=details, **about)
+        event = f"call.vote.{last.verb}"
+        trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.mark_plan_changed(tx, call.plan_id, call.id)
@@ -236,7 +228,7 @@ def _apply_tally(
         tx, call, target, at=at, actor=last.person, data=details, **columns
     ):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last.person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last.person)
     return copy_row_with_changes(call, status=target, **columns)
 
 
@@ -263,22 +255,13 @@ def apply_edit(
     found = check_decidable(tx, call_id, revision, at)
     if not isinstance(found, DecidableCall):
         return found
-    call, number = found.call, revision + 1
-    row = Revision(
-        call_id=call.id,
-        number=number,
-        arguments=arguments,
-        digest=digest,
-        author=person,
-        created_at=at,
-    )
+    call = found.call
+    row = _build_revision(call, arguments, digest, person, at)
     # the same people are not told twice
     told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
     calls.revise_call(tx, call, row, gate=gate, deadline=deadline, told_stage=0, **shown, **told)
     details = {"tool": call.tool, **trail.build_revision_evidence(tx, row, secret)}
-    trail.record_event(
-        tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
-    )
+    trail.record_event(tx, "call.edited", at=at, actor=person, call=call, data=details)
     moves.mark_plan_changed(tx, call.plan_id, call.id)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
@@ -303,12 +286,11 @@ def ask_people_again(
     current = calls.find_revision(tx, call.id, call.revision)
     if current is None:
         return False
-    row = _repeat_revision(call, current, digest, at)
+    row = _build_revision(call, current.arguments, digest, calls.AGENT, at)
     said = {"why": why, "tool": call.tool, "revision": row.number, "digest": digest}
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
     if calls.is_waiting_for_people(call):
-        about = {"run_id": call.run_id, "call_id": call.id}
-        trail.record_event(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
+        trail.record_event(tx, "call.asked_again", at=at, actor=actor, call=call, data=said)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         shown |= columns
     elif not moves.change_call_status(
@@ -329,14 +311,14 @@ def ask_people_again(
     return True
 
 
-def _repeat_revision(call: Call, current: Revision | None, digest: str, at: datetime) -> Revision:
-    """Return the call's next revision, with the arguments of the current one."""
+def _build_revision(call: Call, arguments: str, digest: str, author: str, at: datetime) -> Revision:
+    """Return the call's next revision."""
     return Revision(
         call_id=call.id,
         number=call.revision + 1,
-        arguments=current.arguments if current else "{}",
+        arguments=arguments,
         digest=digest,
-        author=calls.AGENT,
+        author=author,
         created_at=at,
     )
 
@@ -405,7 +387,7 @@ def resolve_unknown_call(
     if resolution != UnknownCallResolution.DONE and runs.is_requester_of_run(
         tx, call.run_id, person
     ):
-        spending.insert_attempt(tx, call, at)
+        call_history.insert_attempt(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
         vote = _build_approving_vote(call, person, giver, digest, at)
@@ -419,7 +401,7 @@ def resolve_unknown_call(
     )
     if again:
         _insert_revision_and_vote(tx, call, vote)
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
 
 
@@ -438,5 +420,7 @@ def _build_approving_vote(call: Call, person: str, giver: str, digest: str, at: 
 def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     """Store the revision that the vote is for, with the current arguments, and the vote itself."""
     current = calls.find_revision(tx, call.id, call.revision)
-    calls.revise_call(tx, call, _repeat_revision(call, current, vote.digest, vote.created_at))
+    arguments = current.arguments if current else "{}"
+    row = _build_revision(call, arguments, vote.digest, calls.AGENT, vote.created_at)
+    calls.revise_call(tx, call, row)
     calls.insert_vote(tx, vote)

@@ -12,9 +12,9 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.models import new_id
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 
 class Delegation(Row, table=True):
@@ -68,7 +68,7 @@ def give_delegation(tx: Transaction, row: Delegation) -> None:
     """Store a delegation from its giver to another person, and revoke the giver's earlier ones."""
     for old in list_delegations_given_by(tx, row.team, [row.giver], row.given_at):
         revoke_delegation(tx, old.id, row.giver, row.given_at)
-    tx.execute(build_insert(Delegation), get_column_values(row))
+    insert_row(tx, row)
     data = {"delegation": row.id, "delegate": row.delegate, "until": row.until.isoformat()}
     trail.record_event(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
 

@@ -39,9 +39,7 @@ def expire_call(
         )
         if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
             return False
-        trail.record_event(
-            tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id
-        )
+        trail.record_event(tx, "call.given_up", at=at, actor="clock", call=call)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
     else:
         said = output or words.expired_output()
@@ -49,7 +47,7 @@ def expire_call(
             tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=said
         ):
             return False
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
     return True
 
 
@@ -218,7 +216,7 @@ def withdraw_call(
         tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
     ):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
 
 
 def send_back_plan(
@@ -231,5 +229,5 @@ def send_back_plan(
     output = words.sent_back_output(person, feedback)
     ended = _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
     runs.update_run_counters(tx, run, rounds=run.rounds + 1)
-    runs.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
+    moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
     return ended

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from storage import trail
-from storage.chain import AuditChain, AuditHead
+from storage.digest import AuditChain, AuditHead
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
 from storage.personal_data import FORGOTTEN
 from storage.transaction import Transaction, fetch_rows

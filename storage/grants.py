@@ -15,9 +15,9 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.models import Call, Run, new_id
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 
 class Grant(Row, table=True):
@@ -63,7 +63,7 @@ _GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     """Store a grant, with its audit row."""
-    tx.execute(build_insert(Grant), get_column_values(grant))
+    insert_row(tx, grant)
     data = {
         "grant": grant.id,
         "tool": grant.tool,
@@ -122,18 +122,15 @@ def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     if tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount != 1:
         return False
     data = {"grant": grant_id, "tool": call.tool, "revision": call.revision, "digest": call.digest}
-    about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record_event(tx, "grant.used", at=at, actor="worker", data=data, **about)
+    trail.record_event(tx, "grant.used", at=at, actor="worker", call=call, data=data)
     return True
 
 
 def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     """Revoke a grant; False if it does not exist or was revoked before."""
     where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
-    if (
-        tx.execute(update(Grant).where(*where).values(revoked_at=at, revoked_by=person)).rowcount
-        != 1
-    ):
+    revoked = update(Grant).where(*where).values(revoked_at=at, revoked_by=person)
+    if tx.execute(revoked).rowcount != 1:
         return False
     trail.record_event(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
     return True

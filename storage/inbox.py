@@ -13,15 +13,22 @@ from datetime import datetime
 from sqlalchemy import bindparam, func, select, update
 from sqlmodel import Field, col
 
-from storage import columns, moves, transaction
-from storage.availability import is_temporary_error
-from storage.columns import Row, get_column_values, thread_conditions
+from storage import columns, moves
+from storage.columns import Row, thread_conditions
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
-from storage.store import Store
+from storage.store import Store, is_temporary_error
+from storage.transaction import (
+    Transaction,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+    insert_row_if_absent,
+)
 
 # The inbox: deliveries from Slack, stored before they are acknowledged, and their status.
 
+insert_delivery = moves.insert_delivery
 CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
 _UNREAD = (DeliveryStatus.NEW, DeliveryStatus.HELD)
 _NEW = (
@@ -83,32 +90,27 @@ class DeliveryAlreadyHandledError(Exception):
     """Raised when another process has already dealt with the delivery."""
 
 
-def insert_delivery(tx: transaction.Transaction, delivery: Delivery) -> bool:
-    """Store a delivery; False if its key exists already (a redelivery)."""
-    return moves.insert_delivery(tx, delivery)
-
-
-def list_new_deliveries(tx: transaction.Transaction) -> list[Delivery]:
+def list_new_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries with status NEW, in the order they were stored."""
-    return transaction.fetch_readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
 
 
-def is_delivery_new(tx: transaction.Transaction, delivery: Delivery) -> bool:
+def is_delivery_new(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether the delivery's status in the database is still NEW."""
     return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
 
 
-def list_unsettled_deliveries(tx: transaction.Transaction) -> list[Delivery]:
+def list_unsettled_deliveries(tx: Transaction) -> list[Delivery]:
     """Return the deliveries that are NEW or HELD, in the order they were stored."""
-    return transaction.fetch_readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
+    return fetch_readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
 
 
-def list_held_messages(tx: transaction.Transaction, run_id: str) -> list[Delivery]:
+def list_held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
     """Return the messages that wait for the run's next model turn, in order."""
-    return transaction.fetch_rows(tx, Delivery, _HELD, run_id_=run_id)
+    return fetch_rows(tx, Delivery, _HELD, run_id_=run_id)
 
 
-def mark_delivery_done(tx: transaction.Transaction, delivery: Delivery, note: str) -> None:
+def mark_delivery_done(tx: Transaction, delivery: Delivery, note: str) -> None:
     """Mark a delivery as done; `note` says how, for the operator.
 
     Raises DeliveryTakenError if its status has changed meanwhile.
@@ -118,7 +120,7 @@ def mark_delivery_done(tx: transaction.Transaction, delivery: Delivery, note: st
     )
 
 
-def mark_message_in_transcript(tx: transaction.Transaction, delivery: Delivery) -> bool:
+def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
     """Mark a message as taken into the transcript; False if its author has edited it since.
 
     Also False if its status has changed.
@@ -127,12 +129,12 @@ def mark_message_in_transcript(tx: transaction.Transaction, delivery: Delivery) 
     return moves.change_unedited_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
-def store_delivery_answer(tx: transaction.Transaction, delivery: Delivery, text: str) -> None:
+def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Store the answer to a delivery that came from another surface than Slack."""
     tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
 
 
-def erase_delivery(tx: transaction.Transaction, delivery: Delivery, note: str) -> None:
+def erase_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
     """Mark a delivery that is not for the bot as done, and erase its body.
 
     Raises DeliveryTakenError if its status has changed meanwhile.
@@ -143,23 +145,19 @@ def erase_delivery(tx: transaction.Transaction, delivery: Delivery, note: str) -
     )
 
 
-def replace_message_body(tx: transaction.Transaction, delivery: Delivery, body: str) -> None:
+def replace_message_body(tx: Transaction, delivery: Delivery, body: str) -> None:
     """Replace the body of a message that was edited in Slack, if it is still NEW or HELD."""
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
-def hold_message(
-    tx: transaction.Transaction, delivery: Delivery, run_id: str, *, asked_in: str = ""
-) -> None:
+def hold_message(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
     """Hold a message until the run's next model turn; `asked_in`: the channel, if Slack gave none.
 
     Raises DeliveryTakenError if its status has changed meanwhile.
     """
     place = {"channel": asked_in} if asked_in else {}
-    held_messages = moves.change_delivery_status(
-        tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place
-    )
-    _raise_if_already_handled(held_messages, delivery)
+    moved = moves.change_delivery_status(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
+    _raise_if_already_handled(moved, delivery)
 
 
 def _raise_if_already_handled(moved: bool, delivery: Delivery) -> None:
@@ -167,9 +165,7 @@ def _raise_if_already_handled(moved: bool, delivery: Delivery) -> None:
         raise DeliveryAlreadyHandledError(delivery.key)
 
 
-def mark_delivery_failed(
-    tx: transaction.Transaction, delivery: Delivery, error: str, *, limit: int
-) -> bool:
+def mark_delivery_failed(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
     """Count a failed attempt at a delivery; after `limit` attempts mark it BROKEN.
 
     True if it is broken now.
@@ -182,9 +178,7 @@ def mark_delivery_failed(
     return False
 
 
-def get_newest_transcript_message_ts(
-    tx: transaction.Transaction, run: Run, delivery: Delivery
-) -> str:
+def get_newest_transcript_message_ts(tx: Transaction, run: Run, delivery: Delivery) -> str:
     """Return the Slack ts of the newest message that is in the run's transcript, or "".
 
     Only messages in the `delivery`'s thread count, which differs from the run's if that goes on in
@@ -196,13 +190,13 @@ def get_newest_transcript_message_ts(
     return key.rsplit(":", 1)[1] if key else ""
 
 
-def get_request_message_ts(tx: transaction.Transaction, run_id: str) -> str:
+def get_request_message_ts(tx: Transaction, run_id: str) -> str:
     """Return the Slack ts of the message that started a run, or ""."""
     key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
     return key.rsplit(":", 1)[1] if key else ""
 
 
-def find_first_delivery_thread(tx: transaction.Transaction, run_id: str) -> tuple[str, str] | None:
+def find_first_delivery_thread(tx: Transaction, run_id: str) -> tuple[str, str] | None:
     """Return the channel and thread of the delivery that started the run; None if there is none.
 
     The run itself may go on in another place.
@@ -211,19 +205,19 @@ def find_first_delivery_thread(tx: transaction.Transaction, run_id: str) -> tupl
     return (str(found[0][0]), str(found[0][1])) if found else None
 
 
-def is_first_delivery_of_run(tx: transaction.Transaction, delivery: Delivery) -> bool:
+def is_first_delivery_of_run(tx: Transaction, delivery: Delivery) -> bool:
     """Return whether this delivery is the one that started its run."""
     return bool(tx.scalar(_FIRST, {"run_id_": delivery.run_id}) == delivery.seq)
 
 
-def has_delivery(tx: transaction.Transaction, key: str) -> bool:
+def has_delivery(tx: Transaction, key: str) -> bool:
     """Return whether a delivery with that key is stored."""
     return find_delivery(tx, key) is not None
 
 
-def find_delivery(tx: transaction.Transaction, key: str) -> Delivery | None:
+def find_delivery(tx: Transaction, key: str) -> Delivery | None:
     """Return the delivery with that key, or None."""
-    return transaction.fetch_first_row(tx, Delivery, _BY_KEY, key_=key)
+    return fetch_first_row(tx, Delivery, _BY_KEY, key_=key)
 
 
 @dataclass(slots=True)
@@ -298,10 +292,7 @@ class GreetedPerson(Row, table=True):
     greeted_at: datetime = columns.time_column()
 
 
-def mark_person_greeted(
-    tx: transaction.Transaction, team: str, person: str, *, at: datetime
-) -> bool:
+def mark_person_greeted(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:
     """Record that this person was greeted; True if it is the first time."""
     row = GreetedPerson(team=team, person=person, greeted_at=at)
-    once = transaction.build_insert_if_absent(GreetedPerson, tx.dialect.name, ("team", "person"))
-    return tx.execute(once, get_column_values(row)).rowcount == 1
+    return insert_row_if_absent(tx, row, ("team", "person"))

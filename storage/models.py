@@ -145,17 +145,15 @@ class Call(Row, table=True):
     tool: str
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
-    status: states.CallStatus = columns.status_column(
-        states.CallStatus, index=False
-    )  # ix_call_due begins with it
+    # ix_call_due begins with it
+    status: states.CallStatus = columns.status_column(states.CallStatus, index=False)
     revision: int = 1
     digest: str = Field(default="", index=True)  # of the current revision: exactly what would run
     key_id: str = ""  # of the key the digest was made with
     gate: str = columns.text_column("{}")  # JSON of the gate that was shown
     deadline: datetime | None = columns.time_column(nullable=True)
-    asked_at: datetime | None = columns.time_column(
-        nullable=True
-    )  # reminders are counted from here
+    # reminders are counted from here
+    asked_at: datetime | None = columns.time_column(nullable=True)
     next_at: datetime | None = columns.time_column(nullable=True)  # when people are told something
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
@@ -166,12 +164,10 @@ class Call(Row, table=True):
     # how a program describes what it executes itself, as JSON; "" for a tool of the bot's
     action: str = columns.text_column("")
     claimant: str = ""  # SHA-256 of who has claimed such a call; "" for nobody
-    held_until: datetime | None = columns.time_column(
-        nullable=True
-    )  # its lease, while it is RUNNING
-    preview_in_thread: str | None = columns.text_column(
-        nullable=True
-    )  # for onlookers; None: the same
+    # its lease, while it is RUNNING
+    held_until: datetime | None = columns.time_column(nullable=True)
+    # for onlookers; None: the same
+    preview_in_thread: str | None = columns.text_column(nullable=True)
     # all rows of which the preview shows a part, for those who may decide, as JSON; "" for none
     preview_rows: str = columns.text_column("")
     # what the preview promised, in the tool's words; it is told when it runs
@@ -191,9 +187,8 @@ class Revision(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     number: int
-    arguments: str = columns.text_column(
-        "{}"
-    )  # canonical JSON after validation, coercion and defaults
+    # canonical JSON after validation, coercion and defaults
+    arguments: str = columns.text_column("{}")
     digest: str
     author: str  # "agent", "form" or the Slack user id of the editor
     created_at: datetime = columns.time_column()
@@ -233,9 +228,8 @@ class PersonAnswer(Row, table=True):
     call_id: str = Field(foreign_key="call.id", unique=True)  # a question is answered once
     revision: int
     person: str
-    given: str = columns.text_column(
-        "{}"
-    )  # JSON: the values by field, canonical; {} where they declined
+    # JSON: the values by field, canonical; {} where they declined
+    given: str = columns.text_column("{}")
     declined: bool = False  # they said that they cannot say
     created_at: datetime = columns.time_column()
 
@@ -273,9 +267,8 @@ class Audit(Row, table=True):
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
     data: str = columns.text_column("{}")
-    payload: str = columns.text_column(
-        ""
-    )  # JSON: arguments, under a seal in `data`; a purge empties it
+    # JSON: arguments, under a seal in `data`; a purge empties it
+    payload: str = columns.text_column("")
     key_id: str  # of the key that it is sealed with
     previous: str  # the seal of the row before
     hash: str  # the seal; two rows never have the same, for it covers `seq`
@@ -302,9 +295,8 @@ class Message(Row, table=True):
     )
     wanted: int = 1
     shown: int = 0
-    showing: str = columns.text_column(
-        ""
-    )  # JSON: the revision of each call that a card shows, by call id
+    # JSON: the revision of each call that a card shows, by call id
+    showing: str = columns.text_column("")
     ts: str = Field(default="", index=True)  # by it a link finds its request
     attempts: int = 0
     due_at: datetime | None = columns.time_column(nullable=True)

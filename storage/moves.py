@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from storage import trail
 from storage.calls import HELD_UP
-from storage.columns import get_column_values, thread_conditions
+from storage.columns import thread_conditions
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
     CALL_BIRTHS,
@@ -39,11 +39,11 @@ from storage.states import (
 )
 from storage.transaction import (
     Transaction,
-    build_insert,
-    build_insert_if_absent,
     fetch_first_row,
     fetch_readable_rows,
     fetch_rows,
+    insert_row,
+    insert_row_if_absent,
 )
 
 # Leases: how long a claim of a run is valid, and the runs whose lease has expired.
@@ -181,7 +181,7 @@ RowWithStatus = Call | Run | Message | Delivery
 
 
 @cache
-def _build_guarded_update(
+def build_guarded_update(
     model: type[RowWithStatus], held: tuple[str, ...], columns: tuple[str, ...]
 ) -> Update:
     """Return the update that writes `columns` if the columns in `held` still have their old values.
@@ -217,21 +217,19 @@ def change_call_status(
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
-    swap = _build_guarded_update(Call, tuple(held), ("status", *columns))
+    swap = build_guarded_update(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
-    about = {"run_id": row.run_id, "call_id": row.id}
-    trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
+    trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, call=row, data=told)
     if row.status is CallStatus.PENDING:
         trail.set_newest_event_start(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
-        mark_cards_for_redraw(
-            tx, row.plan_id
-        )  # it may be a question, which the heads of all cards count
+        # it may be a question, which the heads of all cards count
+        mark_cards_for_redraw(tx, row.plan_id)
     else:
         ran = row.status is CallStatus.RUNNING and target is CallStatus.SUCCEEDED and not row.action
         mark_plan_changed(tx, row.plan_id, row.id if draws else "", goes_on=ran)
@@ -241,8 +239,7 @@ def change_call_status(
 def record_call_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Record in the audit that a RUNNING call is started again, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
-    about = {"run_id": row.run_id, "call_id": row.id}
-    trail.record_event(tx, "call.running", at=at, actor="worker", data=data, **about)
+    trail.record_event(tx, "call.running", at=at, actor="worker", call=row, data=data)
 
 
 def insert_call(
@@ -251,17 +248,9 @@ def insert_call(
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
         raise IllegalMoveError(f"a call is not born {row.status}")
-    tx.execute(build_insert(Call), get_column_values(row))
+    insert_row(tx, row)
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
-    trail.record_event(
-        tx,
-        f"call.born.{row.status}",
-        at=at,
-        actor=actor,
-        run_id=row.run_id,
-        call_id=row.id,
-        data=details,
-    )
+    trail.record_event(tx, f"call.born.{row.status}", at=at, actor=actor, call=row, data=details)
 
 
 def change_run_status(
@@ -284,12 +273,8 @@ def change_run_status(
     columns |= {"status": target, "updated_at": at}
     if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
-    if (
-        tx.execute(
-            _build_guarded_update(Run, tuple(held), tuple(columns)), {**held, **columns}
-        ).rowcount
-        != 1
-    ):
+    swap = build_guarded_update(Run, tuple(held), tuple(columns))
+    if tx.execute(swap, {**held, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
@@ -304,7 +289,7 @@ def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
         raise IllegalMoveError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
     row.asked_in = row.asked_in or _find_asked_in_channel(tx, row)
-    tx.execute(build_insert(Run), get_column_values(row))
+    insert_row(tx, row)
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     if row.parent_call:
         place |= {"call": row.parent_call}
@@ -373,25 +358,18 @@ def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False, and no change, if one with the same key exists."""
     if row.status not in MESSAGE_BIRTHS:
         raise IllegalMoveError(f"a message is not born {row.status}")
-    return (
-        tx.execute(
-            build_insert_if_absent(Message, tx.dialect.name), get_column_values(row)
-        ).rowcount
-        == 1
-    )
+    return insert_row_if_absent(tx, row)
 
 
 def change_message_status(
     tx: Transaction, row: Message, target: MessageStatus, **columns: Any
 ) -> bool:
     """Change a message's status from the one `row` was read with to `target`."""
-    require_allowed_move(MESSAGE_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
 def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
     """Give up a stream that has no message in Slack; False if it has begun since."""
-    require_allowed_move(MESSAGE_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
@@ -411,19 +389,13 @@ def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False if its key exists already (a redelivery)."""
     if row.status not in DELIVERY_BIRTHS:
         raise IllegalMoveError(f"a delivery is not born {row.status}")
-    return (
-        tx.execute(
-            build_insert_if_absent(Delivery, tx.dialect.name), get_column_values(row)
-        ).rowcount
-        == 1
-    )
+    return insert_row_if_absent(tx, row)
 
 
 def change_delivery_status(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status from the one `row` was read with to `target`."""
-    require_allowed_move(DELIVERY_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
@@ -431,7 +403,6 @@ def change_unedited_delivery_status(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
-    require_allowed_move(DELIVERY_MOVES, row.status, target)
     return _update_status_if_unchanged(tx, row, target, columns, body_=row.body)
 
 
@@ -442,6 +413,12 @@ def _update_status_if_unchanged(
     columns: dict[str, Any],
     **also: Any,
 ) -> bool:
+    """Move the row if its status, and the columns in `also`, are as they were read.
+
+    Raises IllegalMoveError for a move that its machine does not have.
+    """
+    moves: dict[Any, Any] = MESSAGE_MOVES if isinstance(row, Message) else DELIVERY_MOVES
+    require_allowed_move(moves, row.status, target)
     held = {"seq_": row.seq, "status_": row.status, **also}
-    swap = _build_guarded_update(type(row), tuple(held), ("status", *columns))
+    swap = build_guarded_update(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage import moves, trail
@@ -75,18 +74,7 @@ _COPIES = select(Message).where(
 )
 
 
-@cache
-def _build_column_update(names: tuple[str, ...]) -> Update:
-    return (
-        update(Message)
-        .where(col(Message.seq) == bindparam("seq_"))
-        .values({name: bindparam(name) for name in names})
-    )
-
-
-def queue_message(tx: Transaction, message: Message) -> bool:
-    """Add a message to the outbox; False, and no change, if one with the same key exists."""
-    return moves.insert_message(tx, message)
+queue_message = moves.insert_message  # False, and no change, where one has its key already
 
 
 def queue_notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
@@ -185,21 +173,8 @@ def queue_private_message(
 
 
 def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
-    """Mark all cards of this plan, and the reaction on its request, to be redrawn.
-
-    This includes cards that could not be updated before.
-    """
+    """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
     moves.mark_cards_for_redraw(tx, plan_id)
-
-
-def mark_failed_cards_for_redraw(tx: Transaction) -> None:
-    """Mark every card that is in Slack but failed to be redrawn to be redrawn once more."""
-    moves.mark_failed_cards_for_redraw(tx)
-
-
-def mark_message_sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
-    """Record that Slack has version `shown` of this message; STALE if a newer one is wanted."""
-    moves.mark_message_shown(tx, row, ts=ts, version=shown)
 
 
 def record_shown_revisions(
@@ -265,7 +240,8 @@ def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
     """Update columns of one message; raises IllegalMoveError for its status."""
     if "status" in columns:
         raise IllegalMoveError("a message's status is moved by storage.moves")
-    tx.execute(_build_column_update(tuple(columns)), {"seq_": row.seq, **columns})
+    change = moves.build_guarded_update(Message, ("seq_",), tuple(columns))
+    tx.execute(change, {"seq_": row.seq, **columns})
 
 
 def find_message_by_key(tx: Transaction, key: str) -> Message | None:

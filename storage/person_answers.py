@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, select, update
 from sqlmodel import col
 
-from storage import moves, runs
+from storage import moves
 from storage.columns import get_column_values
 from storage.decisions import AppliedDecision, DecidableCall, UndecidableOutcome, check_decidable
 from storage.models import Call, Message, PersonAnswer, Run
@@ -81,7 +81,7 @@ def store_person_answer(
     )
     if not moved:
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(call)
 
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     String,
+    and_,
     bindparam,
     cast,
     delete,
@@ -24,10 +24,25 @@ from sqlalchemy import (
 )
 from sqlmodel import SQLModel, col
 
-from storage import grants, models, purge, trail
+from storage import grants, purge, trail
+from storage.columns import thread_conditions
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.inbox import GreetedPerson
+from storage.models import (
+    Attempt,
+    Audit,
+    Call,
+    Delivery,
+    Item,
+    Message,
+    ModeSwitch,
+    PersonAnswer,
+    Plan,
+    Revision,
+    Run,
+    Vote,
+)
 from storage.programs import ClientKey
 from storage.states import RUN_OPEN, DeliveryKind, DeliveryStatus
 from storage.store import BREATH, Store
@@ -41,56 +56,41 @@ FORGOTTEN = "person.forgotten"  # the audit's event, written at the end of each 
 _PERSON: Any = bindparam("person_")
 _RUNS = purge.RUNS
 _WROTE = (
-    select(col(models.Run.id)).where(col(models.Run.requester) == _PERSON),
-    select(col(models.Delivery.run_id)).where(
-        col(models.Delivery.user) == _PERSON, col(models.Delivery.run_id).is_not(None)
+    select(col(Run.id)).where(col(Run.requester) == _PERSON),
+    select(col(Delivery.run_id)).where(
+        col(Delivery.user) == _PERSON, col(Delivery.run_id).is_not(None)
     ),
     select(col(AttachedFile.run_id)).where(col(AttachedFile.person) == _PERSON),
     # as a transcript says who wrote what it quotes: "Ben (<@UBEN00001>)"
-    select(col(models.Item.run_id)).where(
-        col(models.Item.body).contains(literal("(<@").concat(_PERSON))
-    ),
+    select(col(Item.run_id)).where(col(Item.body).contains(literal("(<@").concat(_PERSON))),
     *(
-        select(col(models.Call.run_id)).where(col(models.Call.id).in_(select(of).where(*whose)))
+        select(col(Call.run_id)).where(col(Call.id).in_(select(of).where(*whose)))
         for of, *whose in (
-            (
-                col(models.Vote.call_id),
-                col(models.Vote.person) == _PERSON,
-                col(models.Vote.reason) != "",
-            ),
-            (col(models.PersonAnswer.call_id), col(models.PersonAnswer.person) == _PERSON),
-            (col(models.Revision.call_id), col(models.Revision.author) == _PERSON),
+            (col(Vote.call_id), col(Vote.person) == _PERSON, col(Vote.reason) != ""),
+            (col(PersonAnswer.call_id), col(PersonAnswer.person) == _PERSON),
+            (col(Revision.call_id), col(Revision.author) == _PERSON),
         )
     ),
 )
-_PLACE = select(
-    col(models.Run.team),
-    col(models.Run.channel),
-    col(models.Run.thread_ts),
-    func.coalesce(col(models.Run.root_id), ""),
-).where(col(models.Run.id) == bindparam("id_"))
-_BESIDE = select(col(models.Run.id)).where(
+_ROOT = func.coalesce(col(Run.root_id), "")
+_PLACE = select(col(Run.team), col(Run.channel), col(Run.thread_ts), _ROOT).where(
+    col(Run.id) == bindparam("id_")
+)
+_BESIDE = select(col(Run.id)).where(
     or_(
-        (col(models.Run.team) == bindparam("team_"))
-        & (col(models.Run.channel) == bindparam("channel_"))
-        & (col(models.Run.thread_ts) == bindparam("thread_ts_"))
-        & (col(models.Run.thread_ts) != ""),
-        col(models.Run.root_id) == bindparam("root_"),
+        and_(*thread_conditions(Run), col(Run.thread_ts) != ""),
+        col(Run.root_id) == bindparam("root_"),
     )
 )
 _SETTLED = (DeliveryStatus.DONE, DeliveryStatus.BROKEN)
 _OPEN = (
-    select(col(models.Run.id)).where(
-        col(models.Run.id).in_(_RUNS), col(models.Run.status).in_(RUN_OPEN)
-    ),
-    select(col(models.Call.run_id)).where(col(models.Call.run_id).in_(_RUNS), purge.OPEN_CALL),
-    select(col(models.Message.run_id)).where(
-        col(models.Message.run_id).in_(_RUNS), col(models.Message.status).not_in(purge.DONE)
+    select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.status).in_(RUN_OPEN)),
+    select(col(Call.run_id)).where(col(Call.run_id).in_(_RUNS), purge.OPEN_CALL),
+    select(col(Message.run_id)).where(
+        col(Message.run_id).in_(_RUNS), col(Message.status).not_in(purge.DONE)
     ),
 )
-_UNPURGED = select(col(models.Run.id)).where(
-    col(models.Run.id).in_(_RUNS), col(models.Run.purged_at).is_(None)
-)
+_UNPURGED = select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.purged_at).is_(None))
 _REMEMBERED = select(Grant).where(
     or_(col(Grant.call_id).in_(purge.CALLS_OF_RUNS), col(Grant.requester) == _PERSON),
     col(Grant.pinned) != "{}",
@@ -98,50 +98,39 @@ _REMEMBERED = select(Grant).where(
 _UNPINNED = update(Grant).where(col(Grant.id) == bindparam("id_")).values(pinned="{}")
 # what a purge leaves in the requests of others, and a program's own key of a request
 _BESIDES = (
-    update(models.Delivery)
-    .where(col(models.Delivery.run_id).in_(_RUNS), col(models.Delivery.note) != "")
+    update(Delivery)
+    .where(col(Delivery.run_id).in_(_RUNS), col(Delivery.note) != "")
     .values(note=""),
-    update(models.Delivery)
-    .where(
-        col(models.Delivery.run_id).in_(_RUNS), col(models.Delivery.kind) == DeliveryKind.PROGRAM
-    )
-    .values(key=literal("forgotten:").concat(cast(col(models.Delivery.seq), String))),
+    update(Delivery)
+    .where(col(Delivery.run_id).in_(_RUNS), col(Delivery.kind) == DeliveryKind.PROGRAM)
+    .values(key=literal("forgotten:").concat(cast(col(Delivery.seq), String))),
     update(Webhook)
     .where(col(Webhook.run_id).in_(_RUNS), col(Webhook.error) != "")
     .values(error=""),
 )
 # clicks and dialogs, which know no request: what they are about stands in their payload
-_CLICKS = select(
-    col(models.Delivery.seq), col(models.Delivery.user), col(models.Delivery.body)
-).where(
-    col(models.Delivery.seq) > bindparam("after_"),
-    col(models.Delivery.seq) <= bindparam("until_"),
-    col(models.Delivery.status).in_(_SETTLED),
-    col(models.Delivery.run_id).is_(None),
-    or_(
-        col(models.Delivery.body) != "{}",
-        col(models.Delivery.answer) != "",
-        col(models.Delivery.note) != "",
-    ),
+_CLICKS = select(col(Delivery.seq), col(Delivery.user), col(Delivery.body)).where(
+    col(Delivery.seq) > bindparam("after_"),
+    col(Delivery.seq) <= bindparam("until_"),
+    col(Delivery.status).in_(_SETTLED),
+    col(Delivery.run_id).is_(None),
+    or_(col(Delivery.body) != "{}", col(Delivery.answer) != "", col(Delivery.note) != ""),
 )
 _CLICK = (
-    update(models.Delivery)
-    .where(col(models.Delivery.seq) == bindparam("seq_"))
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"))
     .values(body="{}", answer="", note="")
 )
 # what is said to one person or about no request, and is not told of one by its id
-_LINES = select(
-    col(models.Message.seq),
-    col(models.Message.key),
-    col(models.Message.recipient),
-    col(models.Message.channel),
-    col(models.Message.body),
-).where(col(models.Message.run_id) == "", col(models.Message.status).in_(purge.DONE))
-_LINE = delete(models.Message).where(col(models.Message.seq) == bindparam("seq_"))
-_PRIVATE = delete(models.Message).where(
-    col(models.Message.key) == bindparam("key_"), col(models.Message.status).in_(purge.DONE)
+_OF_LINE = (Message.seq, Message.key, Message.recipient, Message.channel, Message.body)
+_LINES = select(*map(col, _OF_LINE)).where(
+    col(Message.run_id) == "", col(Message.status).in_(purge.DONE)
 )
-_PLANS = select(col(models.Plan.id)).where(col(models.Plan.run_id).in_(_RUNS))
+_LINE = delete(Message).where(col(Message.seq) == bindparam("seq_"))
+_PRIVATE = delete(Message).where(
+    col(Message.key) == bindparam("key_"), col(Message.status).in_(purge.DONE)
+)
+_PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUNS))
 _AN_ID = re.compile(r"[\w-]{22}", re.ASCII)
 _GAVE = select(col(Delegation.id)).where(col(Delegation.giver) == _PERSON)
 _GIVEN = (
@@ -150,26 +139,24 @@ _GIVEN = (
     .values(words="")
 )
 _REASONS = (
-    update(models.Vote)
+    update(Vote)
     .where(
-        col(models.Vote.person) == _PERSON,
-        col(models.Vote.reason) != "",
-        col(models.Vote.call_id).in_(
-            select(col(models.Call.id))
-            .join(models.Run, col(models.Run.id) == col(models.Call.run_id))
-            .where(col(models.Run.purged_at).is_not(None))
+        col(Vote.person) == _PERSON,
+        col(Vote.reason) != "",
+        col(Vote.call_id).in_(
+            select(col(Call.id))
+            .join(Run, col(Run.id) == col(Call.run_id))
+            .where(col(Run.purged_at).is_not(None))
         ),
     )
     .values(reason="")
 )
-_HAS_REASONS = select(func.count()).where(
-    col(models.Vote.person) == _PERSON, col(models.Vote.reason) != ""
-)
+_HAS_REASONS = select(func.count()).where(col(Vote.person) == _PERSON, col(Vote.reason) != "")
 # builds before 0.1.0 sealed the reason of a vote with the rest of its row
 _SEALED = (
     select(func.count())
-    .where(col(models.Audit.actor) == _PERSON, col(models.Audit.data).contains('"reason": "'))
-    .where(~col(models.Audit.data).contains('"reason": ""'))
+    .where(col(Audit.actor) == _PERSON, col(Audit.data).contains('"reason": "'))
+    .where(~col(Audit.data).contains('"reason": ""'))
 )
 
 
@@ -374,16 +361,8 @@ def _split_into_chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 _SECRET = {"client_key": {"hash"}}  # columns that are nobody's to have
-_OF_RUN: tuple[Any, ...] = (
-    models.Plan,
-    models.Call,
-    models.Item,
-    models.Message,
-    models.Delivery,
-    AttachedFile,
-    models.Audit,
-)
-_OF_CALL: tuple[Any, ...] = (models.Revision, models.Vote, models.PersonAnswer, models.Attempt)
+_OF_RUN: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
+_OF_CALL: tuple[Any, ...] = (Revision, Vote, PersonAnswer, Attempt)
 
 
 def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
@@ -393,10 +372,10 @@ def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     the requests of others, and in none. `emptied_with`: the requests of others that `forget` would
     empty too, because this person's text is part of them.
     """
-    mine = select(col(models.Run.id)).where(col(models.Run.requester) == person)
-    calls = select(col(models.Call.id)).where(col(models.Call.run_id).in_(mine))
+    mine = select(col(Run.id)).where(col(Run.requester) == person)
+    calls = select(col(Call.id)).where(col(Call.run_id).in_(mine))
     asked: dict[str, list[dict[str, Any]]] = {
-        "run": _fetch_rows_as_dicts(tx, models.Run, col(models.Run.requester) == person)
+        "run": _fetch_rows_as_dicts(tx, Run, col(Run.requester) == person)
     }
     for model in _OF_RUN:
         asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.run_id).in_(mine))
@@ -418,34 +397,23 @@ def _conditions_for_rows_elsewhere(
     person: str, mine: Any, calls: Any
 ) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
     """Yield each table with the condition for the person's rows outside their own requests."""
-    yield models.Vote, (col(models.Vote.person) == person, col(models.Vote.call_id).not_in(calls))
-    yield (
-        models.PersonAnswer,
-        (col(models.PersonAnswer.person) == person, col(models.PersonAnswer.call_id).not_in(calls)),
-    )
-    yield (
-        models.Revision,
-        (col(models.Revision.author) == person, col(models.Revision.call_id).not_in(calls)),
-    )
-    yield (
-        models.Delivery,
-        (col(models.Delivery.user) == person, _null_or_not_in(col(models.Delivery.run_id), mine)),
-    )
-    quoted = col(models.Item.body).contains(f"(<@{person}>)")
-    yield models.Item, (quoted, col(models.Item.run_id).not_in(mine))
-    told = or_(col(models.Message.recipient) == person, col(models.Message.channel) == person)
-    yield models.Message, (told, col(models.Message.run_id).not_in(mine))
+    yield Vote, (col(Vote.person) == person, col(Vote.call_id).not_in(calls))
+    answered = col(PersonAnswer.person) == person
+    yield PersonAnswer, (answered, col(PersonAnswer.call_id).not_in(calls))
+    yield Revision, (col(Revision.author) == person, col(Revision.call_id).not_in(calls))
+    in_none_of_theirs = or_(col(Delivery.run_id).is_(None), col(Delivery.run_id).not_in(mine))
+    yield Delivery, (col(Delivery.user) == person, in_none_of_theirs)
+    quoted = col(Item.body).contains(f"(<@{person}>)")
+    yield Item, (quoted, col(Item.run_id).not_in(mine))
+    told = or_(col(Message.recipient) == person, col(Message.channel) == person)
+    yield Message, (told, col(Message.run_id).not_in(mine))
     yield AttachedFile, (col(AttachedFile.person) == person, col(AttachedFile.run_id).not_in(mine))
-    yield models.Audit, (col(models.Audit.actor) == person, col(models.Audit.run_id).not_in(mine))
-    yield models.ModeSwitch, (col(models.ModeSwitch.person) == person,)
+    yield Audit, (col(Audit.actor) == person, col(Audit.run_id).not_in(mine))
+    yield ModeSwitch, (col(ModeSwitch.person) == person,)
     yield Delegation, (or_(col(Delegation.giver) == person, col(Delegation.delegate) == person),)
     yield Grant, (or_(col(Grant.requester) == person, col(Grant.given_by) == person),)
     yield ClientKey, (col(ClientKey.person) == person,)
     yield GreetedPerson, (col(GreetedPerson.person) == person,)
-
-
-def _null_or_not_in(column: Any, found: Any) -> ColumnElement[bool]:
-    return or_(column.is_(None), column.not_in(found))
 
 
 def _fetch_rows_as_dicts(

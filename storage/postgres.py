@@ -19,8 +19,8 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage.chain import AuditChain
-from storage.digest import KeyFileError
+from storage.backend import Backend
+from storage.digest import AuditChain, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.postgres_session import (
@@ -40,7 +40,7 @@ from storage.transaction import Row, Trace, Transaction, wrap_driver_error
 class PostgresTransaction(Transaction):
     """A transaction on PostgreSQL."""
 
-    __slots__ = ("_changed", "_return", "_session", "_was_committed")
+    __slots__ = ("_changed", "_session", "_was_committed")
 
     def __init__(
         self,
@@ -57,14 +57,12 @@ class PostgresTransaction(Transaction):
 
         `was_committed` returns whether a transaction, given by its number, was committed.
         """
-        self._session, self._return, self._was_committed = session, give_back, was_committed
+        self._session, self._was_committed = session, was_committed
         self._changed = False
-        self._initialize(session.raw, dialect, trace, chain, writes=writes, durable=True)
+        super().__init__(session.raw, give_back, dialect, trace, chain, writes=writes, durable=True)
 
-    @property
-    def has_changes(self) -> bool:
-        """Return whether the transaction has changed any row."""
-        return self._changed
+    def _count_changes(self) -> int:
+        return int(self._changed)
 
     def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
@@ -83,7 +81,7 @@ class PostgresTransaction(Transaction):
         return self._session.status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
     def _release_connection(self) -> None:
-        self._return(self._session)
+        self._give_back(self._session)
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if type(values) is not list:  # somebody's own words
@@ -169,7 +167,7 @@ OLDEST = 13  # the version of PostgreSQL that is needed
 DOUBT = 10.0  # seconds in which the fate of a commit is asked for
 
 
-class PostgresDatabase:
+class PostgresDatabase(Backend):
     """One database on a server, which any number of processes write to."""
 
     is_multi_process = True
@@ -183,9 +181,14 @@ class PostgresDatabase:
         url = url.set(drivername="postgresql+psycopg")
         self._url = url
         self.path = path
-        self.engine: Engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
-        event.listen(self.engine, "connect", _set_search_path)
+        self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+        event.listen(self._engine, "connect", _set_search_path)
         self._idle: list[PostgresServerSession] = []
+
+    @property
+    def engine(self) -> Engine:
+        """Return the SQLAlchemy engine that migrations use."""
+        return self._engine
 
     @property
     def display_name(self) -> str:
@@ -241,9 +244,6 @@ class PostgresDatabase:
         """Return whether PostgreSQL's error is that a table does not exist."""
         return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
 
-    def copy_before_migration(self, revision: str) -> None:
-        """Do nothing: a migration is one transaction, and backups are the server's task."""
-
     def list_create_trigger_statements(self) -> list[str]:
         """Return the DDL of the append-only triggers and their functions."""
         return [each for table in APPEND_ONLY for each in _build_table_create_triggers(table)]
@@ -251,12 +251,6 @@ class PostgresDatabase:
     def list_drop_trigger_statements(self) -> list[str]:
         """Return the DDL that drops the append-only triggers."""
         return [each for table in APPEND_ONLY for each in _build_table_drop_triggers(table)]
-
-    def finish_opening(self) -> None:
-        """Do nothing: PostgreSQL needs no further step."""
-
-    def build_head_file(self, chain: AuditChain) -> None:
-        """Return None: a file on one machine could not follow what other machines write."""
 
     def begin_transaction(
         self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
@@ -333,29 +327,11 @@ class PostgresDatabase:
                 return False
             time.sleep(0.1)
 
-    def release_free_pages(self, tx: Transaction, spare: float) -> bool:
-        """Return False: the server vacuums by itself."""
-        return False
-
-    def checkpoint_log(self) -> None:
-        """Do nothing: the server manages its own log."""
-
-    def vacuum_database(self) -> str:
-        """Return "" and do nothing: the server vacuums by itself."""
-        return ""
-
-    def sync_commits(self) -> None:
-        """Do nothing: every commit waits for the disk."""
-
     def close_idle_connections(self) -> None:
         """Close the idle sessions."""
         idle, self._idle = self._idle, []
         for session in idle:
             session.close()
-
-    def close(self) -> None:
-        """Close the idle sessions; no lock is held."""
-        self.close_idle_connections()
 
 
 def _set_search_path(connection: psycopg.Connection[Any], _record: object) -> None:

@@ -11,10 +11,17 @@ from typing import Any
 from sqlalchemy import Index, and_, bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
-from storage import calls, columns, inbox, runs, trail, transaction
-from storage.columns import Row, get_column_values
+from storage import calls, columns, inbox, moves, runs, trail
+from storage.columns import Row
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
+from storage.transaction import (
+    Transaction,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+    insert_row,
+)
 
 # API keys of programs: who answers for each, and what it may ask for. No secret is stored.
 
@@ -32,9 +39,8 @@ class ClientKey(Row, table=True):
     tools: str = columns.text_column("[]")  # JSON: patterns of the tools and actions it may ask for
     per_hour: int  # requests at most
     hash: str  # SHA-256 of its secret, in hex
-    webhook: str = columns.text_column(
-        ""
-    )  # the address that is told how its requests stand; "" for none
+    # the address that is told how its requests stand; "" for none
+    webhook: str = columns.text_column("")
     made_at: datetime = columns.time_column()
     revoked_at: datetime | None = columns.time_column(nullable=True)
 
@@ -107,9 +113,7 @@ _NAMED = (
 )
 
 
-def store_api_key(
-    tx: transaction.Transaction, row: ClientKey, by: str, *, beside: bool = False
-) -> bool:
+def store_api_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
     """Store a new API key; False if its name has a valid key, unless `beside` allows a second one.
 
     `by`: who made it, for the audit. `beside`: accept the new key next to the old one if both have
@@ -119,7 +123,7 @@ def store_api_key(
     there = find_current_api_key(tx, row.team, row.name)
     if there is not None and not (beside and row.is_successor_of(there)):
         return False
-    tx.execute(transaction.build_insert(ClientKey), get_column_values(row))
+    insert_row(tx, row)
     data = {
         "key": row.id,
         "name": row.name,
@@ -133,35 +137,31 @@ def store_api_key(
     return True
 
 
-def find_api_key(tx: transaction.Transaction, key_id: str) -> ClientKey | None:
+def find_api_key(tx: Transaction, key_id: str) -> ClientKey | None:
     """Return the key with that id, revoked or not; None if there is none."""
-    return transaction.fetch_first_row(tx, ClientKey, _GET, id_=key_id)
+    return fetch_first_row(tx, ClientKey, _GET, id_=key_id)
 
 
-def find_current_api_key(tx: transaction.Transaction, team: str, name: str) -> ClientKey | None:
+def find_current_api_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
     """Return the newest valid key of that name; None if there is none."""
-    return transaction.fetch_first_row(tx, ClientKey, _NAMED, team_=team, name_=name)
+    return fetch_first_row(tx, ClientKey, _NAMED, team_=team, name_=name)
 
 
-def find_api_key_at(
-    tx: transaction.Transaction, team: str, name: str, at: datetime
-) -> ClientKey | None:
+def find_api_key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
     """Return the newest key of that name made at or before `at`; None if there is none."""
-    return transaction.fetch_first_row(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
+    return fetch_first_row(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
 
 
-def list_api_keys(tx: transaction.Transaction) -> list[ClientKey]:
+def list_api_keys(tx: Transaction) -> list[ClientKey]:
     """Return all keys, oldest first, including revoked ones."""
-    return transaction.fetch_rows(tx, ClientKey, _EVERY)
+    return fetch_rows(tx, ClientKey, _EVERY)
 
 
-def revoke_api_keys(
-    tx: transaction.Transaction, team: str, name: str, by: str, *, at: datetime
-) -> bool:
+def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
     """Revoke the key with that id, or all valid keys of that name; False if there is none."""
     one = find_api_key(tx, name.removeprefix("csk_").removesuffix("_…"))
     found = [one] if one is not None and one.team == team and one.revoked_at is None else []
-    found = found or transaction.fetch_rows(tx, ClientKey, _NAMED, team_=team, name_=name)
+    found = found or fetch_rows(tx, ClientKey, _NAMED, team_=team, name_=name)
     for each in found:
         mine = (col(ClientKey.id) == each.id, col(ClientKey.revoked_at).is_(None))
         tx.execute(update(ClientKey).where(*mine).values(revoked_at=at))
@@ -196,9 +196,7 @@ _LAPSED = select(Call).where(*_HELD, col(Call.held_until) <= bindparam("now_"))
 _NEXT = select(func.min(col(Call.held_until))).where(*_HELD)
 
 
-def claim_call(
-    tx: transaction.Transaction, call: Call, claimant: str, *, at: datetime, actor: str
-) -> bool:
+def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, actor: str) -> bool:
     """Assign an approved call to this claimant (a hash), and let its run go on to start it.
 
     False if the call cannot be claimed any more.
@@ -207,24 +205,23 @@ def claim_call(
     if tx.execute(_CLAIM, given).rowcount != 1:
         return False
     data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
-    about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record_event(tx, "call.claimed", at=at, actor=actor, data=data, **about)
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
+    trail.record_event(tx, "call.claimed", at=at, actor=actor, call=call, data=data)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return True
 
 
-def renew_claim(tx: transaction.Transaction, call: Call, lease: timedelta, *, at: datetime) -> bool:
+def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) -> bool:
     """Extend a claimed call's lease to `at + lease`; False if the call is no longer running."""
     given = {"id_": call.id, "claimant_": call.claimant, "held_until": at + lease}
     return tx.execute(_RENEW, given).rowcount == 1
 
 
-def list_calls_with_lapsed_claim(tx: transaction.Transaction, now: datetime) -> list[Call]:
+def list_calls_with_lapsed_claim(tx: Transaction, now: datetime) -> list[Call]:
     """Return the claimed calls whose program has not reported before the lease expired."""
-    return transaction.fetch_readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
+    return fetch_readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
 
 
-def find_next_claim_lapse(tx: transaction.Transaction) -> datetime | None:
+def find_next_claim_lapse(tx: Transaction) -> datetime | None:
     """Return when the next claim's lease expires; None if no call is claimed and running."""
     found: datetime | None = tx.scalar(_NEXT)
     return found
@@ -277,9 +274,7 @@ def build_delivery_key(client: str, key: str) -> str:
     return f"program@{client}:{key}" if client else f"program:{key}"
 
 
-def has_sent_request(
-    tx: transaction.Transaction, client: str, key: str, *, while_open: bool = False
-) -> bool:
+def has_sent_request(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
     """Return whether this client has sent a request with this idempotency key.
 
     `while_open`: only count a request that is not over.
@@ -288,7 +283,7 @@ def has_sent_request(
     return found is not None and not (while_open and _is_request_over(tx, found.run_id))
 
 
-def release_delivery_key(tx: transaction.Transaction, name: str) -> None:
+def release_delivery_key(tx: Transaction, name: str) -> None:
     """Free a delivery key for reuse if its request is over.
 
     The delivery stays, under another key.
@@ -298,7 +293,7 @@ def release_delivery_key(tx: transaction.Transaction, name: str) -> None:
         tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name} {found.seq}"})
 
 
-def _is_request_over(tx: transaction.Transaction, run_id: str | None) -> bool:
+def _is_request_over(tx: Transaction, run_id: str | None) -> bool:
     """Return whether a request has ended, apart from people resolving an UNKNOWN call."""
     found = calls.list_calls_of_run(tx, run_id or "")
     if found:
@@ -308,7 +303,7 @@ def _is_request_over(tx: transaction.Transaction, run_id: str | None) -> bool:
 
 
 def find_request_by_idempotency_key(
-    tx: transaction.Transaction, key: ClientKey, idempotency: str
+    tx: Transaction, key: ClientKey, idempotency: str
 ) -> str | None:
     """Return the id of this key's request with that idempotency key; None if there is none."""
     found = inbox.find_delivery(tx, build_delivery_key(key.name, idempotency))
@@ -316,12 +311,12 @@ def find_request_by_idempotency_key(
     return run.id if run is not None and is_request_of_key(tx, run, key) else None
 
 
-def find_first_program_delivery(tx: transaction.Transaction, run_id: str) -> Delivery | None:
+def find_first_program_delivery(tx: Transaction, run_id: str) -> Delivery | None:
     """Return the delivery with which a program started this request; None if no program did."""
-    return transaction.fetch_first_row(tx, Delivery, _BEGAN_WITH, run_=run_id)
+    return fetch_first_row(tx, Delivery, _BEGAN_WITH, run_=run_id)
 
 
-def is_request_of_key(tx: transaction.Transaction, run: Run, key: ClientKey) -> bool:
+def is_request_of_key(tx: Transaction, run: Run, key: ClientKey) -> bool:
     """Return whether this key, or one that it succeeds, made the request.
 
     The request's first delivery names the key. An older or purged one does not; then the key that
@@ -332,17 +327,17 @@ def is_request_of_key(tx: transaction.Transaction, run: Run, key: ClientKey) -> 
     if key.is_bot_account:
         return True
     delivery = find_first_program_delivery(tx, run.id)
-    requests_of_key = json.loads(delivery.body).get(ASKED_BY) if delivery else None
+    key_id = json.loads(delivery.body).get(ASKED_BY) if delivery else None
     asker = (
-        find_api_key(tx, requests_of_key)
-        if requests_of_key
+        find_api_key(tx, key_id)
+        if key_id
         else find_api_key_at(tx, run.team, run.client, run.created_at)
     )
     return asker is not None and key.is_successor_of(asker)
 
 
 def list_requests_of_key(
-    tx: transaction.Transaction, key: ClientKey, before: tuple[datetime, str], most: int
+    tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
 ) -> list[tuple[Run, bool]]:
     """Return up to `most` requests of this key's name, newest first, before that time and id.
 
@@ -351,13 +346,12 @@ def list_requests_of_key(
     at, run_id = before
     values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": most}
     return [
-        (run, is_request_of_key(tx, run, key))
-        for run in transaction.fetch_rows(tx, Run, _OF_CLIENT, **values)
+        (run, is_request_of_key(tx, run, key)) for run in fetch_rows(tx, Run, _OF_CLIENT, **values)
     ]
 
 
 def find_time_of_earlier_request(
-    tx: transaction.Transaction, client: str, number: int, since: datetime
+    tx: Transaction, client: str, number: int, since: datetime
 ) -> datetime | None:
     """Return when this client made the `number`-th newest request; None if not after `since`."""
     values = {"client_": client, "since_": since, "earlier_": number - 1}
@@ -366,7 +360,7 @@ def find_time_of_earlier_request(
 
 
 def get_status_fingerprints(
-    tx: transaction.Transaction, run_ids: Iterable[str]
+    tx: Transaction, run_ids: Iterable[str]
 ) -> Mapping[str, StatusFingerprint]:
     """Return for each run id a tuple that changes whenever the request's status changes."""
     return {each: tuple(tx.execute(_MARK, {"run_": each})) for each in run_ids}

@@ -15,13 +15,13 @@ from sqlalchemy import Table, delete, select
 from sqlmodel import Field, SQLModel, col
 
 from storage import columns
-from storage.chain import AuditChain, AuditHead
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.delegations import Delegation as Delegation
+from storage.digest import AuditChain, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
 from storage.programs import ClientKey as ClientKey
 from storage.replicas import ChannelQueue, Pause, Replica
-from storage.transaction import Transaction, build_insert, fetch_first_row, wrap_driver_error
+from storage.transaction import Transaction, fetch_first_row, insert_row, wrap_driver_error
 from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
@@ -40,13 +40,11 @@ class CopyNote(Row, table=True):
     head_seq: int = 0  # how far the audit had come
     head_hash: str = ""
     counts: str = columns.text_column("{}")  # JSON: how many rows, by table
-    problems: str = columns.text_column(
-        "[]"
-    )  # JSON: what of the record was not sound when it was copied
+    # JSON: what of the record was not sound when it was copied
+    problems: str = columns.text_column("[]")
     seal: str = ""  # over all that; "" where it says only why
-    signing_key: str = columns.text_column(
-        ""
-    )  # the key itself, where somebody wanted it in the copy
+    # the key itself, where somebody wanted it in the copy
+    signing_key: str = columns.text_column("")
 
     @property
     def audit_head(self) -> AuditHead:
@@ -86,7 +84,7 @@ def find_copy_note(tx: Transaction) -> CopyNote | None:
 def replace_copy_note(tx: Transaction, row: CopyNote) -> None:
     """Store this as the record's only copy note."""
     delete_copy_note(tx)
-    tx.execute(build_insert(CopyNote), get_column_values(row))
+    insert_row(tx, row)
 
 
 def delete_copy_note(tx: Transaction) -> bool:

@@ -72,7 +72,6 @@ class Pause(Row, table=True):
 
 
 _BEATS = select(col(Replica.id), col(Replica.until))
-_ALIVE = select(col(Replica.id)).where(col(Replica.until) > bindparam("now_"))
 _LANES = select(col(ChannelQueue.channel), col(ChannelQueue.replica))
 _MINE = delete(ChannelQueue).where(col(ChannelQueue.replica) == bindparam("replica_"))
 _GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
@@ -143,11 +142,6 @@ def delete_dead_replicas_and_pauses(tx: Transaction, now: datetime, gone: Collec
     for replica in gone:
         tx.execute(_GONE, {"replica_": replica})
     tx.execute(_PAUSED_BEFORE, {"now_": now})
-
-
-def list_alive_replicas(tx: Transaction, now: datetime) -> set[str]:
-    """Return the ids of the replicas whose heartbeat is still valid."""
-    return set(tx.scalars(_ALIVE, {"now_": now}))
 
 
 def get_latest_heartbeats(tx: Transaction) -> dict[str, datetime]:

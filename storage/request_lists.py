@@ -30,9 +30,8 @@ _HOME_MINE = (
     col(Run.requester) == bindparam("person_"),
     col(Run.parent_call) == "",
 )
-_HOME_CHANNEL = col(Run.channel).concat(
-    ""
-)  # else SQLite may look through everybody's requests in it
+# else SQLite may look through everybody's requests in it
+_HOME_CHANNEL = col(Run.channel).concat("")
 
 
 def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:

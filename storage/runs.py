@@ -9,12 +9,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Update,
     and_,
     bindparam,
     case,
@@ -29,10 +27,10 @@ from sqlmodel import col
 
 from storage import calls, moves, transcripts
 from storage.calls import UNFINISHED
-from storage.columns import get_column_values, thread_conditions
-from storage.models import PURGED, Call, Delivery, Item, Plan, Run
+from storage.columns import thread_conditions
+from storage.models import Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_readable_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, insert_row
 
 # Runs that a worker may take, with the facts that decide whose turn it is. Reads only.
 
@@ -191,16 +189,6 @@ _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     build_recent_runs_condition(col(Run.status) == RunStatus.RUNNING),
 )
 _SAID = ~col(Item.body).startswith(transcripts.BEGINS)  # no stand-in for what was said
-_TRANSCRIPT = (
-    select(col(Item.body))
-    .join(Run, col(Run.id) == col(Item.run_id))
-    .where(
-        *thread_conditions(Run, "parent_call"),
-        col(Item.body) != PURGED,
-        _SAID,
-    )
-    .order_by(col(Item.seq))
-)
 _HEARD = (
     select(col(Item.body))
     .where(col(Item.run_id) == bindparam("id_"), col(Item.created_at) <= bindparam("until_"))
@@ -234,15 +222,6 @@ _COUNT_TURN = (
     .where(col(Run.status) == RunStatus.RUNNING)
     .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
 )
-
-
-@cache
-def _build_column_update(names: tuple[str, ...]) -> Update:
-    return (
-        update(Run)
-        .where(col(Run.id) == bindparam("id_"))
-        .values({name: bindparam(name) for name in names})
-    )
 
 
 def find_run(tx: Transaction, run_id: str) -> Run | None:
@@ -300,11 +279,6 @@ def is_run_without_model(run: Run | None) -> bool:
     return run is not None and run.source not in MODELLED
 
 
-def claim_run(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
-    """Change a run from READY to RUNNING with the next fence; return the row, None if not READY."""
-    return moves.claim_run(tx, run_id, at=now, lease_until=lease_until)
-
-
 def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
     """Return the run if it still has this fence; raise moves.StaleFenceError otherwise."""
     run = find_run(tx, run_id)
@@ -321,14 +295,16 @@ def list_unfinished_runs(tx: Transaction) -> list[Run]:
 
 def update_run_counters(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
-    tx.execute(_build_column_update(tuple(columns)), {"id_": run.id, **columns})
+    change = moves.build_guarded_update(Run, ("id_",), tuple(columns))
+    tx.execute(change, {"id_": run.id, **columns})
 
 
 def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
     """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
     now |= {} if text is None else {ts: text}
-    tx.execute(_build_column_update(("reworded",)), {"id_": run.id, "reworded": json.dumps(now)})
+    change = moves.build_guarded_update(Run, ("id_",), ("reworded",))
+    tx.execute(change, {"id_": run.id, "reworded": json.dumps(now)})
 
 
 def add_turn_to_counters(
@@ -367,16 +343,7 @@ def append_transcript_item(
     """Append one item to the run's transcript, as the model sends or sees it."""
     text = json.dumps(body, ensure_ascii=False)
     row = Item(run_id=run.id, turn=run.turns, body=text, created_at=at)
-    tx.execute(build_insert(Item), get_column_values(row))
-
-
-def list_transcript_items(tx: Transaction, run: Run) -> list[dict[str, Any]]:
-    """Return every item of the run's thread, in order; a sub-agent has its own transcript."""
-    given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
-    found = tx.scalars(_TRANSCRIPT, {**given, "parent_call_": run.parent_call})
-    # at once: several times as fast as one by one
-    items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")
-    return items
+    insert_row(tx, row)
 
 
 def list_user_messages_until(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
@@ -411,8 +378,3 @@ def close_plan_if_all_final(
         )
     calls.mark_plan_answered(tx, found[0].plan_id)
     return True
-
-
-def resume_run_if_unblocked(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
-    """Change a run from WAITING to READY if none of its calls holds it up; True if it changed."""
-    return moves.resume_run_if_unblocked(tx, run_id, at=at, actor=actor)

@@ -6,8 +6,8 @@ import fcntl
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -18,8 +18,8 @@ from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
 from storage import sqlite_connections
-from storage.chain import AuditChain
-from storage.digest import key_file_path, load_or_create_key
+from storage.backend import Backend
+from storage.digest import AuditChain, key_file_path, load_or_create_key
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.trail import AuditHeadFile, audit_head_file_path
@@ -97,6 +97,7 @@ def _read_pragma(raw: sqlite3.Connection, name: str) -> int:
         return int(found.fetchone()[0])
 
 
+ConnectionMaker = Callable[[URL], sqlite_connections.FileConnection]
 KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
 
 
@@ -135,25 +136,22 @@ class SqliteTransaction(Transaction):
         super().run_transaction_command(sql)
 
 
-class SqliteFile:
-    """One SQLite file, which one process writes to; see `storage.backend.Backend`."""
+class SqliteFile(Backend):
+    """One SQLite file, which one process writes to."""
 
     is_multi_process = False
 
     def __init__(
         self,
         url: URL,
-        connect: Callable[
-            [URL], sqlite_connections.FileConnection
-        ] = sqlite_connections.open_prepared_connection,
+        connect: ConnectionMaker = sqlite_connections.open_prepared_connection,
     ) -> None:
         """Set the file's URL without opening it; `connect` creates its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
-        self._open_database_file: sqlite_connections.OpenFileGuard | None = (
-            None  # once it stands, where this process writes it
-        )
+        # once it stands, where this process writes it
+        self._open_database_file: sqlite_connections.OpenFileGuard | None = None
         self._url, self._connect = url, connect
         # Connections are kept between transactions; the last one given back is taken first. They
         # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
@@ -242,11 +240,6 @@ class SqliteFile:
                 raise
             self._idle.append(connection)
 
-    @contextmanager
-    def migration_lock(self) -> Iterator[None]:
-        """Do nothing: the lock already keeps other processes out."""
-        yield
-
     def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether SQLite's error is that a table does not exist."""
         orig = getattr(error, "orig", None)
@@ -257,10 +250,7 @@ class SqliteFile:
         copy_database(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
 
     def list_create_trigger_statements(self) -> list[str]:
-        """Return DDL that makes the append-only tables refuse update and delete.
-
-        Only a purge is let through.
-        """
+        """Return DDL that makes the append-only tables refuse update and delete."""
         return [
             f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
             f"{_build_purge_exception(table, change)}"

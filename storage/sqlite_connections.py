@@ -111,7 +111,7 @@ def has_foreign_content(database: sqlite3.Connection) -> bool:
     except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
         raise sqlite3.DatabaseError("its schema is damaged") from None
     marks = [
-        database.execute(f"PRAGMA {each}").fetchone()[0]
+        _read_pragma_value(database, f"PRAGMA {each}")
         for each in ("application_id", "user_version")
     ]
     return any(marks) or (bool(tables) and not tables >= OURS)
@@ -212,9 +212,8 @@ class OpenFileGuard:
             try:
                 each = os.stat(name)
             except OSError as error:
-                raise self._build_lost_file_error(
-                    name, f"{name} is gone ({error.strerror})"
-                ) from None
+                gone = f"{name} is gone ({error.strerror})"
+                raise self._build_lost_file_error(name, gone) from None
             if (each.st_ino, each.st_dev) != own:
                 raise self._build_lost_file_error(name, f"another file is in the place of {name}")
             found.append(each)
@@ -284,9 +283,8 @@ class OpenFileGuard:
             with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as alone:
                 if has_foreign_content(alone):
                     raise LostFileError(f"{changed} by the database of another application")
-                pages = _read_pragma_value(alone, "PRAGMA page_count") * _read_pragma_value(
-                    alone, "PRAGMA page_size"
-                )
+                pages = _read_pragma_value(alone, "PRAGMA page_count")
+                pages *= _read_pragma_value(alone, "PRAGMA page_size")
                 head = alone.execute(LAST).fetchone() if _has_audit_table(alone) else None
             there = self._kept.execute(AT, head[:1]).fetchone() if head else None
         except LostFileError:

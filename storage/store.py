@@ -1,11 +1,12 @@
 """The database as the rest of the program uses it: one writer at a time, any number of readers.
 
-Also here: a store that only reads, and a test commit that checks whether the database can be
-written.
+Also here: retries while the database is unavailable, a store that only reads, and a test commit
+that checks whether the database can be written.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from sqlalchemy import URL, Engine, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -22,9 +23,8 @@ from sqlmodel import col
 
 from storage import audit_log, schema
 from storage.audit_log import AuditLine
-from storage.availability import is_temporary_error
-from storage.backend import build_backend
-from storage.chain import AuditChain, AuditHead, PolicyContextReader
+from storage.backend import Backend, build_backend
+from storage.digest import AuditChain, AuditHead, PolicyContextReader
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
 from storage.models import Run
@@ -33,9 +33,75 @@ from storage.sqlite_connections import open_read_only_connection
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
 
-if TYPE_CHECKING:
-    from storage.backend import Backend
-    from storage.transaction import Transaction
+# Retries while the database is temporarily unavailable: locked, disk full, server down. Code that
+# holds a result stored nowhere else retries until it is stored.
+
+log = logging.getLogger("countersign.store")
+T = TypeVar("T")
+# what SQLite says where it is not the statement that is wrong, and it may go well another time
+PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+# the classes of what PostgreSQL says then: the connection, a rollback, resources, an operator, the
+# system; and that it waits for a lock, was idle too long, or may only be read (a stand-by server)
+PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
+FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
+
+
+def is_temporary_error(error: BaseException) -> bool:
+    """Return whether the error is a temporary fault of the database and not a bug."""
+    if not isinstance(error, DBAPIError):
+        return False
+    orig: Any = error.orig
+    if not isinstance(orig, sqlite3.Error):
+        return _is_temporary_postgres_error(orig)
+    code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF in PASSING  # the rest of the code says where
+
+
+def _is_temporary_postgres_error(error: Any) -> bool:
+    """Return whether a PostgreSQL error is temporary, including a broken connection."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
+    return str(state).startswith(PASSING_STATES)
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error's text; for a database error without the statement and its values."""
+    return str(getattr(error, "orig", None) or error)
+
+
+def compute_retry_delay(failures: int) -> float:
+    """Return the seconds to wait after this number (1, 2, …) of failed tries in a row."""
+    return min(LONGEST, FIRST * float(2 ** min(failures - 1, 20)))
+
+
+def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T:
+    """Call `write` until the database accepts it, and return its result.
+
+    `write` starts from the beginning each time. Raises other errors at once, and the database's
+    last error soon after `ended` is set. `what` is for the log.
+    """
+    failures = 0
+    while True:
+        last = ended.is_set()
+        try:
+            return write()
+        except Exception as error:
+            if not is_temporary_error(error) or last:
+                raise
+            failures += 1
+            log.error("%s cannot be stored, and is kept until it can: %s", what, error_text(error))
+        ended.wait(compute_retry_delay(failures))
 
 
 # The database as the rest of the program uses it; rows are detached.
@@ -273,9 +339,8 @@ def migrate_schema(store: Store, scripts: Path | str = SCRIPTS) -> None:
     if _require_usable_revision(store, scripts) == target:
         return
     with store.database.migration_lock():
-        current = _require_usable_revision(
-            store, scripts
-        )  # somebody else may have been there first
+        # somebody else may have been there first
+        current = _require_usable_revision(store, scripts)
         if current != target and not (
             current is None and _create_schema_directly(store, target, scripts)
         ):

@@ -60,7 +60,7 @@ def end_call_of_sub_agent(
     moves.change_call_status(
         tx, call, target, at=at, actor=actor, finished_at=at, output=output, note=note
     )
-    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
     return call.id
 
 
@@ -128,10 +128,8 @@ def list_calls_leading_to_run(tx: Transaction, run: Run) -> list[Call]:
     """Return the calls that led to this run, beginning with the call of the request's first run."""
     found: list[Call] = []
     while run.parent_call:
-        call, parent = (
-            calls.find_call(tx, run.parent_call),
-            fetch_first_row(tx, Run, _PARENT, call_=run.parent_call),
-        )
+        call = calls.find_call(tx, run.parent_call)
+        parent = fetch_first_row(tx, Run, _PARENT, call_=run.parent_call)
         if call is None or parent is None:
             break
         found.append(call)

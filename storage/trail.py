@@ -14,21 +14,24 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
 from storage.audit_log import WORD, AuditLine
-from storage.chain import FIRST, AuditChain, AuditHead
-from storage.digest import NonCanonicalValueError, canonical_json, parse_json_object
+from storage.digest import (
+    FIRST,
+    AuditChain,
+    AuditHead,
+    NonCanonicalValueError,
+    canonical_json,
+    encode_json,
+    parse_json_object,
+)
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows
-
-if TYPE_CHECKING:
-    from storage.transaction import Transaction
-
 
 # Evidence of arguments in the audit: readable, but secret fields only as a keyed digest.
 
@@ -90,7 +93,6 @@ WHY = ("why", "refused")  # the same, where it is more than a word of ours
 SEAL = "payload"  # what the seal over it is called in the data
 PURGE = "run.purged"  # the event of a row about requests that were emptied
 PURGED_RUNS = "runs"  # which, in its data; one of an earlier build is about its own request
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
 _WANTED: BindParameter[Any] = bindparam("wanted_")
@@ -120,21 +122,26 @@ def record_event(
     actor: str,
     run_id: str = "",
     call_id: str = "",
+    call: Call | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
     """Append one row to the audit; `data` must be JSON and must hold no secret fields.
 
+    `call`: the one that it is about, in place of `run_id` and `call_id`.
+
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it was written.
     """
+    if call is not None:
+        run_id, call_id = call.run_id, call.id
     told = mask_secrets_in_json(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
     apart = {name: told.pop(name) for name in [*told] if _is_payload_value(name, told[name])}
-    payload = _encode(apart) if apart else ""
+    payload = encode_json(apart) if apart else ""
     if payload:
         told[SEAL] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
-    text = _encode(told)
+    text = encode_json(told)
     before = get_audit_head(tx)
     tx.head = tx.chain.seal_row(before, at, run_id, call_id, actor, event, text)
     row = {
@@ -195,10 +202,9 @@ def iterate_audit_rows_between(
 def list_audit_rows_of_request(tx: Transaction, wanted: str) -> list[Audit]:
     """Return the audit rows of a request, given its id or the id of one of its calls."""
     found = fetch_rows(tx, Audit, _ABOUT, wanted_=wanted)
-    rows_about = next((row.run_id for row in found if row.run_id), "")
-    return found + [
-        row for row in fetch_rows(tx, Audit, _PURGED, wanted_=rows_about) if row not in found
-    ]
+    run_id = next((row.run_id for row in found if row.run_id), "")
+    purged = fetch_rows(tx, Audit, _PURGED, wanted_=run_id)
+    return found + [row for row in purged if row not in found]
 
 
 def list_purged_request_ids(row: Audit, data: Mapping[str, Any]) -> list[str]:
@@ -243,21 +249,6 @@ def is_valid_next_row(chain: AuditChain, before: AuditHead, row: Audit) -> bool:
     own = chain.seal_row(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
     is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
     return is_next and is_payload_intact(chain, row)
-
-
-def find_first_broken_row(tx: Transaction) -> int | None:
-    """Return the `seq` of the first row that breaks the chain, or None if all of it holds.
-
-    Missing rows at the end are not detected here; the head file shows those.
-    """
-    before = AuditHead()
-    for row in iterate_audit_rows(tx):
-        if not is_valid_next_row(
-            tx.chain.find_chain_by_key_id(row.key_id) or tx.chain, before, row
-        ):
-            return row.seq
-        before = AuditHead(row.seq or 0, row.hash)
-    return None
 
 
 # The head file: notes the audit's newest row in a small file beside the database.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,13 +21,14 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 from sqlmodel import SQLModel
 
+from storage.columns import get_column_values
+
 if TYPE_CHECKING:
     from storage.audit_log import AuditLine
-    from storage.chain import AuditChain, AuditHead
+    from storage.digest import AuditChain, AuditHead
 
 
-# Statements written in SQLModel, compiled once for each database and run on the driver's
-# cursor.
+# Statements written in SQLModel, compiled once for each database, run on the driver's cursor.
 
 ValueConverter = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
@@ -36,13 +36,11 @@ Row = tuple[Any, ...]
 ValueReader = Callable[[Parameters], Sequence[Any]]
 KEPT = 1000  # compiled statements; those built on the spot push out others built so
 
-known: dict[
-    tuple[Executable, str, tuple[str, ...]], CompiledStatement
-] = {}  # by database and columns
+# by statement, database and columns
+known: dict[tuple[Executable, str, tuple[str, ...]], CompiledStatement] = {}
 REQUIRED: Any = object()
-_NAMED = re.compile(
-    r"%\((\w+)\)s|%%"
-)  # a place with a name, and a percent sign, as drivers have it
+# a place with a name, and a percent sign, as drivers have it
+_NAMED = re.compile(r"%\((\w+)\)s|%%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +213,6 @@ class StatementResult(list[Row]):
         """Return the first column of every row."""
         return [row[0] for row in self]
 
-    def to_named_tuples(self) -> list[Any]:
-        """Return the rows as named tuples."""
-        kind = namedtuple("kind", self.columns)  # type: ignore[misc]  # the names come from the statement
-        return [kind(*row) for row in self]
-
 
 class Transaction:
     """One database transaction, which the storage functions get as `tx`.
@@ -253,27 +246,15 @@ class Transaction:
         writes: bool,
         durable: bool,
     ) -> None:
-        """Use that connection of the sqlite3 driver, and pass it to `give_back` at the end.
+        """Use that connection of the driver, and pass it to `give_back` at the end.
 
         `durable`: whether the commit waits for the disk.
         """
+        self.raw = connection
         self._give_back = give_back
-        self._initialize(connection, dialect, trace, chain, writes=writes, durable=durable)
-        self._before = self.raw.total_changes
-        self._changes: int | None = None  # once it is over
-
-    def _initialize(
-        self,
-        raw: Any,
-        dialect: Dialect,
-        trace: Trace | None,
-        chain: AuditChain,
-        *,
-        writes: bool,
-        durable: bool,
-    ) -> None:
-        self.raw = raw  # the driver's own connection
         self._trace = trace
+        self._before = self._count_changes()
+        self._changes: int | None = None  # once it is over
         self.chain = chain
         self.head: AuditHead | None = None  # how far the audit has come, once that was asked
         self.appended: list[AuditLine] = []  # what of the audit the log is to tell
@@ -298,37 +279,29 @@ class Transaction:
     @property
     def has_changes(self) -> bool:
         """Return whether the transaction has changed any row; also valid after its end."""
-        return bool(self._count_changes() if self._changes is None else self._changes)
+        return (self._count_changes() if self._changes is None else self._changes) > self._before
 
     def _count_changes(self) -> int:
-        return int(self.raw.total_changes - self._before)
+        return int(self.raw.total_changes)
 
     def overwrite_erased_data(self) -> None:
         """Make the database overwrite the bytes that are emptied or deleted from now on."""
         self.exec_driver_sql("PRAGMA secure_delete=ON")
 
     def execute(
-        self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Any] | None = None
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> StatementResult:
-        """Run an SQLAlchemy statement; a list of parameters runs it once for each.
+        """Run an SQLAlchemy statement.
 
         Raises SQLAlchemy's StatementError for parameters that do not fit, its DBAPIError for what
         the database refuses.
         """
         given = {} if parameters is None else parameters
-        if type(given) is not dict and not isinstance(given, Mapping):
-            return self._execute_for_each(statement, given)
         plan = compile_statement(statement, self.dialect, given)
         found, rowcount = self._run_traced(plan.sql, plan.bind_values(given))
         return StatementResult(
             plan.convert_rows(found) if plan.output_converters else found, rowcount, plan.columns
         )
-
-    def _execute_for_each(
-        self, statement: Executable, parameters: Sequence[Mapping[str, Any]]
-    ) -> StatementResult:
-        changed = sum(self.execute(statement, each).rowcount for each in parameters)
-        return StatementResult((), changed, ())
 
     def scalar(self, statement: Executable, parameters: Mapping[str, Any] | None = None) -> Any:
         """Return the first column of the statement's first row, or None."""
@@ -439,12 +412,23 @@ def build_insert(model: type[SQLModel]) -> Insert:
     return insert(model)
 
 
+def insert_row(tx: Transaction, row: SQLModel) -> None:
+    """Insert a row with all of its columns."""
+    tx.execute(build_insert(type(row)), get_column_values(row))
+
+
 @cache
 def build_insert_if_absent(
     model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)
 ) -> Any:
     """Return an insert that does nothing if a row with the `same` columns exists; built once."""
     return get_dialect_insert(dialect)(model).on_conflict_do_nothing(index_elements=same)
+
+
+def insert_row_if_absent(tx: Transaction, row: SQLModel, same: tuple[str, ...] = ("key",)) -> bool:
+    """Insert a row; False, and no change, if one with the same values of `same` exists."""
+    insert_once = build_insert_if_absent(type(row), tx.dialect.name, same)
+    return tx.execute(insert_once, get_column_values(row)).rowcount == 1
 
 
 def get_dialect_insert(dialect: str) -> Any:

@@ -18,10 +18,10 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, get_column_values, thread_conditions
+from storage.columns import Row, thread_conditions
 from storage.models import PURGED, Call, Item, Run, new_id
 from storage.states import CallStatus
-from storage.transaction import Transaction, build_insert, fetch_first_row, fetch_rows
+from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 # Files that people attached to messages for the model: kept once, and sent with every later
 # turn.
@@ -51,9 +51,8 @@ class AttachedFile(Row, table=True):
     sha256: str  # of those bytes
     data: str = columns.text_column("")  # in base64, or a text as it is told; "" once withheld
     withheld: WithheldReason = columns.status_column(WithheldReason, WithheldReason.NO, index=False)
-    read_at: datetime | None = columns.time_column(
-        nullable=True
-    )  # when the model's server first took it
+    # when the model's server first took it
+    read_at: datetime | None = columns.time_column(nullable=True)
     created_at: datetime = columns.time_column()
 
 
@@ -92,7 +91,7 @@ def build_message_key(team: str, channel: str, ts: str) -> str:
 
 def insert_file(tx: Transaction, file: AttachedFile, *, at: datetime) -> None:
     """Store a file, and record in the audit that it is given to the model."""
-    tx.execute(build_insert(AttachedFile), get_column_values(file))
+    insert_row(tx, file)
     _record_file_event(tx, "file.given", file, at, file.person)
 
 
@@ -295,11 +294,8 @@ class TranscriptCache:
 def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     seqs, bodies = zip(*sorted(rows), strict=True)
     items, sizes = _parse_items(bodies), tuple(map(len, bodies))
-    proposed, answered, late = (
-        set(had.proposed_call_ids),
-        set(had.answered_call_ids),
-        had.has_late_message,
-    )
+    proposed, answered = set(had.proposed_call_ids), set(had.answered_call_ids)
+    late = had.has_late_message
     made, waits = [], len(proposed) > len(answered)
     for each in items:
         match each.get("type"):

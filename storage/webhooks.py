@@ -25,11 +25,11 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Field, col
 
 from storage import columns
-from storage.columns import Row, get_column_values
+from storage.columns import Row
 from storage.models import Call, Run, new_id
 from storage.programs import ClientKey
 from storage.states import CALL_FINAL, CallStatus, RunStatus
-from storage.transaction import Transaction, build_insert_if_absent, fetch_rows
+from storage.transaction import Transaction, fetch_rows, insert_row_if_absent
 
 
 class WebhookKind(StrEnum):
@@ -153,7 +153,7 @@ def register_request_for_webhooks(
         made_at=at,
         waits=True,
     )
-    tx.execute(build_insert_if_absent(Webhook, tx.dialect.name, _SAME), get_column_values(row))
+    insert_row_if_absent(tx, row, _SAME)
 
 
 def register_missed_requests(tx: Transaction, *, at: datetime) -> int:
@@ -190,7 +190,7 @@ def store_webhook(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -> N
         tx.execute(update(Webhook).where(*mine).values(waits=False, made_at=at, due_at=at))
         return
     row = Webhook(**found._asdict(), made_at=at, due_at=at)
-    tx.execute(build_insert_if_absent(Webhook, tx.dialect.name, _SAME), get_column_values(row))
+    insert_row_if_absent(tx, row, _SAME)
 
 
 def list_due_webhooks(tx: Transaction, now: datetime, most: int) -> list[Webhook]:

@@ -17,9 +17,8 @@ from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tall
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls
-from storage.chain import get_key_by_id_or_current
 from storage.decisions import VoteCounter
-from storage.digest import compute_keyed_digest
+from storage.digest import compute_keyed_digest, get_key_by_id_or_current
 from storage.masking import mask_secrets
 from storage.models import PURGED, Call, Revision, Run, Vote
 from storage.states import CallStatus, CallVerb, VoteOutcome

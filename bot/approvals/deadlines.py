@@ -24,10 +24,9 @@ from bot.cards import button_codec, notices
 from bot.clock import Clock
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
-from storage.availability import is_temporary_error
 from storage.models import Call, Delivery, Message
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
-from storage.store import Store
+from storage.store import Store, is_temporary_error
 from storage.transaction import Transaction
 
 # Expiry: the clock denies the calls that nobody decided in time, and tells the thread.
@@ -191,7 +190,7 @@ def cancel_unseen_calls(tx: Transaction, card: Message, code: str, *, at: dateti
             moves.change_call_status(
                 tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
             )
-            runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
+            moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
     run = runs.find_run(tx, card.run_id) if lost else None
     if run is not None and run.channel != card.channel:
         outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN})

@@ -35,9 +35,9 @@ from bot.tools.names import NameResolver
 from bot.tools.preview import PreviewRunner
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import CallWithRevision
-from storage.chain import get_key_by_id_or_current
 from storage.columns import get_column_values
 from storage.decisions import AppliedDecision, DecidableCall
+from storage.digest import get_key_by_id_or_current
 from storage.models import Call, Delivery, Run
 from storage.states import CallVerb
 from storage.transaction import Transaction

@@ -24,10 +24,10 @@ from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingS
 from bot.policy.evaluation import CurrentPolicy
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments, reveal_secrets
-from storage import spending
+from storage import call_history
+from storage.call_history import CountedCall
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run
-from storage.spending import CountedCall
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -115,7 +115,7 @@ def add_spending_sums(
         whose = None if anyone else run.requester
         since = now - timedelta(seconds=max(each.window for each in some))
         found = [
-            *spending.counted_calls(tx, run.team, whose, name, since=since, beside=beside),
+            *call_history.counted_calls(tx, run.team, whose, name, since=since, beside=beside),
             *(CountedCall(None, arguments) for other, arguments in siblings if other == name),
         ]
         for each in some:

@@ -224,10 +224,9 @@ def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuesti
         outbox.queue_message(tx, row)
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
-    about = {"run_id": run.id, "call_id": call.id}
     server = run.client if run.source is RunSource.SERVER else ""
     actor = "agent" if run.source in MODELLED else server or run.requester
-    trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
+    trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, call=call, data=data)
     if not here:
         users = build_answerers(asked.to, run.requester).users
         names = request_sentences.join_mentions(users, dict(place.groups).values())
@@ -294,8 +293,7 @@ def queue_question_reminder(
         )
         outbox.queue_message(tx, line)
     data = {"what": "answer_reminder"}
-    about = {"run_id": call.run_id, "call_id": call.id}
-    trail.record_event(tx, "call.told", at=now, actor="clock", data=data, **about)
+    trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
 
 def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:

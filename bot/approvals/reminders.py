@@ -141,8 +141,7 @@ class ReminderSender:
                 if each.kind is ReminderKind.NEXT_STEP and not said_here:
                     self._post_approval_notice(tx, run, call, key, votes)
             data = {"what": ", ".join(each.kind for each in news)}
-            about = {"run_id": run.id, "call_id": call.id}
-            trail.record_event(tx, "call.told", at=now, actor="clock", data=data, **about)
+            trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
             update_away_on_cards(tx, call, away)
             outbox.mark_cards_for_redraw(tx, call.plan_id)
 

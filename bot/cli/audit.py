@@ -16,8 +16,7 @@ from bot.cli.read_only_core import parse_time_option
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import record_copies, trail
-from storage.chain import AuditChain
-from storage.digest import key_file_path, read_key_file
+from storage.digest import AuditChain, key_file_path, read_key_file
 from storage.examination import examine_record
 from storage.models import Audit
 from storage.store import ReadOnlyStore

@@ -30,7 +30,7 @@ from storage.backups import (
     error_sentence,
     move_record,
 )
-from storage.chain import compute_key_id, list_key_ids
+from storage.digest import compute_key_id, list_key_ids
 from storage.examination import ExaminationResult
 from storage.migrations import SchemaError
 from storage.record_copies import UnreadableRowsError

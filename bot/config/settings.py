@@ -31,8 +31,7 @@ from bot.monitoring.logs import LogFormat
 from bot.toml_file import TomlFileError
 from bot.tools.database.config import Database, read_databases
 from storage.backend import build_local_path, is_postgres_url, normalize_postgres_url
-from storage.chain import SigningKey
-from storage.digest import parse_signing_key
+from storage.digest import SigningKey, parse_signing_key
 
 # Checks of the environment besides the settings: proxies, plain http, unknown names.
 

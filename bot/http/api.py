@@ -27,7 +27,7 @@ from bot.http.api_gate import ApiKeyMiddleware, DescribedApi, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import RequestWatcher
 from countersign.durations import parse_duration
-from storage.availability import is_temporary_error
+from storage.store import is_temporary_error
 
 if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker
@@ -150,11 +150,12 @@ class _HookAnswer:
         self._problem = bytearray()
         self._refused_with: list[tuple[bytes, bytes]] = []  # headers
         self._start: Message | None = None  # goes out with the first of what follows it
-        self._begun = self._said = self._over = False
+        self._begun = self._said = False
+        self.is_complete = False  # the whole answer has been sent
 
     async def forward_message(self, message: Message) -> None:
         """Send the app's message on if it is of a good answer; keep the text of a problem."""
-        if self._over:
+        if self.is_complete:
             return
         if message["type"] == "http.response.start":
             self._status, self._start = message["status"], message
@@ -167,7 +168,7 @@ class _HookAnswer:
         self._said = self._said or bool(message.get("body", b"").strip())
         if is_last and not self._said:
             return  # blanks to the end are no answer
-        self._over = is_last
+        self.is_complete = is_last
         await self._send_start(self._start)
         await self._send(message)
 
@@ -186,19 +187,14 @@ class _HookAnswer:
         except (ValueError, KeyError, TypeError):
             return BROKEN
 
-    @property
-    def is_complete(self) -> bool:
-        """Return whether the whole answer has been sent."""
-        return self._over
-
     async def deny(self, why: str, event: claude_code.HookEvent) -> None:
         """End an unfinished answer, with a denial if no more than blanks was sent.
 
         Messages that come later are ignored.
         """
-        if self._over:
+        if self.is_complete:
             return
-        self._over = True
+        self.is_complete = True
         body = b"" if self._said else build_denial_body(why, event)
         headers = [
             (b"content-type", b"application/json"),

@@ -244,13 +244,14 @@ class ApiKeyMiddleware:
         callers: ApiKeyChecker,
         turns: CapacityLimiter,
         is_stopping: Callable[[], bool],
+        most: int = KEYED,
     ) -> None:
-        """`turns`: how many keys are looked up at once."""
+        """`turns`: how many keys are looked up at once; `most`: requests with a good key."""
         self._app = app
         self._callers = callers
         self._turns = turns
         self._is_stopping = is_stopping
-        self._room = RequestLimit(KEYED)
+        self._room = RequestLimit(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""

@@ -229,10 +229,9 @@ class AskHandler:
         for number, (run, is_own) in enumerate(looked, 1):
             stands = self.get_request(key, run.id).load_status() if is_own else None
             last = run.id if is_own else last
-            if stands and (
-                not statuses or api_bodies.build_request_shown(stands).status in statuses
-            ):
-                found.append(api_bodies.build_request_shown(stands))
+            shown = api_bodies.build_request_shown(stands) if stands else None
+            if shown and (not statuses or shown.status in statuses):
+                found.append(shown)
             if len(found) == most:
                 is_last = number == len(looked) < MOST_LOOKED
                 return api_bodies.RequestsShown(requests=found, next=None if is_last else last)

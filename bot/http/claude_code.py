@@ -25,6 +25,7 @@ TELL_WHY = ("Bash", "Task", "Agent")  # of others a `description` is part of wha
 NO_WAY_ROUND = "Do not try to get it done in another way."
 _NAMED = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
 _LONGEST_NAMED = 100  # bytes
+NO_USE = "That is not what Claude Code says before or after a tool."
 GOES_ON = "It goes on in the background, and its end is not seen."
 
 
@@ -132,10 +133,10 @@ def parse_tool_use(said: Any) -> ToolUse:
             said,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ValueError("That is not what Claude Code says before or after a tool.") from None
+        raise ValueError(NO_USE) from None
     texts = (found.tool, found.session, found.id, found.folder)
     if not all(isinstance(each, str) for each in texts) or not (found.session and found.id):
-        raise ValueError("That is not what Claude Code says before or after a tool.")
+        raise ValueError(NO_USE)
     return found
 
 

@@ -28,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from bot import __version__
 from bot.http import api_gate
-from bot.http.api_bodies import ProblemError, build_retry_problem
+from bot.http.api_bodies import ProblemError
 from bot.tools import Effect, Registry, Tool
 from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
@@ -226,9 +226,13 @@ class McpEndpoint:
         """`url`: this process's API, which is asked for a host's calls with the host's key."""
         self._tools = core.tools
         self._callers = api_gate.ApiKeyChecker(core.store, core.clock, core.identity.team)
-        self._is_stopping = is_stopping
-        self._turns = CapacityLimiter(LOOKING)
-        self._room = api_gate.RequestLimit(api_gate.HOSTS)
+        self._gate = api_gate.ApiKeyMiddleware(
+            self._handle_checked_request,
+            callers=self._callers,
+            turns=CapacityLimiter(LOOKING),
+            is_stopping=is_stopping,
+            most=api_gate.HOSTS,
+        )
         server = McpToolServer(url, self._list_tools_of_key, is_stopping).build_server()
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
@@ -240,25 +244,14 @@ class McpEndpoint:
         """Answer one request of a host; with a problem if its key or its body is refused."""
         try:
             _check_origin(Headers(scope=scope))
-            if self._is_stopping():
-                raise build_retry_problem(
-                    HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1
-                )
-            given = Headers(scope=scope).getlist("authorization")
-            await to_thread.run_sync(self._callers.authenticate, given, limiter=self._turns)
-            with self._room.reserve_place():
-                body = await api_gate.read_body(receive)
-                if body:
-                    api_gate.check_json_body(body, Headers(scope=scope))
-                await self._start_session_manager()
-                await self._manager.handle_request(scope, api_gate.replay_body(body, receive), send)
-        except api_gate.NoCapacityError:
-            error = build_retry_problem(
-                HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at once.", 1, "limits"
-            )
-            await error.build_response()(scope, receive, send)
         except ProblemError as error:
             await error.build_response()(scope, receive, send)
+        else:
+            await self._gate(scope, receive, send)
+
+    async def _handle_checked_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._start_session_manager()
+        await self._manager.handle_request(scope, receive, send)
 
     async def _start_session_manager(self) -> None:
         """Start the session manager, unless it runs, in a task that lasts until the loop ends."""

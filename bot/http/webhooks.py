@@ -25,7 +25,7 @@ from bot.signals import Signal
 from bot.tools.preview import AsyncPortal
 from storage import programs as program_requests
 from storage import webhooks
-from storage.chain import list_current_and_older_keys
+from storage.digest import list_current_and_older_keys
 from storage.webhooks import Webhook
 
 if TYPE_CHECKING:
@@ -194,10 +194,8 @@ class WebhookNotifier:
         if not all(went_well):
             return GLANCE
         with self._store.read() as tx:
-            next_at, expected = (
-                webhooks.find_next_webhook_time(tx),
-                webhooks.count_requests_awaiting_webhooks(tx),
-            )
+            next_at = webhooks.find_next_webhook_time(tx)
+            expected = webhooks.count_requests_awaiting_webhooks(tx)
         longest = timedelta(seconds=GLANCE if expected else IDLE)
         pause = min(longest, next_at - self._clock.now()) if next_at else longest
         return max(pause.total_seconds(), 0.0)

@@ -26,9 +26,8 @@ from bot.clock import Clock
 from bot.runs.sub_agent_runs import SilentAnswer
 from bot.signals import Signals
 from storage import outbox, runs, transcripts
-from storage.availability import retry_until_stored
 from storage.models import Run
-from storage.store import Store
+from storage.store import Store, retry_until_stored
 from storage.transaction import Transaction
 from storage.transcripts import Compaction, Transcript, TranscriptCache
 

@@ -40,10 +40,10 @@ from bot.tools.runner import (
     ToolSuccess,
     ToolTimeout,
 )
-from storage import calls, decisions, endings, moves, runs, spending, trail
-from storage.availability import retry_until_stored
+from storage import call_history, calls, decisions, endings, moves, runs, trail
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb, RunStatus
+from storage.store import retry_until_stored
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.endings")
@@ -196,7 +196,7 @@ class CallOutcomeStore:
     def _resume_or_close_run(self, tx: Transaction, run: Run) -> None:
         """Let the run of a call that a program executed go on, or close a cancelled run."""
         if run.status is not RunStatus.CANCELLED:
-            runs.resume_run_if_unblocked(tx, run.id, at=self._clock.now(), actor="worker")
+            moves.resume_run_if_unblocked(tx, run.id, at=self._clock.now(), actor="worker")
         else:
             endings.close_plans_of_cancelled_run(tx, run, at=self._clock.now())
 
@@ -297,7 +297,7 @@ class CallOutcomeStore:
                     output = outputs.not_asked_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
             case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):
-                spending.insert_attempt(tx, call, now)
+                call_history.insert_attempt(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
             case ToolRefusal(message) | ToolFailure(message):
                 end(C.FAILED, outputs.failed_output(message, ran), message)

@@ -43,7 +43,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import StepReporter, get_step_end, run_tool
 from storage import calls, moves, programs, runs
-from storage.chain import get_key_by_id_or_current
+from storage.digest import get_key_by_id_or_current
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb, RunStatus, VoteOutcome
 from storage.transaction import Transaction

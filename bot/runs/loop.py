@@ -22,11 +22,10 @@ from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRef
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
-from storage.availability import compute_retry_delay, error_text, is_temporary_error
 from storage.inbox import CLICKS
 from storage.models import Delivery
 from storage.states import RunStatus
-from storage.store import Store
+from storage.store import Store, compute_retry_delay, error_text, is_temporary_error
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall

@@ -28,8 +28,7 @@ from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
 from bot.tools import Effect, Registry, Tool
 from storage import calls, endings, moves, outbox, runs, trail
 from storage import sub_agents as children
-from storage.chain import compute_key_id
-from storage.digest import NonCanonicalValueError, parse_json_object
+from storage.digest import NonCanonicalValueError, compute_key_id, parse_json_object
 from storage.models import Call, Plan, Revision, Run
 from storage.states import MODELLED, CallStatus, CallVerb
 from storage.transaction import Transaction

@@ -36,9 +36,9 @@ from bot.runs.results import build_answer_footer
 from bot.runs.sub_agent_runs import SilentAnswer, store_sub_agent_answer, store_sub_agent_failure
 from bot.signals import Signals
 from storage import calls, inbox, moves, runs
-from storage.availability import retry_until_stored
 from storage.models import Call, Plan, Run, new_id
 from storage.states import CallStatus, RunStatus
+from storage.store import retry_until_stored
 from storage.transaction import Transaction
 from storage.transcripts import Transcript
 

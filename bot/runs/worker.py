@@ -31,10 +31,9 @@ from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
-from storage.availability import error_text, is_temporary_error, retry_until_stored
 from storage.models import Call, Run
 from storage.states import CallStatus, RunSource, RunStatus
-from storage.store import Store
+from storage.store import Store, error_text, is_temporary_error, retry_until_stored
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
@@ -130,7 +129,7 @@ class RunWorker:
         """Claim the run; None if another worker has it, or it cannot be claimed."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            run = runs.claim_run(tx, run_id, now=now, lease_until=now + self._lease)
+            run = moves.claim_run(tx, run_id, at=now, lease_until=now + self._lease)
             # a stream left open by a crash is closed first; the first claim finds none, and no call
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.withdraw_open_streams(tx, run_id)

@@ -16,10 +16,9 @@ from bot.signals import Signals
 from bot.slack import pace
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
 from bot.slack.sender import MessageSender
-from storage import outbox
-from storage.availability import error_text, is_temporary_error
+from storage import moves, outbox
 from storage.models import Message
-from storage.store import Store
+from storage.store import Store, error_text, is_temporary_error
 
 log = logging.getLogger("countersign.outbox")
 ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to
@@ -99,7 +98,7 @@ class Outbox:
         """Schedule cards that an earlier process failed to draw; return whether that is stored."""
         try:
             with self._store.write() as tx:
-                outbox.mark_failed_cards_for_redraw(tx)
+                moves.mark_failed_cards_for_redraw(tx)
         except Exception as error:
             if not is_temporary_error(error):
                 raise

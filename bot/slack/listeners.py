@@ -35,11 +35,10 @@ from bot.signals import Signals
 from bot.slack.client import SlackClient
 from bot.slack.dialogs import DialogHandler, find_first_input
 from storage import inbox
-from storage.availability import error_text
 from storage.inbox import DeliveryGroupWriter
 from storage.models import Delivery
 from storage.states import DeliveryKind
-from storage.store import Store
+from storage.store import Store, error_text
 
 if TYPE_CHECKING:
     from bot.slack.slash_commands import SlashCommandHandler

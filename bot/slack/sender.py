@@ -43,10 +43,9 @@ from bot.slack.posting import (
 )
 from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
 from storage import moves, outbox, runs
-from storage.availability import error_text, is_temporary_error
 from storage.models import Message
 from storage.states import DRAWN, MessageKind, MessageStatus
-from storage.store import Store
+from storage.store import Store, error_text, is_temporary_error
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
@@ -332,7 +331,7 @@ class MessageSender:
             self._posting.replace_reactions(row, [each for each in worn if each != name], name)
         with self._store.write(durable=False, told=False) as tx:
             outbox.update_message(tx, row, body=outbox.dump_message_body({"names": wanted}))
-            outbox.mark_message_sent(tx, row, ts=row.ts, shown=version)
+            moves.mark_message_shown(tx, row, ts=row.ts, version=version)
 
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks; overwrite it if it does not hold the whole text."""
@@ -356,7 +355,7 @@ class MessageSender:
         self._memory.remember_post(row.seq, stands)
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
-            outbox.mark_message_sent(tx, row, ts=stands.ts, shown=stands.shown_version)
+            moves.mark_message_shown(tx, row, ts=stands.ts, version=stands.shown_version)
             begun = row.kind is MessageKind.ROOT and runs.set_request_thread(
                 tx, row.run_id, row.channel, stands.ts
             )

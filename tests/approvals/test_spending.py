@@ -20,7 +20,7 @@ from bot.core import Core
 from bot.policy.condition_values import Facts, SpendingSum
 from bot.policy.evaluation import parse
 from bot.policy.gates import Ask
-from storage import spending
+from storage import call_history
 from storage.columns import get_column_values
 from storage.models import Call, Plan, Run
 from storage.states import CallStatus, RunStatus
@@ -249,7 +249,7 @@ def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
         tx.execute(update(Call).where(col(Call.id) == row.id).values(revision=2))
         row.revision = 2
         add_revision(tx, row, '{"amount":"400.00"}')
-        assert [each.arguments for each in spending.counted_calls(tx, TEAM, BEN, "note")] == [
+        assert [each.arguments for each in call_history.counted_calls(tx, TEAM, BEN, "note")] == [
             '{"amount":"400.00"}'
         ]
     assert ledger.sum() == 400

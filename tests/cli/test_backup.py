@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from countersign.cli.commands import main
-from storage.chain import compute_key_id
+from storage.digest import compute_key_id
 from storage.record_copies import list_record_tables as poured
 from storage.sqlite import lock_database
 from storage.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from countersign.cli.commands import main
-from storage.chain import compute_key_id
+from storage.digest import compute_key_id
 from tests.cli.test_backup import Output, key_of, names, rows
 
 OTHER = "another-key-of-at-least-32-characters"

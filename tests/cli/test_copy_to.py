@@ -12,7 +12,7 @@ import pytest
 
 from countersign.cli.commands import main
 from storage import inbox, trail
-from storage.chain import compute_key_id
+from storage.digest import compute_key_id
 from storage.record_copies import count_rows_by_table
 from storage.sqlite import lock_database
 from storage.store import Store

@@ -19,7 +19,6 @@ from sqlalchemy import select
 from bench.live import CHANNELS, seed
 from bot.demo.model_server import Turn
 from slack_sandbox.server import Sandbox
-from storage import trail
 from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageStatus, RunStatus
 from storage.store import Store
@@ -29,6 +28,7 @@ from tests.cluster.replica import Replica
 from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server, binaries, serve
+from tests.record_checks import find_first_broken_row
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import is_ready
 
@@ -202,7 +202,7 @@ class Cluster:
             assert sum(map(is_card, said)) == 1, word
             assert not [each for each in said if "approve" in action_ids(each)], word
         with self.store.read() as tx:
-            assert trail.find_first_broken_row(tx) is None
+            assert find_first_broken_row(tx) is None
 
     def _word_of(self, call: Call) -> str:
         [run] = [each for each in self.all(Run) if each.id == call.run_id]

@@ -10,11 +10,11 @@ import pytest
 from bot.demo.model_server import Turn
 from bot.mcp.server_connection import look_up_definitions
 from bot.mcp.server_file import write_lock_file
-from storage import trail
 from storage.models import Call
 from storage.states import CallStatus
 from tests.cluster.cluster import Cluster
 from tests.cluster.replica import Replica
+from tests.record_checks import find_first_broken_row
 from tests.servers.support import over_http
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at, free_port
@@ -87,7 +87,7 @@ def test_asked_by_one_and_answered_at_the_other(cluster: Cluster, begin: Begin) 
     assert (cluster.folder / "put").read_text().splitlines() == ["a lamp upper 7 "]
     assert stands(cluster) == {"depot_put": C.SUCCEEDED, "ask_person": C.ANSWERED}
     with cluster.store.read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
 
 
 def test_the_replica_that_asked_dies(cluster: Cluster, begin: Begin) -> None:

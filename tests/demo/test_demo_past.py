@@ -15,13 +15,13 @@ from bot.app import build
 from bot.demo.demo import choose_http_address, start_demo, write_demo_settings
 from bot.demo.first_days import HISTORY
 from countersign.cli.commands import main
-from storage import trail
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
 from tests.missing import missing
 from tests.model_stand_in.planner import StrictPlanner
+from tests.record_checks import find_first_broken_row
 from tests.stories.messages import words
 
 C = CallStatus
@@ -41,7 +41,7 @@ def test_all_of_it_happens_and_two_cards_wait(
         with demo.app.core.store.read() as tx:
             runs = fetch_rows(tx, Run, select(Run).order_by(col(Run.created_at)))
             calls = fetch_rows(tx, Call, select(Call).order_by(col(Call.created_at)))
-            assert trail.find_first_broken_row(tx) is None
+            assert find_first_broken_row(tx) is None
         assert len(runs) == len(HISTORY) + 2
         assert [call.status for call in calls] == [
             C.SUCCEEDED,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bot.agent.chat_completions import build_chat_messages
 from bot.config.connection_settings import ModelApi
-from storage import runs
 from storage.models import Run
 from storage.states import RunStatus
 from tests.model_stand_in.chat_checks import check_chat_request
+from tests.record_checks import list_transcript_items
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
@@ -85,7 +85,7 @@ def heard(harness: Harness) -> None:
 def is_valid(harness: Harness, thread: str) -> None:
     """Check that each call of the transcript has one output, and that a strict server takes it."""
     with harness.app.core.store.read() as tx:
-        items = runs.list_transcript_items(tx, harness.run_in(thread))
+        items = list_transcript_items(tx, harness.run_in(thread))
     calls = Counter(i["call_id"] for i in items if i.get("type") == "function_call")
     outputs = Counter(i["call_id"] for i in items if i.get("type") == "function_call_output")
     assert max(calls.values(), default=1) == 1

@@ -13,7 +13,6 @@ import pytest
 
 from bot.cards.slack_text import show_hidden_characters
 from bot.config.connection_settings import ModelApi
-from storage import runs
 from storage.states import CallStatus, RunStatus
 from tests.models.asking import (
     asking,
@@ -25,6 +24,7 @@ from tests.models.asking import (
     was_answered,
 )
 from tests.models.served import CALLING, PYTHON, serving, shipped
+from tests.record_checks import list_transcript_items
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import leaves
 from tests.stories.steps import press
@@ -52,7 +52,7 @@ TOO_LONG = "longer than the model can read"  # where it filled the context with 
 def written(harness: Harness, thread: str) -> tuple[str, str]:
     """The one call of the thread that waits: its id, and its text as the model wrote it."""
     with harness.app.core.store.read() as tx:
-        items = runs.list_transcript_items(tx, harness.run_in(thread))
+        items = list_transcript_items(tx, harness.run_in(thread))
     made = {i["call_id"]: i["arguments"] for i in items if i.get("type") == "function_call"}
     [call] = [each for each in harness.calls_in(thread) if each.status is CallStatus.PENDING]
     return call.id, json.loads(made[call.provider_id])["text"]

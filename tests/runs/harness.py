@@ -21,7 +21,7 @@ from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.policy.gates import Allow, load_gate
 from bot.runs.worker_pool import WorkerPool
 from bot.tools import ToolContext, ToolError
-from storage import calls, inbox, outbox, runs
+from storage import calls, inbox, moves, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
 from storage.store import Store
@@ -291,7 +291,7 @@ class LoopHarness:
     def post(self, row: Message) -> None:
         """Slack shows this card now."""
         with self.store.write() as tx:
-            outbox.mark_message_sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)
+            moves.mark_message_shown(tx, row, ts=f"9{row.seq}.0", version=row.wanted)
 
 
 def approved(path: Path, name: str = "note") -> LoopHarness:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from storage import calls, runs, trail
+from storage import calls
 from storage.models import Audit, Call, Run
 from storage.states import CALL_FINAL, MODELLED, RUN_OPEN, CallStatus, RunStatus
+from tests.record_checks import find_first_broken_row, list_transcript_items
 from tests.runs.harness import LoopHarness
 
 C, R = CallStatus, RunStatus
@@ -33,7 +34,7 @@ def look(harness: LoopHarness) -> None:
     nobody_waits_for_nobody(found, proposed)
     each_errand_is_one_run(found, proposed)
     with harness.store.read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
 
 
 def nothing_ran_that_was_not_approved(
@@ -96,7 +97,7 @@ def all_came_to_an_end(harness: LoopHarness) -> None:
 def told_once(harness: LoopHarness, run: Run, proposed: list[Call]) -> None:
     """Check that each call of a run that ended is settled, and has its output in the transcript."""
     with harness.store.read() as tx:
-        items = runs.list_transcript_items(tx, run)
+        items = list_transcript_items(tx, run)
     told = Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
     for call in proposed:
         assert told[call.provider_id] == 1, call

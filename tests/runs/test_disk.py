@@ -15,8 +15,9 @@ from sqlalchemy.exc import OperationalError
 from bot.core import Core
 from bot.runs.loop import MainLoop
 from bot.runs.worker_pool import WorkerPool
-from storage import inbox, trail
+from storage import inbox
 from storage.store import Store
+from tests.record_checks import find_first_broken_row
 from tests.runs.bolt_app import bolt, press
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core, make_tools
 from tests.storage.builders import C, R, Seeded, click, delivery, seed
@@ -102,7 +103,7 @@ def counts_once(core: Core, many: list[Seeded]) -> None:
         assert each.events() == ["call.approved", "run.ready"]
     assert "action" not in kept(core)
     with core.store.read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:

@@ -15,7 +15,7 @@ from sqlmodel import col
 from bot.approvals import grants as remembered
 from bot.policy.evaluation import parse
 from bot.policy.gates import GrantOffer
-from storage import calls, grants, moves, runs
+from storage import calls, grants, moves
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY
@@ -234,7 +234,7 @@ def on_grant(harness: LoopHarness) -> str:
         waits = calls.find_call(tx, call.id)
         assert waits is not None
         moves.change_call_status(tx, waits, C.APPROVED, at=now, actor="policy")
-        runs.resume_run_if_unblocked(tx, run.id, at=now, actor="policy")
+        moves.resume_run_if_unblocked(tx, run.id, at=now, actor="policy")
     return grant.id
 
 
@@ -289,7 +289,7 @@ def executed(harness: LoopHarness, meanwhile: Callable[[Any, Any], None]) -> Cal
     executor = harness.core.build_executor(harness.pool, no_portal)
     now = harness.clock.now()
     with harness.store.write() as tx:
-        run = runs.claim_run(tx, harness.all()[0][0].id, now=now, lease_until=now + HOUR)
+        run = moves.claim_run(tx, harness.all()[0][0].id, at=now, lease_until=now + HOUR)
         assert run is not None
     call = harness.all()[1][0]
     with harness.store.write() as tx:

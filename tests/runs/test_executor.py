@@ -11,9 +11,10 @@ import pytest
 
 from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
-from storage import outbox, trail
+from storage import outbox
 from storage.models import Call
 from storage.states import CallStatus
+from tests.record_checks import find_first_broken_row
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
 from tests.runs.harness import Crash, LoopHarness, approved
 from tests.storage.builders import click
@@ -97,7 +98,7 @@ def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) 
     assert [row.event for row in told] == ["call.born.pending", "call.approved", "call.invalidated"]
     assert '"why"' in told[-1].payload
     with harness.store.read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
 
 
 def test_a_tool_that_is_gone(harness: LoopHarness) -> None:

@@ -16,9 +16,10 @@ from bot.agent import outputs
 from bot.core import Core
 from bot.runs.loop import OVERDUE, TRIES, MainLoop
 from bot.runs.worker_pool import WorkerPool
-from storage import endings, inbox, outbox, runs, trail
+from storage import endings, inbox, outbox, runs
 from storage.models import Delivery, Message
 from storage.store import Store
+from tests.record_checks import find_first_broken_row, list_transcript_items
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, FakeDirectory, StillClock, make_core, make_tools
 from tests.storage.builders import AT, HOUR, C, R, Seeded, click, seed
 
@@ -260,8 +261,8 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     call = seeded.call()
     assert (call.status, call.deadline, seeded.run().status) == (C.UNKNOWN, None, R.CANCELLED)
     with setup.store.read() as tx:
-        items = runs.list_transcript_items(tx, seeded.run())
-        assert trail.find_first_broken_row(tx) is None
+        items = list_transcript_items(tx, seeded.run())
+        assert find_first_broken_row(tx) is None
     assert [(item["call_id"], item["output"].split()[0]) for item in items] == [
         ("call_0", "UNKNOWN:"),
         ("call_1", "CANCELLED"),

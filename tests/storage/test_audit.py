@@ -13,6 +13,7 @@ import pytest
 from bot.agent import outputs
 from storage import decisions, runs, trail
 from storage.store import Store
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, ONE, Seeded, seed
 
 TABLES = ("audit", "revision", "vote", "item")
@@ -44,7 +45,7 @@ def raw(store: Store) -> Iterator[sqlite3.Connection]:
 def broken_at(store: Store) -> int | None:
     """Where the chain breaks."""
     with store.read() as tx:
-        return trail.find_first_broken_row(tx)
+        return find_first_broken_row(tx)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -8,6 +8,7 @@ from storage.decisions import EarlierDecision
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 from storage.store import Store
+from tests.record_checks import list_transcript_items
 from tests.storage.builders import AT, C, R, Seeded, seed
 from tests.storage.steps import ANA, vote
 
@@ -17,7 +18,7 @@ def told_outputs(seeded: Seeded) -> list[tuple[str, str]]:
     with seeded.store.read() as tx:
         return [
             (item["call_id"], item["output"].split()[0])
-            for item in runs.list_transcript_items(tx, seeded.run())
+            for item in list_transcript_items(tx, seeded.run())
         ]
 
 

@@ -13,6 +13,7 @@ from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transcripts import Compaction, TranscriptCache
+from tests.record_checks import list_transcript_items
 from tests.storage.builders import AT, Seeded, seed
 
 C = CallStatus
@@ -38,7 +39,7 @@ def test_a_compaction_is_no_item(store: Store) -> None:
         run, read = seeded.run(), TranscriptCache().read_transcript(tx, seeded.run())
         assert (read.items, read.compactions) == ((SAID,), (made,))
         assert read.list_items_for_model("https://there/v1/") == [STANDS]
-        assert runs.list_transcript_items(tx, run) == [SAID]
+        assert list_transcript_items(tx, run) == [SAID]
         assert runs.needs_model_answer(tx, run.id)
         assert run.tokens == 70
 

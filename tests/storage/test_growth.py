@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from storage import inbox, outbox, request_lists, runs
+from storage import inbox, moves, outbox, request_lists, runs
 from storage.schedule import count_backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
+from tests.record_checks import list_transcript_items
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM, C, click, seed, set_message
@@ -74,7 +75,7 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         outbox.find_next_retry_time(tx)
         outbox.list_cards_of_plan(tx, call.plan_id)
     with harness.store.write() as tx:
-        outbox.mark_message_sent(tx, due[0], ts="9.9", shown=1)
+        moves.mark_message_shown(tx, due[0], ts="9.9", version=1)
     harness.store.trace = None
     return found
 
@@ -187,10 +188,10 @@ def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
     with store.write() as tx:
         run = runs.find_run(tx, mine.run().id)
         assert run is not None
-        assert runs.list_transcript_items(tx, run) == []
+        assert list_transcript_items(tx, run) == []
         for item in items:
             runs.append_transcript_item(tx, run, item, at=run.created_at)
-        assert runs.list_transcript_items(tx, run) == items
+        assert list_transcript_items(tx, run) == items
 
 
 def test_what_waits_is_counted_in_indexes(store: Store) -> None:

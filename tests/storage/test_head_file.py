@@ -12,7 +12,7 @@ import pytest
 
 from bot.agent import outputs
 from storage import decisions, trail
-from storage.chain import AuditChain, AuditHead
+from storage.digest import AuditChain, AuditHead
 from storage.examination import examine_record
 from storage.models import Audit
 from storage.store import Store

@@ -140,7 +140,8 @@ def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
         made.append(call)
     with store.write() as tx:
         for model, rows in ((Run, runs), (Plan, plans), (Call, made), (Vote, votes)):
-            tx.execute(insert(model), [get_column_values(row) for row in rows])
+            for row in rows:
+                tx.execute(insert(model), get_column_values(row))
     return runs, made, votes
 
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.chain import compute_key_id
-from storage.digest import load_or_create_key
+from storage.digest import compute_key_id, load_or_create_key
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage import inbox
-from storage.availability import is_temporary_error
-from storage.store import Store
+from storage.store import Store, is_temporary_error
 from tests.postgres_server import Server, binaries, serve
 from tests.storage.builders import delivery
 

@@ -16,7 +16,7 @@ from sqlmodel import SQLModel
 
 import storage.migrations
 from bot.agent import outputs
-from storage import decisions, runs, trail
+from storage import decisions, runs
 from storage.decisions import AppliedDecision, EarlierDecision
 from storage.delegations import Delegation
 from storage.grants import Grant
@@ -30,6 +30,7 @@ from storage.store import SchemaError, Store, migrate_schema
 from storage.transaction import Trace
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 
 NEXT = '''
@@ -213,7 +214,7 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
             ),
             AppliedDecision,
         )
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)
 
 

@@ -9,11 +9,12 @@ from itertools import product
 import pytest
 
 from bot.agent import outputs
-from storage import decisions, moves, runs, trail
+from storage import decisions, moves, runs
 from storage.decisions import AppliedDecision
 from storage.models import Call, Run
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
 
 
@@ -176,10 +177,10 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
     """A worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
     seeded = seed(store, run=R.READY, fence=4)
     with store.write() as tx:
-        claimed = runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR)
+        claimed = moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR)
         assert claimed is not None
         assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
-        assert runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
+        assert moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
         assert not moves.change_run_status(tx, claimed, R.COMPLETED, at=AT, fence=4)
         assert not moves.renew_lease(tx, seeded.run_id, 4, AT + 2 * HOUR)
         assert moves.renew_lease(tx, seeded.run_id, 5, AT + 2 * HOUR)
@@ -229,7 +230,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
         decisions.apply_vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
 

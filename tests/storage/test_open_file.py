@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from storage import inbox, trail
-from storage.availability import is_temporary_error
-from storage.store import Store
+from storage.store import Store, is_temporary_error
 from storage.transaction import Trace, Transaction
 from tests.storage.builders import AT, delivery
 

@@ -21,13 +21,13 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from storage import decisions, grants, inbox, postgres_session, trail
-from storage.availability import is_temporary_error
 from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.models import Call, Delivery
-from storage.store import SchemaError, Store
+from storage.store import SchemaError, Store, is_temporary_error
 from tests.postgres_server import Server, binaries, serve
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
 
 KEY = b"k" * 32
@@ -118,7 +118,7 @@ def test_what_only_grows_refuses_all_else(server: Server, two: tuple[Store, Stor
             with pytest.raises(psycopg.errors.RestrictViolation, match="audit is append-only"):
                 owner.execute(how % "countersign.audit")
     with two[1].read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
 
 
 def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
@@ -137,7 +137,7 @@ def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
     at_once(*(lambda store=store: add(store) for store in two * 4))
     with two[0].read() as tx:
         assert inbox.list_new_deliveries(tx)[0].attempts == 80
-        assert trail.find_first_broken_row(tx) is None  # one chain, whoever appended
+        assert find_first_broken_row(tx) is None  # one chain, whoever appended
 
 
 def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:

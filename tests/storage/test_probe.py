@@ -15,8 +15,7 @@ pytest.importorskip("prometheus_client")
 from bot.monitoring.health_checks import OK, check_writable
 from bot.monitoring.metrics import PrometheusMetrics
 from storage import inbox
-from storage.availability import is_temporary_error
-from storage.store import Store, check_database_writable
+from storage.store import Store, check_database_writable, is_temporary_error
 from tests.postgres_server import binaries, serve
 from tests.proof.crash.troubles import fill
 from tests.proof.crash.world import can_mount, mount, unmount

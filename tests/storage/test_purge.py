@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from storage import purge, runs, trail
+from storage import purge, trail
 from storage import transcripts as attached_files
 from storage.columns import get_column_values
 from storage.delegations import Delegation
@@ -36,6 +36,7 @@ from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store
 from storage.transaction import build_insert, fetch_rows
 from storage.transcripts import AttachedFile
+from tests.record_checks import list_transcript_items
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness, approved
 from tests.storage.builders import AT
@@ -170,7 +171,7 @@ def test_the_transcript_begins_anew(over: LoopHarness) -> None:
     purged(over)
     with over.store.read() as tx:
         assert transcripts.read_transcript(tx, run).items == ()
-        assert runs.list_transcript_items(tx, run) == []
+        assert list_transcript_items(tx, run) == []
 
 
 def test_only_a_purge_is_let_through(over: LoopHarness) -> None:

@@ -178,7 +178,7 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
     """
     seeded = seed(store)
     with store.write() as tx:
-        outbox.mark_message_sent(tx, seeded.card(), ts="1.1", shown=1)
+        moves.mark_message_shown(tx, seeded.card(), ts="1.1", version=1)
     assert due(store) == []
     with store.write() as tx:
         outbox.mark_cards_for_redraw(tx, seeded.plan_id)
@@ -189,10 +189,10 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
             tx, seeded.plan_id
         )  # somebody decides while Slack is being told of version 2
     with store.write() as tx:
-        outbox.mark_message_sent(tx, drawing, ts="1.1", shown=2)
+        moves.mark_message_shown(tx, drawing, ts="1.1", version=2)
     assert due(store) == [drawing.key]
     with store.write() as tx:
-        outbox.mark_message_sent(tx, seeded.card(), ts="1.1", shown=3)
+        moves.mark_message_shown(tx, seeded.card(), ts="1.1", version=3)
         assert [row.key for row in outbox.list_cards_of_plan(tx, seeded.plan_id)] == [drawing.key]
         assert drawing.seq is not None
         assert (

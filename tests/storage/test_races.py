@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from bot.agent import outputs
-from storage import calls, decisions, endings, runs, trail
+from storage import calls, decisions, endings, moves
 from storage.decisions import AppliedDecision
 from storage.models import Vote
 from storage.store import Store
+from tests.record_checks import find_first_broken_row
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
 
 ROUNDS = 20
@@ -155,7 +156,7 @@ def test_two_workers_claim(store: Store) -> None:
 
         def claim(seeded: Seeded = seeded) -> bool:
             with store.write() as tx:
-                return runs.claim_run(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is not None
+                return moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
 
         assert sorted(together(claim, claim, claim, claim)) == [False, False, False, True]
         assert (seeded.run().fence, seeded.events()) == (2, ["run.running"])
@@ -166,7 +167,7 @@ def test_many_writers_keep_one_chain(store: Store) -> None:
     many = [seed(store) for _ in range(24)]
     assert all(together(*(voter(each, "UANA00001") for each in many)))
     with store.read() as tx:
-        assert trail.find_first_broken_row(tx) is None
+        assert find_first_broken_row(tx) is None
     assert all(each.events() == ["call.approved", "run.ready"] for each in many)
 
 

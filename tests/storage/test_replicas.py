@@ -95,13 +95,13 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
         runs.set_request_thread(tx, "later", "C", "2.0")
     assert told == [("now", False), ("later", True)]
     with store.write() as tx:
-        claimed = runs.claim_run(tx, "now", now=AT, lease_until=AT + HOUR)
+        claimed = moves.claim_run(tx, "now", at=AT, lease_until=AT + HOUR)
         assert claimed is not None
         moves.change_run_status(tx, claimed, R.READY, at=AT)
     assert told[2:] == [("now", True)]
     decided = seed(store, C.APPROVED)
     with store.write() as tx:
-        assert runs.resume_run_if_unblocked(tx, decided.run_id, at=AT, actor="UANA00001")
+        assert moves.resume_run_if_unblocked(tx, decided.run_id, at=AT, actor="UANA00001")
     assert told[3:] == [(decided.run_id, True)]
 
 

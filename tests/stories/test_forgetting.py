@@ -13,12 +13,13 @@ from bot.demo.model_server import Turn
 from bot.runs.program_requests import ProgramRequests
 from bot.tools.handed_over import HandedOverAction
 from countersign.cli.commands import main
-from storage import runs, trail
+from storage import trail
 from storage.columns import StoredEnum
 from storage.examination import examine_record
 from storage.models import Call, Run, Vote
 from storage.record_copies import list_record_tables
 from storage.sqlite_connections import DIALECT
+from tests.record_checks import list_transcript_items
 from tests.records import ON_A_SERVER, settings_of
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import request
@@ -230,7 +231,7 @@ def test_the_thread_begins_anew(written: Harness, monkeypatch: pytest.MonkeyPatc
     run = harness.run_in(thread)
     with harness.app.core.store.read() as tx:
         assert harness.app.core.transcripts.read_transcript(tx, run).items == ()
-        assert runs.list_transcript_items(tx, run) == []
+        assert list_transcript_items(tx, run) == []
 
 
 def test_all_of_a_person_is_exported(

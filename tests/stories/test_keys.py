@@ -10,8 +10,7 @@ import pytest
 from bot.cli.doctor.checks import check_database
 from bot.config.startup import StartupError
 from storage import backups, trail
-from storage.chain import compute_key_id
-from storage.digest import format_signing_key, parse_signing_key
+from storage.digest import compute_key_id, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_record
 from storage.models import Audit, Call
 from storage.states import CallStatus

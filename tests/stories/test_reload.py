@@ -14,7 +14,7 @@ from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit
 from storage.states import CallStatus
-from storage.trail import find_first_broken_row
+from tests.record_checks import find_first_broken_row
 from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import Harness
 from tests.stories.steps import ask

@@ -193,7 +193,8 @@ def _has_all(app: App) -> bool:
     which it counts as the sender.
     """
     with app.core.store.read() as tx:
-        found, living = count_backlog(tx), replicas.list_alive_replicas(tx, app.core.clock.now())
+        found, heartbeats = count_backlog(tx), replicas.get_latest_heartbeats(tx)
+    living = [until for until in heartbeats.values() if until > app.core.clock.now()]
     return found.unread == found.unsent == 0 and len(living) <= 1
 
 

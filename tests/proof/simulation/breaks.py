@@ -14,7 +14,7 @@ from bot.policy.gates import load_gate
 from bot.runs import executor, turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.sender import MessageSender
-from storage import decisions, inbox, moves, runs
+from storage import decisions, inbox, moves
 from storage.states import VoteOutcome
 
 Break = Callable[[], Any]  # returns what puts it in place while it is entered
@@ -98,7 +98,7 @@ def outputs_stand_where_they_came() -> Any:
 
 def a_run_may_wait_for_nobody() -> Any:
     """The last decision frees no run."""
-    return patch.object(runs, "resume_run_if_unblocked", lambda *_, **__: False)
+    return patch.object(moves, "resume_run_if_unblocked", lambda *_, **__: False)
 
 
 def what_is_left_of_a_plan_runs() -> Any:

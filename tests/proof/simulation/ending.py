@@ -10,12 +10,12 @@ from sqlalchemy import select
 
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode_click
-from storage import trail
 from storage.models import Message
 from storage.states import DRAWN, MessageStatus
 from storage.store import Store
 from storage.transaction import fetch_rows
 from tests.proof.simulation.people import buttons
+from tests.record_checks import find_first_broken_row
 
 if TYPE_CHECKING:
     from tests.proof.simulation.world import World
@@ -35,7 +35,7 @@ def all_is_well(world: World) -> None:
     nobody_is_offered_what_is_over(world)
     store: Store = world.processes[0].store
     with Store.read(store) as tx:
-        assert trail.find_first_broken_row(tx) is None, "the chain is broken"
+        assert find_first_broken_row(tx) is None, "the chain is broken"
     assert world.record.is_sound()
 
 

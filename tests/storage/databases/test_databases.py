@@ -18,12 +18,13 @@ import pytest
 from sqlmodel import col
 
 from slack_sandbox.workspace.records import Message as Posted
-from storage import schema, trail
+from storage import schema
 from storage.migrations import known, newest
 from storage.models import Call, Revision
 from storage.states import CallStatus as C
 from storage.store import SchemaError, Store
 from tests.postgres_server import Server, binaries, serve
+from tests.record_checks import find_first_broken_row
 from tests.storage.databases.freezing import (
     KEY,
     SLACK,
@@ -135,7 +136,7 @@ def test_what_waited_is_decided_afterwards(revision: str, tmp_path: Path) -> Non
         }
         assert not fakes.ran.keys() - {("note", t) for t in ("pending", "approved", "beside it")}
         with harness.app.core.store.read() as tx:
-            assert trail.find_first_broken_row(tx) is None
+            assert find_first_broken_row(tx) is None
     finally:
         fakes.go_on.set()
         harness.close()

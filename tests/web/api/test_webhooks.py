@@ -15,7 +15,7 @@ from standardwebhooks import Webhook as Signature
 
 from bot.http import webhooks
 from bot.http.keys import derive_webhook_secret, parse_key_text
-from storage.chain import SigningKey
+from storage.digest import SigningKey
 from storage.webhooks import PAUSES, Webhook
 from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
