@@ -22,11 +22,11 @@ from bot.cards.block_kit import (
     text_leaf,
 )
 from bot.cards.button_codec import AnswerRating, RunTarget, build_block_id, encode_button_value
-from bot.cards.sentence_words import sanitise_for_mrkdwn
 from bot.cards.slack_text import (
     count_slack_characters,
     escape_mrkdwn,
     isolate_right_to_left_runs,
+    sanitise_for_mrkdwn,
     shorten_text,
     show_hidden_characters,
     spell_number,
@@ -366,9 +366,9 @@ def request_edited_notice(person: str, text: str) -> str:
     )
 
 
-def request_deleted_notice() -> str:
-    """Return the notice that a request is withdrawn because its message was deleted."""
-    return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
+REQUEST_DELETED_NOTICE = (
+    "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
+)
 
 
 # The greeting of a new person, and the help text. Pure.

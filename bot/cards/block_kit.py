@@ -9,13 +9,19 @@ words, mentions and times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.cards.action_names import MENU, Action
-from bot.cards.button_codec import Click, Target, encode_button_value
+from bot.cards.action_names import MENU, Action, InputBlockId, InputElementId
+from bot.cards.button_codec import (
+    Click,
+    DialogSubject,
+    Target,
+    encode_button_value,
+    encode_dialog_metadata,
+)
 from bot.cards.slack_text import (
     DATE_FORMAT,
     PERSON,
@@ -23,11 +29,10 @@ from bot.cards.slack_text import (
     format_in_utc,
     isolate_right_to_left_text,
     replace_notifying_mentions,
+    shorten_text,
     show_hidden_characters,
     split_markdown,
 )
-
-# The frame around a model's Markdown: each line is quoted, each link shows its host. Pure.
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
 LEAST = 200  # characters into which a part is divided that has hardly any but line ends
@@ -155,6 +160,7 @@ def quote_on_one_line(text: str) -> str:
 
 
 Json = dict[str, Any]
+MAX_WORDS = 500  # characters of what a person says in a dialog
 
 
 def plain_text(text: str) -> Json:
@@ -247,6 +253,73 @@ def confirmation_dialog(title: str, text: str, yes: str, no: str = "Go back") ->
         "deny": plain_text(no),
         "style": "danger",
     }
+
+
+def dialog_view(
+    about: DialogSubject, title: str, blocks: Sequence[Json], *, submit: str = "", close: str
+) -> Json:
+    """Return the view of a dialog; without `submit` it can only be closed."""
+    view: Json = {
+        "type": "modal",
+        "callback_id": about.dialog,
+        "private_metadata": encode_dialog_metadata(about),
+        "title": plain_text(shorten_text(title, 24)),
+        "close": plain_text(close),
+        "blocks": list(blocks),
+    }
+    return {**view, "submit": plain_text(submit)} if submit else view
+
+
+def choose_dialog_title(title: str, instead: str) -> str:
+    """Return the title if it fits at the top of a dialog, else `instead`."""
+    return title if 0 < count_slack_characters(title.strip()) <= 24 else instead
+
+
+def build_input_block(
+    block_id: str, label: str, element: Json, *, optional: bool = False, hint: str = ""
+) -> Json:
+    """Build an input block of a dialog; `hint` stands below the input in small print."""
+    block: Json = {
+        "type": "input",
+        "block_id": block_id,
+        "label": plain_text(label),
+        "element": element,
+        "optional": optional,
+    }
+    return {**block, "hint": plain_text(hint)} if hint else block
+
+
+def build_text_input(placeholder: str = "") -> Json:
+    """Build a text element for a few lines of a person's own words."""
+    element: Json = {
+        "type": "plain_text_input",
+        "action_id": InputElementId.TEXT,
+        "multiline": True,
+        "max_length": MAX_WORDS,
+    }
+    return {**element, "placeholder": plain_text(placeholder)} if placeholder else element
+
+
+def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> str:
+    """Return the text that was entered in this input, without blanks around it."""
+    return str(get_input_state(state_values, field, InputElementId.TEXT).get("value") or "").strip()
+
+
+def get_chosen_value(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
+) -> str:
+    """Return the value of the option chosen in this input; "" for none."""
+    option = get_input_state(state_values, field, entry).get("selected_option") or {}
+    return str(option.get("value", ""))
+
+
+def get_input_state(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
+) -> Mapping[str, Any]:
+    """Return the state of this input as Slack sent it; empty if it was not sent."""
+    block = state_values.get(field)
+    element = block.get(entry) if isinstance(block, Mapping) else None
+    return element if isinstance(element, Mapping) else {}
 
 
 def text_leaf(text: str, **style: bool) -> Json:

@@ -50,10 +50,6 @@ from bot.cards.slack_text import (
 )
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
 
-# A call that waits for its decision: its effect, the votes so far, the buttons.
-
-# What stands above the calls: the requester's words, and sub-agents on the way. Pure.
-
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 

@@ -51,6 +51,7 @@ from bot.cards.request_list import (
     describe_request_beginning,
     format_on_one_line,
 )
+from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.cards.slack_text import (
     channel_mention,
     format_local_time,
@@ -59,8 +60,6 @@ from bot.cards.slack_text import (
 )
 from bot.tools.effect_source import EffectSource
 from storage.states import RunStatus
-
-# What the Home tab shows one person, as plain data made from rows; drawn below. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,6 @@ WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
 EFFECT = 300  # characters
-STRANGER = "I take requests from full members of this workspace only."
 TABS = (
     (Action.HOME_ALL, HomePart.ALL, "All"),
     (Action.HOME_WAITING, HomePart.WAITING, "Waits for me"),
@@ -140,7 +138,7 @@ def render_home_tab(view: HomeView | None) -> Json:
     if view is None:
         return {
             "type": "home",
-            "blocks": [section_block(_build_home_block_id("stranger"), mrkdwn(STRANGER))],
+            "blocks": [section_block(_build_home_block_id("stranger"), mrkdwn(MEMBERS_ONLY_REPLY))],
         }
     return {"type": "home", "blocks": _render_home_blocks(view)}
 
@@ -235,10 +233,9 @@ def _render_welcome(view: HomeView) -> Json:
     return section_block(
         _build_home_block_id("empty"),
         mrkdwn(
-            f"👋 Nothing waits for you, and you have asked for nothing yet. Mention "
+            "👋 Nothing waits for you, and you have asked for nothing yet. Mention "
             f"{user_mention(view.bot)} in a channel, or write to me under *Messages*: `help` says "
-            "what "
-            f"I can do. What waits for your decision will stand here."
+            "what I can do. What waits for your decision will stand here."
         ),
     )
 

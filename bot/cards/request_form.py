@@ -15,14 +15,19 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from bot.cards import request_sentences
+from bot.cards import sentences
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
 from bot.cards.answers import count_rows_that_fit, render_notice, render_result_table
 from bot.cards.block_kit import (
     Json,
     actions_block,
+    build_input_block,
+    build_text_input,
     button,
+    choose_dialog_title,
     context_block,
+    dialog_view,
+    get_entered_text,
     mrkdwn,
     plain_text,
     rich_text_block,
@@ -38,7 +43,6 @@ from bot.cards.button_codec import (
     FormTarget,
     add_thread_to_metadata,
     encode_button_value,
-    encode_dialog_metadata,
 )
 from bot.cards.field_layout import (
     FieldErrors,
@@ -46,12 +50,10 @@ from bot.cards.field_layout import (
     apply_entries,
     build_input_hint,
     lay_out_fields,
-    shortened_plain_text,
     validate_entered_arguments,
 )
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
-from bot.cards.request_sentences import mode_note
-from bot.cards.review_dialog import build_input_block, build_text_input, get_entered_text
+from bot.cards.sentences import mode_note
 from bot.cards.slack_text import (
     channel_mention,
     count_slack_characters,
@@ -68,10 +70,6 @@ from bot.tools.person_question import ASK_PERSON
 from storage.masking import mask_secrets
 from storage.states import ChannelMode
 
-# The dialog in which a person chooses what to ask for. Pure: plain data in, a view out.
-
-# The message that a request begins with where the bot begins its thread. Pure.
-
 _LINK = re.compile(r"https?://[!-~]{1,500}")
 
 
@@ -83,7 +81,7 @@ def render_request_root_message(
     `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
     asked; `client`: the program that asks for that person.
     """
-    text = request_sentences.request_line(person, effect, client)
+    text = sentences.request_line(person, effect, client)
     blocks = [*render_notice(text), *render_mode_note(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
@@ -139,20 +137,13 @@ def render_request_picker_dialog(choices: Sequence[FormChoice], setting: FormCon
     if more := len(choices) - len(kept):
         left = f"There are {more} more: write their name behind /approvals request."
         blocks.append(section_block(f"{BlockKind.PICKER}:more", plain_text(left)))
-    return {
-        "type": "modal",
-        "callback_id": DialogId.PICK,
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.PICK, setting)),
-        "title": plain_text("New request"),
-        "close": plain_text("Cancel"),
-        "blocks": blocks,
-    }
+    return dialog_view(DialogSubject(DialogId.PICK, setting), "New request", blocks, close="Cancel")
 
 
 def render_form_invitation(person: str, channel: str) -> tuple[str, list[Json]]:
     """Return text and blocks that show a person how to ask with a form, in this `channel`."""
     text, ask = (
-        request_sentences.no_model_reply(person),
+        sentences.no_model_reply(person),
         button(Action.REQUEST, "Ask", FormContext(channel)),
     )
     return text, [*render_notice(text), actions_block(f"{BlockKind.PICKER}:ask", [ask])]
@@ -315,7 +306,8 @@ def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
             BlockKind.PLACE, [mrkdwn(_request_place_sentence(target.form_context.channel))]
         )
     ]
-    if _choose_dialog_title(form.title) != form.title:
+    title = choose_dialog_title(form.title, "New request")
+    if title != form.title:
         blocks.insert(
             0, section_block(f"{BlockKind.HEADLINE}:0", plain_text(shorten_text(form.title, 1000)))
         )
@@ -330,15 +322,8 @@ def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
         blocks.append(section_block(f"{BlockKind.MISSING}:0", plain_text(shorten_text(kept, 2900))))
     why = build_text_input("For whoever decides about it")
     blocks.append(build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
-    view = {
-        "type": "modal",
-        "callback_id": DialogId.REQUEST,
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REQUEST, target)),
-        "title": shortened_plain_text(_choose_dialog_title(form.title), 24),
-        "submit": plain_text("Ask"),
-        "close": plain_text("Cancel"),
-        "blocks": blocks,
-    }
+    subject = DialogSubject(DialogId.REQUEST, target)
+    view = dialog_view(subject, title, blocks, submit="Ask", close="Cancel")
     return add_thread_to_metadata(view, target.form_context.channel, "")
 
 
@@ -361,11 +346,7 @@ def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
     [block] = place.blocks
     drawn = {**block, "optional": not needed}
     drawn.pop("hint", None)
-    return [{**drawn, "hint": shortened_plain_text(hint, 1000)} if hint else drawn]
-
-
-def _choose_dialog_title(title: str) -> str:
-    return title if 0 < count_slack_characters(title.strip()) <= 24 else "New request"
+    return [{**drawn, "hint": plain_text(shorten_text(hint, 1000))} if hint else drawn]
 
 
 def parse_form_submission(

@@ -31,18 +31,16 @@ from bot.cards.block_kit import (
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_pieces import show_hidden_or_default
 from bot.cards.decided_call import ICONS, WORDS
-from bot.cards.sentence_words import format_past_tense
 from bot.cards.slack_text import (
     channel_mention,
     format_local_time,
+    format_past_tense,
     format_time_with_countdown,
     shorten_text,
     user_mention,
 )
 from storage.masking import mask_secrets
 from storage.states import CallStatus, CallVerb, RunStatus
-
-# What `/approvals` shows a person, as plain data: made from rows, drawn beside this. Pure.
 
 
 @dataclass(frozen=True, slots=True)

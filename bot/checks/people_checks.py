@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from bot.slack.directory import SlackDirectory
 
 
-# The checks of the people and channels that the policy names: who could decide.
-
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read
 RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Policy
 
 
-# A Slack client for commands that only read, and the texts for errors of Slack's.
-
 PATIENCE = 15  # seconds for one look-up
 # what slack_sdk raises besides SlackApiError
 UNREACHABLE = (SlackClientError, HTTPException, OSError)

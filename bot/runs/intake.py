@@ -17,7 +17,7 @@ from bot.approvals.form_requests import RequestPlacement, queue_form_invitation
 from bot.approvals.person_questions import is_waiting_for_answers_only
 from bot.approvals.replies import reply_privately
 from bot.approvals.request_changes import CHANGES, apply_message_change, cancel_requests_of_person
-from bot.cards import notices, refusals, request_sentences
+from bot.cards import notices, sentences
 from bot.cards.answers import greeting_text, help_text, render_notice
 from bot.cards.notices import cancelled_line
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
@@ -127,8 +127,7 @@ class MessageIntake:
         if not is_ours:
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            only = "I take requests from full members of this workspace only."
-            self._tell_author_privately(delivery, only)
+            self._tell_author_privately(delivery, sentences.MEMBERS_ONLY_REPLY)
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -161,12 +160,12 @@ class MessageIntake:
             self._send_private_message(
                 tx,
                 delivery,
-                request_sentences.answer_by_buttons_reply(),
+                sentences.ANSWER_BY_BUTTONS_REPLY,
                 key=f"hint:{run.id}:answer",
             )
         else:
             self._send_private_message(
-                tx, delivery, refusals.only_buttons_decide_reply(), key=f"hint:{run.id}"
+                tx, delivery, sentences.ONLY_BUTTONS_DECIDE_REPLY, key=f"hint:{run.id}"
             )
 
     def _is_own_request_continued(
@@ -199,7 +198,7 @@ class MessageIntake:
             if run is None or not runs.is_run_open(run) or not is_stop:
                 return "not addressed to the bot"
             self._send_private_message(
-                tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
             )
         return "not the requester's stop"
 
@@ -222,11 +221,11 @@ class MessageIntake:
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
             if is_only_cancellation(text):
                 self._send_private_message(
-                    tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
             else:
                 self._send_private_message(
-                    tx, delivery, refusals.thread_is_busy_reply(run.requester)
+                    tx, delivery, sentences.thread_is_busy_reply(run.requester)
                 )
             inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
@@ -253,7 +252,7 @@ class MessageIntake:
         if run is None or not endings.cancel_run(
             tx, run, at=now, actor=delivery.user, words=outputs
         ):
-            self._send_private_message(tx, delivery, refusals.nothing_to_cancel_reply())
+            self._send_private_message(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         else:
             outbox.queue_notice(
                 tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
@@ -293,7 +292,7 @@ class MessageIntake:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
                 outbox.queue_text_line(
-                    tx, key, delivery.channel, delivery.thread_ts, refusals.late_message_reply()
+                    tx, key, delivery.channel, delivery.thread_ts, sentences.LATE_MESSAGE_REPLY
                 )
         return is_late
 
@@ -323,7 +322,7 @@ class MessageIntake:
                 return "nothing to stop"
             if run.requester != delivery.user:
                 self._send_private_message(
-                    tx, delivery, refusals.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
                 return "not the requester's stop"
             if not endings.cancel_run(
@@ -464,11 +463,11 @@ class TypedMessageIntake:
 
     def _refusal_text(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
         if not is_colleague:
-            return notices.members_only_at_terminal_text()
+            return sentences.MEMBERS_ONLY_REPLY
         if not self.has_model:
-            return notices.no_model_at_terminal_text()
+            return notices.NO_MODEL_AT_TERMINAL_TEXT
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
-            return refusals.thread_is_busy_reply(run.requester)
+            return sentences.thread_is_busy_reply(run.requester)
         return ""
 
     def _pass_to_agent(
@@ -486,7 +485,7 @@ class TypedMessageIntake:
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
         if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
-            reply_privately(tx, delivery, refusals.nothing_to_cancel_reply())
+            reply_privately(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         else:
             line = notices.cancelled_line(actor)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})

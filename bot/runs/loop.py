@@ -18,7 +18,7 @@ from bot.agent import outputs
 from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.reminders import ReminderSender
-from bot.cards import refusals
+from bot.cards import sentences
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, WorkKind
@@ -244,7 +244,7 @@ class MainLoop:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=refusals.handling_failed_reply(known),
+                    text=sentences.handling_failed_reply(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait

@@ -18,7 +18,7 @@ from bot.approvals.card_views import build_full_call_view, is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason
-from bot.cards import button_codec, refusals, review_dialog
+from bot.cards import button_codec, review_dialog, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.block_kit import Json
 from bot.cards.call_pieces import PieceKind
@@ -59,8 +59,8 @@ def get_view_or_refusal_sentence(found: DialogOpening | DialogRefusal) -> Json |
 def dialog_error_sentence(error: Exception) -> str:
     """Return the sentence (mrkdwn) for the person who clicked, from the error at opening."""
     if not isinstance(error, SlackApiError):
-        return refusals.dialog_not_opened_reply("")
-    return refusals.dialog_not_opened_reply(get_valid_error_code(error), classify_error(error))
+        return sentences.dialog_not_opened_reply("")
+    return sentences.dialog_not_opened_reply(get_valid_error_code(error), classify_error(error))
 
 
 class DialogFamily(Protocol):
@@ -146,7 +146,7 @@ class DialogHandler:
             return self._prepare_dialog(body)
         except Exception as error:
             log.exception("dialog %s: %s", body["actions"][0]["action_id"], error)
-            return DialogRefusal(refusals.trigger_expired_reply())
+            return DialogRefusal(sentences.TRIGGER_EXPIRED_REPLY)
 
     def _prepare_dialog(self, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         match button_codec.decode_clicked_element(body["actions"][0]):
@@ -161,7 +161,7 @@ class DialogHandler:
                     return found
                 return self._build_opening(action, target, found)
             case _:
-                return DialogRefusal(refusals.outdated_card_reply())
+                return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
 
     def open_or_refuse_dialog(
         self, client: WebClient, body: dict[str, Any], found: DialogOpening | DialogRefusal
@@ -213,9 +213,9 @@ class DialogHandler:
                     shown = calls.find_call_with_revision(tx, target.call)
                     tool = self._tools.find_tool_of_call(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
-                        return DialogRefusal(refusals.outdated_card_reply())
+                        return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
                     if action is Action.EDIT and tool is None:
-                        return DialogRefusal(refusals.outdated_card_reply())
+                        return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
                     made = self._build_call_opening(tx, action, target, shown, admitted)
         return replace(
             made, view=button_codec.add_thread_to_metadata(made.view, run.channel, run.thread_ts)

@@ -19,7 +19,7 @@ from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import DeclinedForm
 from bot.approvals.person_questions import get_asking_server
 from bot.approvals.replies import OUTSIDER
-from bot.cards import button_codec, refusals, request_sentences
+from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice
 from bot.cards.delegation_dialog import render_delegation_dialog
@@ -69,7 +69,7 @@ class AnswerDialogFamily:
     ) -> DialogOpening | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, button_codec.CallTarget):
-            return DialogRefusal(refusals.outdated_card_reply())
+            return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         found = self.answers.admit_answerer(click.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
             return found
@@ -118,7 +118,7 @@ class DelegationDialogFamily:
             is_here = get_sender_workspace_id(body) == authority.team
             is_ours = is_here and authority.is_active_colleague(person)
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed_reply())
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not is_ours:
             return DialogRefusal(NO_COLLEAGUE)
         given = [each for each in self.delegations.list_delegations(person) if each.is_own]
@@ -137,7 +137,7 @@ class DelegationDialogFamily:
             state = body["view"]["state"]["values"]
             found = self.delegations.parse_delegation_wish(state, body["user"]["id"])
         except LookupFailedError:
-            return {InputBlockId.DELEGATE: refusals.lookup_failed_reply()}
+            return {InputBlockId.DELEGATE: sentences.LOOKUP_FAILED_REPLY}
         return found if isinstance(found, dict) else {}
 
 
@@ -181,7 +181,7 @@ class RequestDialogFamily:
             case button_codec.Click(Action.ASK_AGAIN, button_codec.CallTarget(call=call)):
                 return self._prepare_repeat_form(person, team, call)
             case _:
-                return DialogRefusal(refusals.outdated_card_reply())
+                return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
 
     def prepare_picker(
         self, person: str, team: str, setting: button_codec.FormContext, words: str = ""
@@ -197,15 +197,15 @@ class RequestDialogFamily:
             if words.strip():
                 meant = self._offers.find_choice(words, person, setting.channel)
                 if meant is None:
-                    return DialogRefusal(request_sentences.unknown_form_reply(words))
+                    return DialogRefusal(sentences.unknown_form_reply(words))
                 return self._build_form_opening(
                     person, button_codec.FormTarget(meant.kind, meant.name, setting)
                 )
             choices = self._offers.list_choices(person, setting.channel)
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed_reply())
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not choices:
-            return DialogRefusal(request_sentences.no_forms_reply())
+            return DialogRefusal(sentences.NO_FORMS_REPLY)
         return DialogOpening(render_request_picker_dialog(choices, setting))
 
     def prepare_form(
@@ -216,7 +216,7 @@ class RequestDialogFamily:
             refusal = self._find_person_refusal(person, team)
             return refusal or self._build_form_opening(person, target)
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed_reply())
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
 
     def _build_form_opening(
         self, person: str, target: button_codec.FormTarget
@@ -224,7 +224,7 @@ class RequestDialogFamily:
         form = self._offers.find_form(target, person)
         if form is None:
             title = self._offers.get_title(target)
-            return DialogRefusal(request_sentences.unknown_form_reply(title))
+            return DialogRefusal(sentences.unknown_form_reply(title))
         return DialogOpening(render_request_form_dialog(form, target))
 
     def _prepare_repeat_form(
@@ -235,9 +235,9 @@ class RequestDialogFamily:
             call = calls.find_call(tx, call_id)
             run = runs.find_run(tx, call.run_id) if call else None
         if call is None or run is None:
-            return DialogRefusal(refusals.outdated_card_reply())
+            return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         if run.requester != person:
-            sentence = request_sentences.ask_again_not_allowed_reply(run.requester)
+            sentence = sentences.ask_again_not_allowed_reply(run.requester)
             return DialogRefusal(sentence, call, "not_requester")
         setting = self._resolve_setting(person, button_codec.FormContext(run.origin_channel))
         target = button_codec.FormTarget(button_codec.FormKind.TOOL, call.tool, setting, call.id)
@@ -247,7 +247,7 @@ class RequestDialogFamily:
         if team != self._authority.team:
             return DialogRefusal(OUTSIDER)
         if not self._authority.is_active_colleague(person):
-            return DialogRefusal(request_sentences.members_only_reply())
+            return DialogRefusal(sentences.MEMBERS_ONLY_REPLY)
         return None
 
     def _resolve_setting(

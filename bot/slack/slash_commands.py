@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App
 
-from bot.cards import refusals, request_list, sentence_words
+from bot.cards import request_list, sentences, slack_text
 from bot.cards.action_names import Action
 from bot.cards.answers import render_notice
 from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_clicked_element
@@ -221,13 +221,13 @@ class SlashCommandHandler:
                 said = replace(said, blocks=replace_plain_text_mentions(people, said.blocks))
             return _render_answer(said)
         except TypedCallError as error:
-            why = sentence_words.sanitise_for_mrkdwn(str(error), 1200)
+            why = slack_text.sanitise_for_mrkdwn(str(error), 1200)
             return _render_answer(f"{why} See {command_answers.COMMAND} help.")
         except LookupFailedError:
             return _render_answer(NOT_NOW)
         except Exception:
             log.exception("a command could not be answered")
-            return _render_answer(refusals.handling_failed_reply(False))
+            return _render_answer(sentences.handling_failed_reply(False))
 
 
 def _render_answer(answer: str | CommandAnswer) -> CommandAnswer:
