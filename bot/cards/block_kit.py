@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from bot.cards import slack_text
 from bot.cards.action_names import MENU, Action, InputBlockId, InputElementId
 from bot.cards.button_codec import (
     Click,
@@ -21,17 +22,6 @@ from bot.cards.button_codec import (
     Target,
     encode_button_value,
     encode_dialog_metadata,
-)
-from bot.cards.slack_text import (
-    DATE_FORMAT,
-    PERSON,
-    count_slack_characters,
-    format_in_utc,
-    isolate_right_to_left_text,
-    replace_notifying_mentions,
-    shorten_text,
-    show_hidden_characters,
-    split_markdown,
 )
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
@@ -65,7 +55,7 @@ def quote_markdown(text: str) -> str:
     """
     lines = re.split(
         r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]",
-        show_link_targets(replace_notifying_mentions(text)),
+        show_link_targets(slack_text.replace_notifying_mentions(text)),
     )
     last = len(lines) - 1
     return "\n".join(
@@ -125,8 +115,8 @@ def _find_link_host(url: str) -> str:
 def split_into_message_parts(text: str, limit: int = PART) -> list[str]:
     """Split a model's Markdown into parts that each fit into one Slack message once framed."""
     found: list[str] = []
-    for part in split_markdown(text, limit):
-        whole = limit <= LEAST or count_slack_characters(quote_markdown(part)) <= PART
+    for part in slack_text.split_markdown(text, limit):
+        whole = limit <= LEAST or slack_text.count_slack_characters(quote_markdown(part)) <= PART
         found += [part] if whole else split_into_message_parts(part, limit // 2)
     return found
 
@@ -156,7 +146,8 @@ def _is_settled_link(rest: str) -> bool:
 
 def quote_on_one_line(text: str) -> str:
     """Return a model's words for a notification: literal, on one line, in quotation marks."""
-    return f"“{isolate_right_to_left_text(' '.join(show_hidden_characters(text).split()))}”"
+    words = " ".join(slack_text.show_hidden_characters(text).split())
+    return f"“{slack_text.isolate_right_to_left_text(words)}”"
 
 
 Json = dict[str, Any]
@@ -263,7 +254,7 @@ def dialog_view(
         "type": "modal",
         "callback_id": about.dialog,
         "private_metadata": encode_dialog_metadata(about),
-        "title": plain_text(shorten_text(title, 24)),
+        "title": plain_text(slack_text.shorten_text(title, 24)),
         "close": plain_text(close),
         "blocks": list(blocks),
     }
@@ -272,7 +263,7 @@ def dialog_view(
 
 def choose_dialog_title(title: str, instead: str) -> str:
     """Return the title if it fits at the top of a dialog, else `instead`."""
-    return title if 0 < count_slack_characters(title.strip()) <= 24 else instead
+    return title if 0 < slack_text.count_slack_characters(title.strip()) <= 24 else instead
 
 
 def build_input_block(
@@ -332,7 +323,11 @@ def text_leaf(text: str, **style: bool) -> Json:
 
 def user_leaf(user: str) -> Json:
     """Return a rich-text leaf that mentions a person; "someone" if `user` is no user id."""
-    return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else text_leaf("someone")
+    return (
+        {"type": "user", "user_id": user}
+        if slack_text.PERSON.fullmatch(user)
+        else text_leaf("someone")
+    )
 
 
 def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
@@ -342,7 +337,7 @@ def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     """
     found: list[Json] = []
     # every second part stands between the marks of a mention
-    for number, part in enumerate(re.split(rf"<@({PERSON.pattern})>", text)):
+    for number, part in enumerate(re.split(rf"<@({slack_text.PERSON.pattern})>", text)):
         if part:
             found.append(user_leaf(part) if number % 2 else text_leaf(part, **style))
     return found
@@ -353,8 +348,8 @@ def time_leaf(at: datetime) -> Json:
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
-        "format": DATE_FORMAT,
-        "fallback": format_in_utc(at),
+        "format": slack_text.DATE_FORMAT,
+        "fallback": slack_text.format_in_utc(at),
     }
 
 
@@ -391,7 +386,7 @@ def count_text_characters(thing: Any) -> int:
             if isinstance(value, str):
                 if key in ("text", "fallback"):
                     is_ours = thing.get("type") == "mrkdwn"
-                    total += len(value) if is_ours else count_slack_characters(value)
+                    total += len(value) if is_ours else slack_text.count_slack_characters(value)
             elif isinstance(value, dict | list):
                 total += count_text_characters(value)
     elif isinstance(thing, list):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.cards import button_codec
+from bot.cards import button_codec, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
 from bot.cards.block_kit import (
     Json,
@@ -22,14 +22,6 @@ from bot.cards.block_kit import (
     section_block,
 )
 from bot.cards.request_list import CommandAnswer
-from bot.cards.slack_text import (
-    PERSON,
-    format_local_time,
-    format_time_with_countdown,
-    join_effects,
-    sanitise_for_mrkdwn,
-    user_mention,
-)
 
 DELEGATION_ALREADY_ENDED_REPLY = "That has ended already."
 
@@ -37,19 +29,20 @@ DELEGATION_ALREADY_ENDED_REPLY = "That has ended already."
 def delegation_started_notice(delegate: str, until: datetime) -> str:
     """Return the confirmation to a person that their delegation has begun."""
     return (
-        f"🤝 {user_mention(delegate)} decides for you until {format_local_time(until)}. You can "
-        "still decide yourself, and end this on my Home tab."
+        f"🤝 {slack_text.user_mention(delegate)} decides for you until "
+        f"{slack_text.format_local_time(until)}. You can still decide yourself, and end this on "
+        "my Home tab."
     )
 
 
 def delegate_appointed_notice(giver: str, until: datetime, words: str) -> str:
     """Return the message to a delegate that they decide for another person, and what that means."""
-    why = f" They say: “{sanitise_for_mrkdwn(words)}”." if words.strip() else ""
+    why = f" They say: “{slack_text.sanitise_for_mrkdwn(words)}”." if words.strip() else ""
     return (
-        f"🤝 {user_mention(giver)} asked you to decide for them until "
-        f"{format_local_time(until)}.{why} What needs their decision now comes to you as well, "
-        "including what already waits; my Home tab lists it. You cannot decide for them what you "
-        "asked for or changed yourself."
+        f"🤝 {slack_text.user_mention(giver)} asked you to decide for them until "
+        f"{slack_text.format_local_time(until)}.{why} What needs their decision now comes to you "
+        "as well, including what already waits; my Home tab lists it. You cannot decide for them "
+        "what you asked for or changed yourself."
     )
 
 
@@ -57,26 +50,26 @@ def waits_for_delegate_notice(
     delegate: str, giver: str, effects: Sequence[str], deadline: datetime | None
 ) -> str:
     """Return the notice in a card's thread that its calls now wait for a delegate as well."""
-    by = f" by {format_time_with_countdown(deadline)}" if deadline else ""
-    what = join_effects(effects)
+    by = f" by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
+    what = slack_text.join_effects(effects)
     return (
-        f"🤝 {user_mention(delegate)}, for {user_mention(giver)}: this waits for a decision{by}: "
-        f"{what}"
+        f"🤝 {slack_text.user_mention(delegate)}, for {slack_text.user_mention(giver)}: this waits "
+        f"for a decision{by}: {what}"
     )
 
 
 def delegation_line(giver: str, delegate: str, until: datetime, words: str) -> str:
     """Return one line that says who decides for whom, and until when."""
-    why = f": “{sanitise_for_mrkdwn(words, 120)}”" if words.strip() else ""
+    why = f": “{slack_text.sanitise_for_mrkdwn(words, 120)}”" if words.strip() else ""
     return (
-        f"🤝 {user_mention(delegate)} decides for {user_mention(giver)} until "
-        f"{format_local_time(until)}{why}"
+        f"🤝 {slack_text.user_mention(delegate)} decides for {slack_text.user_mention(giver)} "
+        f"until {slack_text.format_local_time(until)}{why}"
     )
 
 
 def delegation_ended_notice(giver: str) -> str:
     """Return the message to a delegate that their delegation has ended."""
-    return f"🤝 You no longer decide for {user_mention(giver)}."
+    return f"🤝 You no longer decide for {slack_text.user_mention(giver)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +139,8 @@ def render_delegation_dialog(
     says = [section_block("says", mrkdwn(SAYS))]
     if delegate and until:
         text = (
-            f"{user_mention(delegate)} decides for you until {format_local_time(until)}; this "
-            "ends that."
+            f"{slack_text.user_mention(delegate)} decides for you until "
+            f"{slack_text.format_local_time(until)}; this ends that."
         )
         says.append(section_block("now", mrkdwn(text)))
     person = {"type": "users_select", "action_id": InputElementId.PERSON}
@@ -180,7 +173,7 @@ def parse_delegation_input(
         "selected_date_time"
     )
     errors: dict[str, str] = {}
-    delegate = person if isinstance(person, str) and PERSON.fullmatch(person) else ""
+    delegate = person if isinstance(person, str) and slack_text.PERSON.fullmatch(person) else ""
     if not delegate or delegate == giver:
         errors[InputBlockId.DELEGATE] = "Please choose somebody other than yourself."
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now

@@ -30,12 +30,7 @@ from bot.cards.field_layout import (
     validate_entered_arguments,
 )
 from bot.cards.field_slots import SlotKind, get_value_at_keys
-from bot.cards.field_values import (
-    format_json_value,
-    is_same_json,
-    list_argument_values,
-    list_changed_arguments,
-)
+from bot.cards.field_values import format_json_value, is_same_json
 from bot.cards.review_dialog import revealed_pieces_note
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
@@ -183,8 +178,6 @@ __all__ = [
     "FieldErrors",
     "ParsedEdit",
     "build_failure_at_changed_input",
-    "list_argument_values",
-    "list_changed_arguments",
     "parse_edit_submission",
     "render_edit_dialog",
 ]

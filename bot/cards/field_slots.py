@@ -16,12 +16,7 @@ from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NewType, Union, get_args, get_origin
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    NaiveDatetime,
-    RootModel,
-)
+from pydantic import AliasChoices, BaseModel, NaiveDatetime, RootModel
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from bot.cards import slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
@@ -52,12 +53,6 @@ from bot.cards.request_list import (
     format_on_one_line,
 )
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
-from bot.cards.slack_text import (
-    channel_mention,
-    format_local_time,
-    format_time_with_countdown,
-    user_mention,
-)
 from bot.tools.effect_source import EffectSource
 from storage.states import RunStatus
 
@@ -185,7 +180,7 @@ def _render_shown_parts(view: HomeView) -> list[list[Json]]:
 
 
 def _nothing_here_sentence(shows: HomeTarget) -> str:
-    place = f" in {channel_mention(shows.channel)}" if shows.channel else ""
+    place = f" in {slack_text.channel_mention(shows.channel)}" if shows.channel else ""
     if shows.part is HomePart.MINE:
         return f"You have asked for nothing{place or ' yet'}."
     return f"☕ Nothing waits for you{place}."
@@ -234,8 +229,8 @@ def _render_welcome(view: HomeView) -> Json:
         _build_home_block_id("empty"),
         mrkdwn(
             "👋 Nothing waits for you, and you have asked for nothing yet. Mention "
-            f"{user_mention(view.bot)} in a channel, or write to me under *Messages*: `help` says "
-            "what I can do. What waits for your decision will stand here."
+            f"{slack_text.user_mention(view.bot)} in a channel, or write to me under *Messages*: "
+            "`help` says what I can do. What waits for your decision will stand here."
         ),
     )
 
@@ -272,9 +267,11 @@ def _render_waiting_part(view: HomeView) -> list[Json]:
 def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
     about = asked.target
     asker = asked.asker[:1].upper() + asked.asker[1:]
-    small = [f"💬 {asker} asks you, for {user_mention(asked.requester)}"]
+    small = [f"💬 {asker} asks you, for {slack_text.user_mention(asked.requester)}"]
     small += (
-        [f"⏳ Answer by {format_time_with_countdown(asked.deadline)}"] if asked.deadline else []
+        [f"⏳ Answer by {slack_text.format_time_with_countdown(asked.deadline)}"]
+        if asked.deadline
+        else []
     )
     small += [f"<{asked.link}|Open it>"] if asked.link else []
     text = section_block(
@@ -290,13 +287,13 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
 def _render_waiting_call(call: HomeWaitingCall) -> list[Json]:
     about = call.target
     small = [
-        f"Asked by {user_mention(call.requester)}{through_client_suffix(call.client)} "
+        f"Asked by {slack_text.user_mention(call.requester)}{through_client_suffix(call.client)} "
         f"{describe_asking_place(call.channel)}"
     ]
     if call.deadline:
         small.append(
             f"⏳ {'Say' if call.is_outcome_unknown else 'Decide'} by "
-            f"{format_time_with_countdown(call.deadline)}"
+            f"{slack_text.format_time_with_countdown(call.deadline)}"
         )
     if call.link:
         small.append(f"<{call.link}|Open it>")
@@ -368,8 +365,8 @@ def _render_decisions_part(view: HomeView) -> list[Json]:
 
 def _render_past_decision(number: int, call: ListedCall) -> Json:
     by = f"{deciders_text(call).removeprefix(', ').strip()}, " if call.deciders else ""
-    small = [f"{by}{format_local_time(call.decided_at)}"] if call.decided_at else []
-    small.append(f"asked by {user_mention(call.requester)}")
+    small = [f"{by}{slack_text.format_local_time(call.decided_at)}"] if call.decided_at else []
+    small.append(f"asked by {slack_text.user_mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []
     return context_block(
         _build_home_block_id("past", number),

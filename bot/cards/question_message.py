@@ -28,13 +28,7 @@ from bot.cards.block_kit import (
     time_leaf,
     user_leaf,
 )
-from bot.cards.button_codec import (
-    CallTarget,
-    Click,
-    DialogSubject,
-    RunTarget,
-    build_block_id,
-)
+from bot.cards.button_codec import CallTarget, Click, DialogSubject, RunTarget, build_block_id
 from bot.cards.call_blocks import render_delegated_tasks
 from bot.cards.edit_form import FieldErrors, parse_edit_submission
 from bot.cards.field_inputs import build_field_input

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bot.cards import call_pieces
 from bot.cards.action_names import DialogId, InputBlockId, InputElementId
 from bot.cards.block_kit import (
     MAX_WORDS,
@@ -31,21 +32,6 @@ from bot.cards.block_kit import (
     text_leaf,
 )
 from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject
-from bot.cards.call_pieces import (
-    WHERE_ALL_ROWS,
-    PieceKind,
-    build_call_pieces,
-    get_card_headline,
-    get_effect_sentence,
-    get_tool_title,
-    get_value_label,
-    irreversibility_warning,
-    is_short_enough_for_header,
-    join_piece_names,
-    reason_label,
-    secrecy_note,
-    show_hidden_or_default,
-)
 from bot.cards.slack_text import (
     format_time_with_countdown,
     isolate_right_to_left_runs,
@@ -72,19 +58,19 @@ def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallVie
 
 def list_covered_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
     """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
-    names = [PieceKind.SENTENCE] if whole.effect != seen.effect else []
+    names = [call_pieces.PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
-    found = [*names, *(get_value_label(one) for one, other in pairs if one != other)]
-    found += [PieceKind.PREVIEW] if whole.preview != seen.preview else []
-    found += [PieceKind.REASON] if whole.agent_reason != seen.agent_reason else []
+    found = [*names, *(call_pieces.get_value_label(one) for one, other in pairs if one != other)]
+    found += [call_pieces.PieceKind.PREVIEW] if whole.preview != seen.preview else []
+    found += [call_pieces.PieceKind.REASON] if whole.agent_reason != seen.agent_reason else []
     return tuple(found)
 
 
 def revealed_pieces_note(names: Sequence[str]) -> str:
     """Return the note in a dialog that it shows more than the card, namely `names`."""
     return (
-        f"🔓 The card does not show all of {join_piece_names(names)}. You can see it here because "
-        "you may decide or edit this. This access is logged."
+        f"🔓 The card does not show all of {call_pieces.join_piece_names(names)}. You can see it "
+        "here because you may decide or edit this. This access is logged."
     )
 
 
@@ -111,7 +97,7 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> Json:
     """
     label = "What should change?"
     blocks = [
-        _render_dialog_subject(show_hidden_or_default(title, "This plan")),
+        _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This plan")),
         build_input_block(InputBlockId.WORDS, label, build_text_input()),
     ]
     about = DialogSubject(DialogId.SEND_BACK, target)
@@ -140,7 +126,7 @@ def render_reject_dialog(
     agent = ", and for the agent" if by_agent else ""
     own_words = build_text_input(f"For the person who asked{agent}")
     blocks = [
-        _render_dialog_subject(show_hidden_or_default(title, "This action")),
+        _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This action")),
         build_input_block(InputBlockId.REASON, "Why?", preset),
         build_input_block(InputBlockId.WORDS, "In your words", own_words, optional=not needs_words),
     ]
@@ -151,7 +137,7 @@ def render_reject_dialog(
 
 def _render_dialog_subject(what: str) -> Json:
     """Build the block that says what the dialog is about: a header if the text is short enough."""
-    if is_short_enough_for_header(what):
+    if call_pieces.is_short_enough_for_header(what):
         return header_block("what", what)
     return section_block("what", plain_text(shorten_text(what, 1_000)))
 
@@ -194,14 +180,14 @@ def render_review_dialog(call: CallView, *, bar: str = "") -> Json:
     view = _build_review_view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view
-    size = sum(piece.character_count for piece in build_call_pieces(call))
+    size = sum(piece.character_count for piece in call_pieces.build_call_pieces(call))
     sorry = (
         f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot "
         "be seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
     blocks = [
         section_block("sorry", plain_text(f"⚠️ {sorry}")),
-        context_block("small", [plain_text(get_tool_title(call))]),
+        context_block("small", [plain_text(call_pieces.get_tool_title(call))]),
     ]
     return _build_review_view(call, blocks, False)
 
@@ -217,7 +203,7 @@ def can_review_show_whole_call(call: CallView) -> bool:
         show_hidden_characters(call.agent_reason),
     ]
     texts += [
-        isolate_right_to_left_text(show_hidden_or_default(each.text, "(blank)"))
+        isolate_right_to_left_text(call_pieces.show_hidden_or_default(each.text, "(blank)"))
         for each in call.values
     ]
     return all(
@@ -244,11 +230,11 @@ def _build_review_view(call: CallView, blocks: list[Json], may_approve: bool) ->
 
 
 def _render_review_blocks(call: CallView) -> list[Json]:
-    blocks = [header_block("head", get_card_headline(call))]
+    blocks = [header_block("head", call_pieces.get_card_headline(call))]
     if call.covered_pieces:
         note = revealed_pieces_note(call.covered_pieces)
         blocks.append(context_block("revealed", [plain_text(note)]))
-    if final := irreversibility_warning(call.does, call.effect_source):
+    if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         blocks.append(section_block("final", mrkdwn(f"⚠️ *{final}*")))
     blocks += [
         context_block(f"errand{n}", [plain_text(said)])
@@ -256,27 +242,27 @@ def _render_review_blocks(call: CallView) -> list[Json]:
     ]
     if call.program_note:
         blocks.append(context_block("program", [plain_text(call.program_note)]))
-    if (effect := get_effect_sentence(call)) != get_card_headline(call):
+    if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_card_headline(call):
         lines = [
             rich_text_line(text_leaf(each, bold=True)) for each in split_into_chunks(effect, CHUNK)
         ]
         blocks += _pack_into_rich_text("effect", lines)
     elements: list[Json] = []
     for value in call.values:
-        label = get_value_label(value) + secrecy_note(value)
+        label = call_pieces.get_value_label(value) + call_pieces.secrecy_note(value)
         if value.previous_text is not None:
-            text = show_hidden_or_default(value.previous_text, "(blank)")
+            text = call_pieces.show_hidden_or_default(value.previous_text, "(blank)")
             elements += _render_long_value(f"{label}, before", isolate_right_to_left_text(text))
             label = f"{label}, now"
-        text = show_hidden_or_default(value.text, "(blank)")
+        text = call_pieces.show_hidden_or_default(value.text, "(blank)")
         elements += _render_long_value(label, isolate_right_to_left_text(text))
     if call.preview.strip():
         preview = isolate_right_to_left_runs(show_hidden_characters(call.preview))
         elements += _render_long_value("Preview", preview)
     if call.has_more_rows:
-        elements.append(rich_text_line(text_leaf(WHERE_ALL_ROWS, italic=True)))
+        elements.append(rich_text_line(text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)))
     blocks += _pack_into_rich_text("all", elements)
-    small = [plain_text(get_tool_title(call)), plain_text(f"#{call.digest[:8]}")]
+    small = [plain_text(call_pieces.get_tool_title(call)), plain_text(f"#{call.digest[:8]}")]
     if call.edited_by:
         small.append(mrkdwn(f"Edited by {user_mention(call.edited_by)}"))
     if call.deadline:
@@ -284,7 +270,7 @@ def _render_review_blocks(call: CallView) -> list[Json]:
     blocks.append(context_block("small", small))
     if call.agent_reason.strip():
         reason = split_into_chunks(show_hidden_characters(call.agent_reason), CHUNK)
-        label_line = rich_text_line(text_leaf(reason_label(call), italic=True))
+        label_line = rich_text_line(text_leaf(call_pieces.reason_label(call), italic=True))
         blocks += _pack_into_rich_text("reason", [label_line, *map(rich_text_quote, reason)])
     return blocks
 
