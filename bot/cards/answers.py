@@ -11,7 +11,6 @@ from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.button_codec import AnswerRating, RunTarget, build_block_id, encode_button_value
 from bot.cards.views import strip_invisible_characters
-from storage.masking import mask_secrets
 from storage.states import CallStatus
 
 MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
@@ -165,21 +164,16 @@ def build_record_line(ended: Sequence[CallOutcome]) -> str:
         return f"On record: {'; '.join([*nothing, ended[0].status_words])}."
     told, anew = [], []
     for word, found in by_word.items():
-        effects = [_shorten_effect(each.effect) for each in found if not each.was_reported]
+        effects = [
+            slack_text.sanitise_as_plain_text(each.effect, MOST_OF_EFFECT)
+            for each in found
+            if not each.was_reported
+        ]
         if count := len(found) - len(effects):
             told.append(f"{slack_text.spell_number(count)} {_SHORT.get(word, word)}")
         if effects:
             anew.append(f"{word}: {_join_first_effects(effects)}")
     return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
-
-
-def _shorten_effect(effect: str) -> str:
-    return slack_text.shorten_text(
-        slack_text.isolate_right_to_left_runs(
-            slack_text.show_hidden_characters(" ".join(mask_secrets(effect).split()))
-        ),
-        MOST_OF_EFFECT,
-    )
 
 
 def _join_first_effects(effects: Sequence[str]) -> str:

@@ -68,13 +68,11 @@ class FieldSlot:
     kind: SlotKind
     nullable: bool  # accepts None
     schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
-    error_names: tuple[
-        frozenset[str], ...
-    ]  # for each step the names that Pydantic's errors may give it
+    # for each step the names that Pydantic's errors may give it
+    error_names: tuple[frozenset[str], ...]
     secret: bool = False  # it is secret, or may hold what is: it has no input
-    hidden_paths: frozenset[ValuePath] = (
-        frozenset()
-    )  # what of its value nobody may read; () for all of it
+    # what of its value nobody may read; () for all of it
+    hidden_paths: frozenset[ValuePath] = frozenset()
     editable: bool = True
     is_within_optional: bool = False  # belongs to a nested model that may be unset as a whole
     is_naive_datetime: bool = False  # a date-time that must not have a time zone

@@ -44,6 +44,7 @@ from bot.cards.delegation_dialog import DelegationView, render_delegate_button, 
 from bot.cards.notices import away_note, through_client_suffix
 from bot.cards.request_list import (
     STANDS,
+    UNLISTED_CALLS,
     ListedCall,
     ListedRun,
     deciders_text,
@@ -51,6 +52,7 @@ from bot.cards.request_list import (
     describe_call_status,
     describe_request_beginning,
     format_on_one_line,
+    unsure_calls_note,
 )
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.tools.effect_source import EffectSource
@@ -248,17 +250,10 @@ def _render_waiting_part(view: HomeView) -> list[Json]:
             _render_small_print("more", f"and {view.more_waiting} more that you may decide.")
         )
     if view.has_unlisted_calls:
-        more = (
-            "More calls are waiting in this workspace than I can list here. Their cards show them."
-        )
-        blocks.append(_render_small_print("unread", more))
+        blocks.append(_render_small_print("unread", UNLISTED_CALLS))
     if view.unsure_count:
-        calls = "1 call" if view.unsure_count == 1 else f"{view.unsure_count} calls"
-        unsure = (
-            f"⚠️ I cannot tell at the moment whether you may decide {calls}, because Slack does "
-            "not answer. Open this again later."
-        )
-        blocks.append(_render_small_print("unsure", unsure))
+        unsure = unsure_calls_note(view.unsure_count)
+        blocks.append(_render_small_print("unsure", f"{unsure} Open this again later."))
     return (
         [header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks] if blocks else []
     )

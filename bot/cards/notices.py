@@ -270,9 +270,8 @@ class CallParticipants:
 
     requester: str
     editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
-    approvers_with_words: tuple[
-        tuple[str, str], ...
-    ]  # each approver, and their words ("" for none)
+    # each approver, and their words ("" for none)
+    approvers_with_words: tuple[tuple[str, str], ...]
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
     was_saved_approval: bool = False  # who approved had that remembered, and nobody was asked
 

@@ -95,9 +95,8 @@ def parse_answer_submission(
     return validate_answer(question, parsed.arguments) or FieldErrors({first: FILL_IN})
 
 
-ReadableAnswerValue = tuple[
-    str, str, str | None
-]  # label, value in words, the suggestion where it was corrected
+# label, value in words, the suggestion where it was corrected
+ReadableAnswerValue = tuple[str, str, str | None]
 
 
 def build_readable_answer(
@@ -154,9 +153,8 @@ class QuestionView:
     answered_at: datetime | None = None
     lines: tuple[ReadableAnswerValue, ...] = ()  # the answer
     declined: bool = False
-    delegated_tasks: tuple[
-        DelegatedTask, ...
-    ] = ()  # the sub-agents between the requester's agent and it
+    # the sub-agents between the requester's agent and it
+    delegated_tasks: tuple[DelegatedTask, ...] = ()
     asker: str = "the agent"  # who asks, in mrkdwn
     server: str = ""  # the MCP server that asks, where one does
     server_task: str = ""  # what that server is to do, in a sentence

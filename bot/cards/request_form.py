@@ -59,8 +59,8 @@ from bot.cards.slack_text import (
     count_slack_characters,
     escape_mrkdwn,
     humanise_field_name,
-    isolate_right_to_left_runs,
     isolate_right_to_left_text,
+    sanitise_as_plain_text,
     shorten_text,
     show_hidden_characters,
 )
@@ -388,10 +388,7 @@ ROWS, COLUMNS = 20, 10  # of a table
 
 def render_lookup_result(effect: str, text: str) -> tuple[str, list[Json]]:
     """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
-    head = shorten_text(
-        isolate_right_to_left_runs(show_hidden_characters(" ".join(mask_secrets(effect).split()))),
-        300,
-    )
+    head = sanitise_as_plain_text(effect)
     title, found = (
         rich_text_line(text_leaf("🔎 "), text_leaf(head, bold=True)),
         _parse_json_or_none(text),

@@ -419,14 +419,13 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 def sanitise_for_mrkdwn(text: str, limit: int = 300) -> str:
     """Return others' words as one line of mrkdwn: masked, hidden characters shown, cut, escaped."""
-    return escape_mrkdwn(
-        shorten_text(
-            isolate_right_to_left_runs(
-                show_hidden_characters(" ".join(mask_secrets(text).split()))
-            ),
-            limit,
-        )
-    )
+    return escape_mrkdwn(sanitise_as_plain_text(text, limit))
+
+
+def sanitise_as_plain_text(text: str, limit: int = 300) -> str:
+    """Return others' words as one line of plain text: masked, hidden characters shown, cut."""
+    visible = show_hidden_characters(" ".join(mask_secrets(text).split()))
+    return shorten_text(isolate_right_to_left_runs(visible), limit)
 
 
 def format_past_tense(verb: str) -> str:
