@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Policy
 
 
-PATIENCE = 15  # seconds for one look-up
 # what slack_sdk raises besides SlackApiError
 UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
@@ -36,7 +35,7 @@ UNREACHABLE = (SlackClientError, HTTPException, OSError)
 def build_retrying_client(settings: Settings) -> WebClient:
     """Return a Slack client for reading, which waits and retries when Slack limits requests."""
     token = settings.slack_bot_token.get_secret_value()
-    client = WebClient(token, base_url=settings.slack_api_url, timeout=PATIENCE)
+    client = WebClient(token, base_url=settings.slack_api_url, timeout=int(check.PATIENCE))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
     return client
 
@@ -168,13 +167,9 @@ def _check_posting_channel(
             client.conversations_info(channel=found)["channel"] if found else {}
         )
     except LookupFailedError as error:
-        return check.build_failure_result(
-            about, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
-        )
+        return check.build_failure_result(about, f"Slack cannot be asked ({error})", check.FIRST)
     except (SlackApiError, *UNREACHABLE) as error:
-        return check.build_failure_result(
-            about, describe_slack_failure(error), "Correct what is wrong above first"
-        )
+        return check.build_failure_result(about, describe_slack_failure(error), check.FIRST)
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
         return check.build_failure_result(
