@@ -59,19 +59,16 @@ NOTHING_BELOW = AnswerFooter()
 
 
 def render_answer_part(
-    text: str, run_id: str, last: bool, record: str = "", below: AnswerFooter = NOTHING_BELOW
+    text: str, run_id: str, last: bool, below: AnswerFooter = NOTHING_BELOW
 ) -> list[block_kit.Json]:
     """Build one part of a model's answer: framed text, then its footer.
 
-    Parts come from `block_kit.split_into_message_parts`.
-
-    `record`: short for `below=AnswerFooter(record)`. With `below.ours` the text is a sentence of
-    the bot's own and is drawn without a frame.
+    Parts come from `block_kit.split_into_message_parts`. With `below.ours` the text is a sentence
+    of the bot's own and is drawn without a frame.
     """
-    under = AnswerFooter(record) if record else below
     frame = [{"type": "markdown", "text": block_kit.quote_markdown(text)}]
-    above = (render_notice(text) if under.ours else frame) if text.strip() else []
-    return [*above, *under.render_blocks(run_id, last=last)]
+    above = (render_notice(text) if below.ours else frame) if text.strip() else []
+    return [*above, *below.render_blocks(run_id, last=last)]
 
 
 _MIDWAY = "failed after it had begun, so part of it may have happened"
@@ -286,7 +283,10 @@ def render_result_table(body: Mapping[str, Any]) -> list[block_kit.Json]:
         block_kit.text_leaf(slack_text.show_hidden_characters(body["title"]), bold=True),
         block_kit.text_leaf(" · " + ", ".join(parts)),
     ]
-    cells = [[_build_table_cell(text) for text in row] for row in (body["columns"], *body["rows"])]
+    cells = [
+        [{"type": "raw_text", "text": _shorten_cell_text(text)} for text in row]
+        for row in (body["columns"], *body["rows"])
+    ]
     table = {
         "type": "table",
         "block_id": "t",
@@ -314,10 +314,6 @@ def is_short_enough_for_cell(text: str) -> bool:
 def _shorten_cell_text(text: str) -> str:
     whole = slack_text.show_hidden_characters(text) or "(empty)"
     return whole if is_short_enough_for_cell(text) else whole[: CELL - 1] + "…"
-
-
-def _build_table_cell(text: str) -> block_kit.Json:
-    return {"type": "raw_text", "text": _shorten_cell_text(text)}
 
 
 def render_prose(text: str) -> list[block_kit.Json]:
@@ -355,8 +351,6 @@ REQUEST_DELETED_NOTICE = (
     "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
 )
 
-
-# The greeting of a new person, and the help text. Pure.
 
 _EFFECTS = {
     "read": "🔎 *These look something up*",

@@ -235,13 +235,13 @@ def overflow_menu(choices: Sequence[tuple[str, Click]]) -> Json:
     return {"type": "overflow", "action_id": MENU, "options": options}
 
 
-def confirmation_dialog(title: str, text: str, yes: str, no: str = "Go back") -> Json:
+def confirmation_dialog(title: str, text: str, yes: str) -> Json:
     """Return the question before a click is sent (limits: 100, 300, 30, 30 characters)."""
     return {
         "title": plain_text(title),
         "text": plain_text(text),
         "confirm": plain_text(yes),
-        "deny": plain_text(no),
+        "deny": plain_text("Go back"),
         "style": "danger",
     }
 

@@ -322,7 +322,11 @@ def fit_pieces_into_limit(
     missing += [name for name in covered if name not in missing]
     body = (*parts[PieceKind.ARGUMENT], *parts[PieceKind.PREVIEW])
     sentence, reason = tuple(parts[PieceKind.SENTENCE]), tuple(parts[PieceKind.REASON])
-    return FilledPieces(tuple(found), sentence, body, reason, _missing_pieces_sentence(missing))
+    said = missing and (
+        f"Not in full here: {join_piece_names(missing)}. Review shows all of it to those who may "
+        "decide."
+    )
+    return FilledPieces(tuple(found), sentence, body, reason, said or "")
 
 
 def count_wanted_characters(piece: CallPiece) -> int:
@@ -331,15 +335,6 @@ def count_wanted_characters(piece: CallPiece) -> int:
         piece.character_count
         if piece.is_short_enough_for_card
         else block_kit.count_text_characters(list(piece.render_beginning(BEGINNING)))
-    )
-
-
-def _missing_pieces_sentence(short: Sequence[str]) -> str:
-    if not short:
-        return ""
-    return (
-        f"Not in full here: {join_piece_names(short)}. Review shows all of it to those who may "
-        "decide."
     )
 
 

@@ -173,7 +173,9 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
         case S.INVALIDATED if not call.note.strip():
             leaves.append(block_kit.text_leaf(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:
-        waits = WAITS_FOR_PROGRAM if call.program_note else _describe_wait_after_approval(undecided)
+        # without a number that each vote would change
+        waits = "runs once the rest is decided" if undecided else "not started yet"
+        waits = WAITS_FOR_PROGRAM if call.program_note else waits
         leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))
         if call.approval_expires_at:
             leaves += [
@@ -181,11 +183,6 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
                 block_kit.time_leaf(call.approval_expires_at),
             ]
     return leaves
-
-
-def _describe_wait_after_approval(undecided: bool) -> str:
-    """Return what an approved call waits for, without a number that each vote would change."""
-    return "runs once the rest is decided" if undecided else "not started yet"
 
 
 def _render_deciders(call: CallView) -> list[block_kit.Json]:

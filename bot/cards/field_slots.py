@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, NewType, Union, get_args, get_origin
+from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, NaiveDatetime, RootModel
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -22,11 +22,9 @@ from pydantic.fields import FieldInfo
 
 from bot.cards import slack_text
 from bot.cards.action_names import ARGUMENT
+from bot.tools import Tool
 from bot.tools.declared_secrets import get_dump_key, may_hold_secrets
 from storage.masking import ValuePath
-
-if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
-    from bot.tools import Tool
 
 
 class SlotKind(StrEnum):

@@ -104,9 +104,6 @@ def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
     return f"🌴 {', '.join(names)} and {last} are away"
 
 
-# What a tool does, as Slack shows it while it runs. Pure: plain text out, no markup at all.
-
-
 def tool_status_text(doing: str, title: str, so_far: str = "") -> str:
     """Return the status behind the bot's name while a tool runs: "is looking up order 1042…".
 

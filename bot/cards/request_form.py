@@ -301,11 +301,10 @@ def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
     """Build the form's dialog; its metadata notes the tool or template and the quoted message."""
     quoted = target.form_context.quoted
     places, left_out = lay_out_fields(form.tool_with_fillable_fields, form.initial_values)
-    blocks: list[Json] = [
-        context_block(
-            BlockKind.PLACE, [mrkdwn(_request_place_sentence(target.form_context.channel))]
-        )
-    ]
+    channel = target.form_context.channel
+    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
+    where = mrkdwn(f"📍 This begins a thread of its own, {place}.")
+    blocks: list[Json] = [context_block(BlockKind.PLACE, [where])]
     title = choose_dialog_title(form.title, "New request")
     if title != form.title:
         blocks.insert(
@@ -314,8 +313,8 @@ def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
     if quoted.strip():
         about = plain_text(shorten_text(about_message_line(quoted), 900))
         blocks.append(context_block(f"{BlockKind.REQUEST}:0", [about]))
-    for place in places:
-        blocks += _render_form_field(form.tool, place)
+    for each in places:
+        blocks += _render_form_field(form.tool, each)
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
         kept = f"No room here for these; they stay as they are: {names}"
@@ -324,12 +323,7 @@ def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
     blocks.append(build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
     subject = DialogSubject(DialogId.REQUEST, target)
     view = dialog_view(subject, title, blocks, submit="Ask", close="Cancel")
-    return add_thread_to_metadata(view, target.form_context.channel, "")
-
-
-def _request_place_sentence(channel: str) -> str:
-    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
-    return f"📍 This begins a thread of its own, {place}."
+    return add_thread_to_metadata(view, channel, "")
 
 
 def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:

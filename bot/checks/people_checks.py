@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.checks import check
+from bot.checks.slack import Workspace
+from bot.config.settings import Settings
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
-from bot.policy.gates import Approvers, load_gate
-from bot.policy.rules import collect_needed_lookups
+from bot.policy.evaluation import Policy
+from bot.policy.gates import Approvers, Ask, load_gate
+from bot.policy.rules import Rule, collect_needed_lookups
+from bot.slack.directory import SlackDirectory
 from storage import call_history
 from storage.backend import LONGEST_SOCKET_PATH, socket_path
 from storage.store import ReadOnlyStore, Store
-
-if TYPE_CHECKING:
-    from bot.checks.slack import Workspace
-    from bot.config.settings import Settings
-    from bot.policy.evaluation import Policy
-    from bot.policy.gates import Ask
-    from bot.policy.rules import Rule
-    from bot.slack.directory import SlackDirectory
-
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from slack_sdk import WebClient
@@ -22,11 +22,8 @@ from bot.clock import Clock
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
+from bot.policy.evaluation import Policy
 from bot.slack.directory import SlackDirectory
-
-if TYPE_CHECKING:
-    from bot.policy.evaluation import Policy
-
 
 # what slack_sdk raises besides SlackApiError
 UNREACHABLE = (SlackClientError, HTTPException, OSError)

@@ -128,9 +128,6 @@ def remove_misread_variables(environ: MutableMapping[str, str], slack_api_url: s
         environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
 
 
-# Problems of the settings, for the operator; values are never shown.
-
-
 class SettingsError(ValueError):
     """Raised if the settings cannot be used.
 
@@ -142,9 +139,6 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
         self.policy_path = policy_path
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
-
-
-# The settings that name files: databases and servers.
 
 
 class FileSettings(BaseModel):
@@ -176,9 +170,6 @@ def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str
             del values[name]
             problems += error.problems
     return problems
-
-
-# The settings of logs and traces.
 
 
 class MonitoringSettings(BaseModel):
