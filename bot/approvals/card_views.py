@@ -15,14 +15,13 @@ from bot.approvals import call_state
 from bot.approvals.card_routing import list_still_away
 from bot.approvals.channel_mode import get_strictest_mode
 from bot.approvals.person_questions import find_question, get_asking_server
-from bot.cards import sentence_words
 from bot.cards.call_blocks import list_delegated_task_lines
 from bot.cards.card import list_calls_with_approve_button
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_program_line, away_note, describe_asker
 from bot.cards.question_message import QuestionView, build_readable_answer
-from bot.cards.request_sentences import WAITS_FOR_ANSWER, mode_note
 from bot.cards.review_dialog import list_covered_pieces, mask_call_for_viewers
+from bot.cards.sentences import WAITS_FOR_ANSWER, grant_offer_label, mode_note
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.cards.views import (
     ArgumentValue,
@@ -220,9 +219,7 @@ def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     return {
         "needs_approval_reason": gate.reasons in ("approve", "always"),
         "needs_rejection_reason": gate.reasons in ("reject", "always"),
-        "grant_offers": tuple(
-            sentence_words.grant_offer_label(offer, titles) for offer in gate.remember
-        ),
+        "grant_offers": tuple(grant_offer_label(offer, titles) for offer in gate.remember),
     }
 
 

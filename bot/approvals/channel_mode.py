@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.cards import request_sentences as sentences
+from bot.cards import sentences
 from bot.cards.slack_text import group_mention, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority

@@ -15,7 +15,7 @@ from bot.approvals.grants import GrantList
 from bot.approvals.replies import DeliverySettler, reply_privately
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
 from bot.approvals.votes import VoteHandler
-from bot.cards import button_codec, refusals
+from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.edit_form import FieldErrors
 from bot.cards.review_dialog import parse_approval, parse_feedback, parse_rejection
@@ -179,7 +179,7 @@ class ClickDispatcher:
         if malformed.name is None:
             self._replies.settle_silently(delivery, "unknown action refused")
         else:
-            self._replies.refuse_click(delivery, refusals.outdated_card_reply())
+            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
 
     def _handle_edit(
         self, delivery: Delivery, target: button_codec.CallTarget, state: dict[str, Any]
@@ -190,7 +190,7 @@ class ClickDispatcher:
                 self._replies.refuse_click(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
-                self._replies.refuse_click(delivery, refusals.edit_not_saved_reply(why))
+                self._replies.refuse_click(delivery, sentences.edit_not_saved_reply(why))
             case UnchangedEdit(approve=True):
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case UnchangedEdit():

@@ -18,10 +18,9 @@ from bot.approvals import card_routing
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.replies import reply_privately
-from bot.cards import request_sentences as words
+from bot.cards import delegation_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.button_codec import Click, DelegationTarget, DialogSubject
-from bot.cards.delegation_dialog import DelegationInput, DelegationView, parse_delegation_input
 from bot.clock import Clock
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError, Permission
 from bot.policy.gates import Ask, load_gate
@@ -63,14 +62,14 @@ class DelegationManager:
         """Return the handlers of the delegation dialog and its button."""
         return {DialogId.DELEGATE: self.give_delegation, Action.END_DELEGATION: self.end_delegation}
 
-    def list_delegations(self, person: str) -> list[DelegationView]:
+    def list_delegations(self, person: str) -> list[delegation_dialog.DelegationView]:
         """Return the delegations in force that this person gave or received."""
         with self.store.read() as tx:
             found = delegations.list_delegations_of_person(
                 tx, self.authority.team, person, self.clock.now()
             )
         return [
-            DelegationView(
+            delegation_dialog.DelegationView(
                 id=each.id,
                 giver=each.giver,
                 delegate=each.delegate,
@@ -83,15 +82,15 @@ class DelegationManager:
 
     def parse_delegation_wish(
         self, state: dict[str, Any], giver: str
-    ) -> DelegationInput | dict[str, str]:
+    ) -> delegation_dialog.DelegationInput | dict[str, str]:
         """Return the delegation a submitted dialog asks for, or its errors by block id.
 
         Looks people up; raises LookupFailedError.
         """
-        found = parse_delegation_input(state, giver, self.clock.now())
-        if isinstance(found, DelegationInput) and not self.authority.is_active_colleague(
-            found.delegate
-        ):
+        found = delegation_dialog.parse_delegation_input(state, giver, self.clock.now())
+        if isinstance(
+            found, delegation_dialog.DelegationInput
+        ) and not self.authority.is_active_colleague(found.delegate):
             return {InputBlockId.DELEGATE: NO_COLLEAGUE}
         return found
 
@@ -101,7 +100,9 @@ class DelegationManager:
         """Store the delegation a dialog asks for, tell both people, and settle the delivery."""
         giver, at, team = delivery.user, delivery.received_at, self.authority.team
         found = self.parse_delegation_wish(payload["view"]["state"]["values"], giver)
-        if isinstance(found, DelegationInput) and not self.authority.is_active_colleague(giver):
+        if isinstance(
+            found, delegation_dialog.DelegationInput
+        ) and not self.authority.is_active_colleague(giver):
             found = {InputBlockId.DELEGATE: NO_COLLEAGUE}
         with self.store.write() as tx:
             if isinstance(found, dict):  # something has changed since the dialog was checked
@@ -117,14 +118,16 @@ class DelegationManager:
                 until=found.until,
             )
             delegations.give_delegation(tx, row)
-            reply_privately(tx, delivery, words.delegation_started_notice(row.delegate, row.until))
+            reply_privately(
+                tx, delivery, delegation_dialog.delegation_started_notice(row.delegate, row.until)
+            )
             outbox.queue_private_message(
                 tx,
                 f"delegated:{row.id}",
                 channel=row.delegate,
                 thread_ts="",
                 person=row.delegate,
-                text=words.delegate_appointed_notice(giver, row.until, row.words),
+                text=delegation_dialog.delegate_appointed_notice(giver, row.until, row.words),
             )
             inbox.mark_delivery_done(tx, delivery, "delegated")
 
@@ -147,10 +150,10 @@ class DelegationManager:
                     channel=row.delegate,
                     thread_ts="",
                     person=row.delegate,
-                    text=words.delegation_ended_notice(person),
+                    text=delegation_dialog.delegation_ended_notice(person),
                 )
             else:
-                reply_privately(tx, delivery, words.delegation_already_ended_reply())
+                reply_privately(tx, delivery, delegation_dialog.DELEGATION_ALREADY_ENDED_REPLY)
             inbox.mark_delivery_done(
                 tx, delivery, "delegation ended" if ended else "no delegation to end"
             )
@@ -290,7 +293,9 @@ class DelegateNotifier:
         """Return the message that tells the delegate, in this channel and thread, what waits."""
         effects = [describe_call_effect(self._tools, tx, each.call) for each in shown]
         deadline = min((each.call.deadline for each in shown if each.call.deadline), default=None)
-        text = words.waits_for_delegate_notice(row.delegate, row.giver, effects, deadline)
+        text = delegation_dialog.waits_for_delegate_notice(
+            row.delegate, row.giver, effects, deadline
+        )
         return Message(
             key=f"handover:{row.id}:{shown[0].call.id}",
             kind=MessageKind.NOTICE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bot.approvals.call_state import load_preview_rows
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.replies import reply_privately
-from bot.cards import refusals
+from bot.cards import sentences
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.cards.call_pieces import ROWS_SENT
@@ -80,7 +80,7 @@ class DialogAccess:
             lost = (
                 self._permissions.too_late_sentence(found, person)
                 if found
-                else refusals.outdated_card_reply()
+                else sentences.OUTDATED_CARD_REPLY
             )
             return DialogRefusal(lost)
         verdict: Permission | Denial = Denial("stranger")
@@ -148,7 +148,7 @@ class PreviewRowsSender:
     def _queue_rows_file(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
         rows = load_preview_rows(call)
         if rows is None:
-            reply_privately(tx, delivery, refusals.outdated_card_reply())
+            reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             inbox.mark_delivery_done(tx, delivery, "no rows")
             return
         self._access.record_call_shown(tx, call, delivery.user, Action.ROWS, more=True)

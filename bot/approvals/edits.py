@@ -20,7 +20,7 @@ from bot.approvals.call_gates import compute_gate, prepare_preview_for_thread
 from bot.approvals.facts import FactSources
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.replies import reply_privately
-from bot.cards import notices, refusals, sentence_words
+from bot.cards import notices, sentences, slack_text
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
@@ -146,7 +146,7 @@ class EditHandler:
         try:
             parsed = parse_edit_submission(editable, before, state, names)
         except LookupFailedError:
-            return ForbiddenEdit(refusals.lookup_failed_reply())
+            return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
         if isinstance(parsed, FieldErrors):
             return parsed
         if not parsed.changed:
@@ -179,9 +179,9 @@ class EditHandler:
                 gate, requester=run.requester, channel=run.channel, editors=editors
             )
         except LookupFailedError:
-            return ForbiddenEdit(refusals.lookup_failed_reply())
+            return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
         return (
-            ForbiddenEdit(refusals.too_few_after_edit_reply(gate.required_approvers))
+            ForbiddenEdit(sentences.too_few_after_edit_reply(gate.required_approvers))
             if short > 0
             else None
         )
@@ -217,7 +217,7 @@ class EditHandler:
         match now:
             case Deny(reason=reason):
                 return ForbiddenEdit(
-                    f"Policy forbids this: {sentence_words.sanitise_for_mrkdwn(reason)}"
+                    f"Policy forbids this: {slack_text.sanitise_for_mrkdwn(reason)}"
                 )
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit

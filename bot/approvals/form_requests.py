@@ -15,7 +15,7 @@ from bot.approvals.call_state import build_tool_context
 from bot.approvals.channel_mode import get_strictest_mode
 from bot.approvals.facts import FactSources, load_facts_from_values
 from bot.approvals.replies import DeliverySettler
-from bot.cards import refusals, request_form, request_sentences
+from bot.cards import request_form, sentences
 from bot.cards.button_codec import Click, DialogSubject, FormKind, FormTarget
 from bot.cards.field_layout import FieldErrors
 from bot.cards.slack_text import strip_mrkdwn
@@ -294,7 +294,7 @@ class FormReader:
         `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
         """
         if not self._authority.is_active_colleague(person):
-            return DeclinedForm(request_sentences.members_only_reply())
+            return DeclinedForm(sentences.MEMBERS_ONLY_REPLY)
         return self.read_without_member_check(target, person, state)
 
     def read_without_member_check(
@@ -303,9 +303,7 @@ class FormReader:
         """Return the filled-in form like `read`, without checking that the person is a member."""
         form = self._offers.find_form(target, person)
         if form is None:
-            return DeclinedForm(
-                request_sentences.unknown_form_reply(self._offers.get_title(target))
-            )
+            return DeclinedForm(sentences.unknown_form_reply(self._offers.get_title(target)))
         names = NameResolver(self._sources.directory, person)
         filled = request_form.parse_form_submission(form, state, names)
         if isinstance(filled, FieldErrors):
@@ -326,7 +324,7 @@ class FormReader:
                 return entry
             why = self._describe_obstacle(entry, target, person, patience)
         except LookupFailedError:
-            return DeclinedForm(refusals.lookup_failed_reply())
+            return DeclinedForm(sentences.LOOKUP_FAILED_REPLY)
         return request_form.build_error_at_first_input(entry.form, why) if why else None
 
     def _describe_obstacle(
@@ -345,7 +343,7 @@ class FormReader:
         )
         gate = compute_gate(self._sources, run, entry.tool, args)
         if isinstance(gate, Deny):
-            return strip_mrkdwn(request_sentences.policy_forbids_sentence(gate.reason))
+            return strip_mrkdwn(sentences.policy_forbids_sentence(gate.reason))
         call = Call(
             run_id=run.id,
             plan_id="",
@@ -425,9 +423,7 @@ class FormRequestStarter:
                 why = next(iter(errors.values()), "")
                 self._replies.refuse_click(
                     delivery,
-                    request_sentences.request_not_made_reply(why)
-                    if why
-                    else request_sentences.form_changed_reply(),
+                    sentences.request_not_made_reply(why) if why else sentences.FORM_CHANGED_REPLY,
                 )
             case FilledForm() as entry:
                 self._create_run(delivery, target, entry)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.approvals.facts import FactSources
-from bot.cards import sentence_words
+from bot.cards import slack_text
 from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, Permission
@@ -161,8 +161,8 @@ def describe_grant_scope(tools: Registry, grant: Grant) -> str:
     fields = tool.arguments.model_fields if tool else {}
     names = {name: field.title or name for name, field in fields.items()}
     found = (
-        f"{sentence_words.sanitise_for_mrkdwn(names.get(name, name), 60)} "
-        f"{sentence_words.sanitise_for_mrkdwn(str(value), 60)}"
+        f"{slack_text.sanitise_for_mrkdwn(names.get(name, name), 60)} "
+        f"{slack_text.sanitise_for_mrkdwn(str(value), 60)}"
         for name, value in shown.items()
     )
     return ", ".join(found) or "whatever the values"
@@ -221,7 +221,7 @@ class GrantList:
         where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where
         return (
-            f"{sentence_words.sanitise_for_mrkdwn(tool.title if tool else grant.tool, 80)} "
+            f"{slack_text.sanitise_for_mrkdwn(tool.title if tool else grant.tool, 80)} "
             f"({same}) "
             f"for {user_mention(grant.requester)}, {where}, until "
             f"{format_local_time(grant.until)}, "

@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.approvals.call_state import measure_waiting_time, tally_votes
 from bot.approvals.grants import may_approve_alone
-from bot.cards import refusals
+from bot.cards import sentences
 from bot.cards.review_dialog import REASONS
 from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
@@ -192,23 +192,23 @@ class PermissionChecker:
         """Return the private sentence for a person who may not do it."""
         match verdict.why:
             case "own_request":
-                return refusals.own_request_reply()
+                return sentences.OWN_REQUEST_REPLY
             case "own_edit":
-                return refusals.own_edit_reply()
+                return sentences.OWN_EDIT_REPLY
             case "lookup":
-                return refusals.lookup_failed_reply()
+                return sentences.LOOKUP_FAILED_REPLY
             case "not_yet":
-                return refusals.not_your_stage_reply(self._describe_approvers(call))
+                return sentences.not_your_stage_reply(self._describe_approvers(call))
             case "enough":
-                return refusals.stage_already_approved_reply(self._describe_approvers(call))
+                return sentences.stage_already_approved_reply(self._describe_approvers(call))
             case "stranger":
                 return STRANGER
             case "requester_gone":
-                return refusals.requester_gone_reply()
+                return sentences.REQUESTER_GONE_REPLY
             case _ if verb is CallVerb.EDIT:
-                return refusals.not_an_editor_reply()
+                return sentences.NOT_AN_EDITOR_REPLY
             case _:
-                return refusals.not_an_approver_reply(self._describe_approvers(call))
+                return sentences.not_an_approver_reply(self._describe_approvers(call))
 
     def _describe_approvers(self, call: Call) -> str:
         """Return who could approve the call now, as mentions; a channel's members are not listed.
@@ -245,23 +245,23 @@ class PermissionChecker:
         """Return what to tell a person who came too late, and what came first."""
         match outcome:
             case decisions.EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
-                return refusals.deadline_passed_reply(call.deadline)
+                return sentences.deadline_passed_reply(call.deadline)
             case decisions.EarlierDecision(call=call):
                 with self._store.read() as tx:
                     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
                 by = votes[0].person if votes else ""
                 verb = votes[0].verb if votes else PAST.get(call.status, "decided")
                 if by == person:
-                    return refusals.repeated_click_reply(verb)
-                return refusals.already_decided_reply(by, verb, call.decided_at)
+                    return sentences.repeated_click_reply(verb)
+                return sentences.already_decided_reply(by, verb, call.decided_at)
             case decisions.MissedDeadline(call=call):
-                return refusals.deadline_passed_reply(call.deadline)
+                return sentences.deadline_passed_reply(call.deadline)
             case decisions.RepeatedVote(verb=verb, earlier_voter=by) if by != person:
-                return refusals.counted_as_one_vote_reply(by, verb)
+                return sentences.counted_as_one_vote_reply(by, verb)
             case decisions.RepeatedVote(verb=verb):
-                return refusals.repeated_click_reply(verb)
+                return sentences.repeated_click_reply(verb)
             case _:
-                return refusals.outdated_card_reply()
+                return sentences.OUTDATED_CARD_REPLY
 
 
 def has_own_words(verb: CallVerb, reason: str) -> bool:

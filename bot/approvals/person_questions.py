@@ -14,7 +14,7 @@ from bot.agent import outputs
 from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
 from bot.approvals.facts import FactSources
-from bot.cards import request_sentences
+from bot.cards import sentences
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
 from bot.tools.approval_words import find_approval_words
@@ -86,7 +86,7 @@ def list_question_messages(tx: Transaction, call: Call) -> list[Message]:
 def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
     """Return who is asked, as mrkdwn; the ids of groups are stored with the message."""
     groups = (outbox.parse_message_body(row)["groups"] if row else {}).values()
-    return request_sentences.join_mentions(found.possible_answerers.users, groups)
+    return sentences.join_mentions(found.possible_answerers.users, groups)
 
 
 LOOKED_AT = 50  # questions of a workspace, for one person
@@ -229,8 +229,8 @@ def queue_question(tx: Transaction, run: Run, call: Call, question: PlacedQuesti
     trail.record_event(tx, "question.asked", at=call.created_at, actor=actor, call=call, data=data)
     if not here:
         users = build_answerers(asked.to, run.requester).users
-        names = request_sentences.join_mentions(users, dict(place.groups).values())
-        text = request_sentences.asked_elsewhere_notice(names, asked.question)
+        names = sentences.join_mentions(users, dict(place.groups).values())
+        text = sentences.asked_elsewhere_notice(names, asked.question)
         outbox.queue_notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
 
 
@@ -278,11 +278,11 @@ def queue_question_reminder(
         if not thread:
             continue
         names = (
-            request_sentences.join_mentions(who.members, ())
+            sentences.join_mentions(who.members, ())
             if who.members
             else describe_asked_people(found, row)
         )
-        text = request_sentences.answer_reminder_notice(names, found.asked.question, call.deadline)
+        text = sentences.answer_reminder_notice(names, found.asked.question, call.deadline)
         line = Message(
             key=f"nudge:{call.id}:{call.revision}:{row.seq}",
             kind=MessageKind.NOTICE,
@@ -301,9 +301,7 @@ def announce_unanswered_questions(tx: Transaction, run: Run, fallen: Iterable[Ca
     found = [each for each in (find_question(tx, call.id) for call in fallen) if each is not None]
     if found:
         first = found[0].call
-        text = request_sentences.unanswered_line(
-            [each.asked.question for each in found], first.deadline
-        )
+        text = sentences.unanswered_line([each.asked.question for each in found], first.deadline)
         outbox.queue_notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
 
 

@@ -16,8 +16,7 @@ from bot.agent import outputs as told
 from bot.approvals import person_questions
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.replies import record_refusal, reply_privately
-from bot.cards import question_message, refusals
-from bot.cards import request_sentences as sentences
+from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.edit_form import FieldErrors
@@ -78,7 +77,7 @@ class AnswerHandler:
                     sentences.not_asked_of_you_reply(names), asked.call, "not_asked"
                 )
         except LookupFailedError:
-            return DialogRefusal(refusals.lookup_failed_reply(), asked.call, "lookup")
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, asked.call, "lookup")
         return asked
 
     def can_answer(self, asked: person_questions.AskedQuestion, person: str) -> bool:
@@ -183,7 +182,7 @@ def _too_late_sentence(tx: Transaction, outcome: UndecidableOutcome | None, pers
         case EarlierDecision(call=call) if call.status is CallStatus.ANSWERED:
             answer = person_answers.find_person_answer(tx, call.id)
             if answer is None or answer.person == person:
-                return sentences.own_answer_stands_reply()
+                return sentences.OWN_ANSWER_STANDS_REPLY
             return sentences.already_answered_reply(answer.person, answer.created_at)
         case MissedDeadline(call=call) | EarlierDecision(call=call) if call.status in (
             CallStatus.EXPIRED,
@@ -191,7 +190,7 @@ def _too_late_sentence(tx: Transaction, outcome: UndecidableOutcome | None, pers
         ):
             return sentences.answer_too_late_reply(call.deadline)
         case _:
-            return sentences.question_no_longer_asked_reply()
+            return sentences.QUESTION_NO_LONGER_ASKED_REPLY
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from bot.agent import outputs
 from bot.approvals.call_state import compute_next_revision_digest, describe_call_effect
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.replies import DeliverySettler, record_refusal, reply_privately
-from bot.cards import answers, notices, refusals, request_sentences
+from bot.cards import answers, notices, sentences
 from bot.cards.action_names import Action
 from bot.cards.button_codec import AnswerRating, CallTarget
 from bot.cards.views import extract_message_text
@@ -93,13 +93,13 @@ class RequestActionHandler:
             run = runs.find_run(tx, call.run_id) if call else None
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
-            self._replies.refuse_click(delivery, refusals.outdated_card_reply())
+            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
         takes_several = isinstance(gate, Ask) and gate.required_approvers > 1
         if resolution is UnknownCallResolution.AGAIN and takes_several:
-            self._replies.refuse_click(delivery, refusals.rerun_needs_all_approvers_reply())
+            self._replies.refuse_click(delivery, sentences.RERUN_NEEDS_ALL_APPROVERS_REPLY)
             return
         if isinstance(gate, Ask):
             verdict = self._permissions.judge_action(
@@ -128,7 +128,7 @@ class RequestActionHandler:
                 )
                 # it was approved long ago; what is over is the question
                 if isinstance(outcome, EarlierDecision):
-                    reply_privately(tx, delivery, refusals.outdated_card_reply())
+                    reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
                 elif not isinstance(outcome, AppliedDecision):
                     why = self._permissions.too_late_sentence(outcome, delivery.user)
                     reply_privately(tx, delivery, why)
@@ -143,10 +143,10 @@ class RequestActionHandler:
                 sub_agents.get_root_run(tx, found) if found else None
             )  # a sub-agent's ends with its request
             if run is None:
-                reply_privately(tx, delivery, refusals.outdated_card_reply())
+                reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.CANCEL_RUN, Denial("not_requester"))
-                reply_privately(tx, delivery, refusals.cancel_not_allowed_reply(run.requester))
+                reply_privately(tx, delivery, sentences.cancel_not_allowed_reply(run.requester))
             elif endings.cancel_run(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
@@ -158,7 +158,7 @@ class RequestActionHandler:
                 )
                 over = True
             else:
-                reply_privately(tx, delivery, refusals.nothing_to_cancel_reply())
+                reply_privately(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
             inbox.mark_delivery_done(tx, delivery, "cancel")
         if over and run is not None:
             self._ended(run)
@@ -174,12 +174,12 @@ class RequestActionHandler:
                 newest = run  # it goes on by itself, beside what is said there
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:
-                reply_privately(tx, delivery, refusals.outdated_card_reply())
+                reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.RETRY, Denial("not_requester"))
-                reply_privately(tx, delivery, refusals.cancel_not_allowed_reply(run.requester))
+                reply_privately(tx, delivery, sentences.cancel_not_allowed_reply(run.requester))
             elif run.status is not RunStatus.FAILED or not is_last:
-                reply_privately(tx, delivery, refusals.nothing_to_retry_reply())
+                reply_privately(tx, delivery, sentences.NOTHING_TO_RETRY_REPLY)
             else:
                 moves.change_run_status(
                     tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""
@@ -236,7 +236,7 @@ class PlanChangeHandler:
                 )
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, found.call, CallVerb.WITHDRAW, Denial("not_requester"))
-                reply_privately(tx, delivery, refusals.withdraw_not_allowed_reply(run.requester))
+                reply_privately(tx, delivery, sentences.withdraw_not_allowed_reply(run.requester))
             else:
                 effect = describe_call_effect(self._tools, tx, found.call)
                 endings.withdraw_call(tx, found.call, delivery.user, at=at, words=outputs)
@@ -274,9 +274,9 @@ class PlanChangeHandler:
                     self._permissions.refusal_sentence(refused, found.call, CallVerb.REJECT),
                 )
             elif runs.is_run_without_model(run):
-                reply_privately(tx, delivery, request_sentences.no_planning_agent_reply())
+                reply_privately(tx, delivery, sentences.NO_PLANNING_AGENT_REPLY)
             elif run.rounds >= self._max_rounds:
-                reply_privately(tx, delivery, refusals.send_back_limit_reply(run.rounds))
+                reply_privately(tx, delivery, sentences.send_back_limit_reply(run.rounds))
             elif feedback and calls.find_open_plan(tx, run.id) is not None:
                 endings.send_back_plan(tx, run, delivery.user, feedback, at=at, words=outputs)
                 line = notices.sent_back_line(delivery.user, feedback)
@@ -422,7 +422,7 @@ def _cancel_deleted_request(
     data = {"message": ts, "why": "its message was deleted"}
     trail.record_event(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
     endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
-    outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted_notice()})
+    outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": answers.REQUEST_DELETED_NOTICE})
     return MessageChangeOutcome("request withdrawn", run)
 
 

@@ -9,7 +9,7 @@ from bot.agent import outputs
 from bot.approvals import call_state, grants
 from bot.approvals.permissions import PermissionChecker, has_own_words, needs_reason
 from bot.approvals.replies import record_refusal, reply_privately
-from bot.cards import notices, refusals
+from bot.cards import notices, sentences
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.clock import Clock
 from bot.policy.authority import Denial, Permission
@@ -147,7 +147,7 @@ class VoteHandler:
             if isinstance(outcome, AppliedDecision) and isinstance(found, VoteAdmission):
                 done.append((outcome.call, found))
                 if remember is not None and found.offer is None:
-                    told.append(refusals.approval_not_saved_reply())
+                    told.append(sentences.APPROVAL_NOT_SAVED_REPLY)
                 continue
             told.append(self._permissions.too_late_sentence(outcome, delivery.user))
             if not isinstance(outcome, MissingCall):  # its card was out of date when it was clicked
@@ -176,7 +176,7 @@ class VoteHandler:
             return
         with self._store.write() as tx:
             outbox.mark_cards_for_redraw(tx, card.plan)
-            reply_privately(tx, delivery, refusals.outdated_card_reply())
+            reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             inbox.mark_delivery_done(tx, delivery, f"{verb} all: stale")
 
     def _decide_admission(
@@ -221,7 +221,7 @@ class VoteHandler:
         gate = load_gate(call.gate)
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not has_own_words(verb, reason):
-                return VoteRefusal(call, Denial("words"), refusals.reason_required_reply())
+                return VoteRefusal(call, Denial("words"), sentences.REASON_REQUIRED_REPLY)
             offer = grants.find_grant_offer(gate, remember) if verb is CallVerb.APPROVE else None
             if offer and not self._permissions.may_save_approval(gate, run, person):
                 offer = None

@@ -7,34 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    button,
-    context_block,
-    mrkdwn,
-    plain_text,
-    quote_markdown,
-    rich_text_block,
-    rich_text_line,
-    section_block,
-    text_leaf,
-)
 from bot.cards.button_codec import AnswerRating, RunTarget, build_block_id, encode_button_value
-from bot.cards.sentence_words import sanitise_for_mrkdwn
-from bot.cards.slack_text import (
-    count_slack_characters,
-    escape_mrkdwn,
-    isolate_right_to_left_runs,
-    shorten_text,
-    show_hidden_characters,
-    spell_number,
-    unescape_mrkdwn,
-    user_mention,
-)
 from bot.cards.views import strip_invisible_characters
-from storage.masking import mask_secrets
 from storage.states import CallStatus
 
 MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
@@ -54,21 +30,27 @@ class AnswerFooter:
     note: str = ""  # why they are not whole
     ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
 
-    def render_blocks(self, run_id: str, *, last: bool) -> list[Json]:
+    def render_blocks(self, run_id: str, *, last: bool) -> list[block_kit.Json]:
         """Build the footer; `last`: this is the request's last answer, so add feedback buttons."""
-        found: list[Json] = []
+        found: list[block_kit.Json] = []
         if self.note:
             found.append(
-                context_block(build_block_id(BlockKind.CUT, run_id), [plain_text(f"✂️ {self.note}")])
+                block_kit.context_block(
+                    build_block_id(BlockKind.CUT, run_id), [block_kit.plain_text(f"✂️ {self.note}")]
+                )
             )
         if self.record and self.loud:
-            says = [text_leaf(f"{OTHERWISE} {self.record}", bold=True)]
+            says = [block_kit.text_leaf(f"{OTHERWISE} {self.record}", bold=True)]
             found.append(
-                rich_text_block(build_block_id(BlockKind.RECORD, run_id), [rich_text_line(*says)])
+                block_kit.rich_text_block(
+                    build_block_id(BlockKind.RECORD, run_id), [block_kit.rich_text_line(*says)]
+                )
             )
         elif self.record:
             found.append(
-                context_block(build_block_id(BlockKind.RECORD, run_id), [plain_text(self.record)])
+                block_kit.context_block(
+                    build_block_id(BlockKind.RECORD, run_id), [block_kit.plain_text(self.record)]
+                )
             )
         return [*found, render_feedback_buttons(run_id)] if last else found
 
@@ -77,19 +59,16 @@ NOTHING_BELOW = AnswerFooter()
 
 
 def render_answer_part(
-    text: str, run_id: str, last: bool, record: str = "", below: AnswerFooter = NOTHING_BELOW
-) -> list[Json]:
+    text: str, run_id: str, last: bool, below: AnswerFooter = NOTHING_BELOW
+) -> list[block_kit.Json]:
     """Build one part of a model's answer: framed text, then its footer.
 
-    Parts come from `block_kit.split_into_message_parts`.
-
-    `record`: short for `below=AnswerFooter(record)`. With `below.ours` the text is a sentence of
-    the bot's own and is drawn without a frame.
+    Parts come from `block_kit.split_into_message_parts`. With `below.ours` the text is a sentence
+    of the bot's own and is drawn without a frame.
     """
-    under = AnswerFooter(record) if record else below
-    frame = [{"type": "markdown", "text": quote_markdown(text)}]
-    above = (render_notice(text) if under.ours else frame) if text.strip() else []
-    return [*above, *under.render_blocks(run_id, last=last)]
+    frame = [{"type": "markdown", "text": block_kit.quote_markdown(text)}]
+    above = (render_notice(text) if below.ours else frame) if text.strip() else []
+    return [*above, *below.render_blocks(run_id, last=last)]
 
 
 _MIDWAY = "failed after it had begun, so part of it may have happened"
@@ -182,19 +161,16 @@ def build_record_line(ended: Sequence[CallOutcome]) -> str:
         return f"On record: {'; '.join([*nothing, ended[0].status_words])}."
     told, anew = [], []
     for word, found in by_word.items():
-        effects = [_shorten_effect(each.effect) for each in found if not each.was_reported]
+        effects = [
+            slack_text.sanitise_as_plain_text(each.effect, MOST_OF_EFFECT)
+            for each in found
+            if not each.was_reported
+        ]
         if count := len(found) - len(effects):
-            told.append(f"{spell_number(count)} {_SHORT.get(word, word)}")
+            told.append(f"{slack_text.spell_number(count)} {_SHORT.get(word, word)}")
         if effects:
             anew.append(f"{word}: {_join_first_effects(effects)}")
     return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
-
-
-def _shorten_effect(effect: str) -> str:
-    return shorten_text(
-        isolate_right_to_left_runs(show_hidden_characters(" ".join(mask_secrets(effect).split()))),
-        MOST_OF_EFFECT,
-    )
 
 
 def _join_first_effects(effects: Sequence[str]) -> str:
@@ -224,7 +200,7 @@ def incomplete_answer_sentence(text: str, cut: str = "") -> str:
     return f"The answer is cut off here: {why}." if why else ""
 
 
-def render_feedback_buttons(run_id: str) -> Json:
+def render_feedback_buttons(run_id: str) -> block_kit.Json:
     """Build the thumbs-up and thumbs-down buttons for a run's answer."""
     good, bad = (encode_button_value(AnswerRating(run_id, good=each)) for each in (True, False))
     return {
@@ -234,8 +210,8 @@ def render_feedback_buttons(run_id: str) -> Json:
             {
                 "type": "feedback_buttons",
                 "action_id": Action.FEEDBACK,
-                "positive_button": {"text": plain_text("Good answer"), "value": good},
-                "negative_button": {"text": plain_text("Bad answer"), "value": bad},
+                "positive_button": {"text": block_kit.plain_text("Good answer"), "value": good},
+                "negative_button": {"text": block_kit.plain_text("Bad answer"), "value": bad},
             }
         ],
     }
@@ -254,18 +230,18 @@ _LEAVES = {
 }
 
 
-def render_notice(sentence: str) -> list[Json]:
+def render_notice(sentence: str) -> list[block_kit.Json]:
     """Build a block of one of the bot's mrkdwn sentences; its mentions, times and links work.
 
     All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
     would be in a mrkdwn text.
     """
-    leaves: list[Json] = []
+    leaves: list[block_kit.Json] = []
     end = 0
     for match in _TOKEN.finditer(sentence):
         if before := sentence[end : match.start()]:
-            leaves.append(text_leaf(unescape_mrkdwn(before)))
-        found: Json = {
+            leaves.append(block_kit.text_leaf(slack_text.unescape_mrkdwn(before)))
+        found: block_kit.Json = {
             name: value for name, value in match.groupdict().items() if value is not None
         }
         kind = _LEAVES[next(name for name in _LEAVES if name in found)]
@@ -274,16 +250,19 @@ def render_notice(sentence: str) -> list[Json]:
         leaves.append(
             {
                 "type": kind,
-                **{name: unescape_mrkdwn(v) if name == "url" else v for name, v in found.items()},
+                **{
+                    name: slack_text.unescape_mrkdwn(v) if name == "url" else v
+                    for name, v in found.items()
+                },
             }
         )
         end = match.end()
     if rest := sentence[end:]:
-        leaves.append(text_leaf(unescape_mrkdwn(rest)))
-    return [rich_text_block("n", [rich_text_line(*leaves)])]
+        leaves.append(block_kit.text_leaf(slack_text.unescape_mrkdwn(rest)))
+    return [block_kit.rich_text_block("n", [block_kit.rich_text_line(*leaves)])]
 
 
-def render_result_table(body: Mapping[str, Any]) -> list[Json]:
+def render_result_table(body: Mapping[str, Any]) -> list[block_kit.Json]:
     """Build a title line and a table of the first rows that a tool found.
 
     The line says how many rows there are and whether a file has all of them. `body`: see
@@ -301,24 +280,27 @@ def render_result_table(body: Mapping[str, Any]) -> list[Json]:
     if body["file"]:
         parts.append("all of it in the file below")
     heading = [
-        text_leaf(show_hidden_characters(body["title"]), bold=True),
-        text_leaf(" · " + ", ".join(parts)),
+        block_kit.text_leaf(slack_text.show_hidden_characters(body["title"]), bold=True),
+        block_kit.text_leaf(" · " + ", ".join(parts)),
     ]
-    cells = [[_build_table_cell(text) for text in row] for row in (body["columns"], *body["rows"])]
+    cells = [
+        [{"type": "raw_text", "text": _shorten_cell_text(text)} for text in row]
+        for row in (body["columns"], *body["rows"])
+    ]
     table = {
         "type": "table",
         "block_id": "t",
         "rows": cells,
         "column_settings": [{"is_wrapped": True}] * columns,
     }
-    return [rich_text_block("h", [rich_text_line(*heading)]), table]
+    return [block_kit.rich_text_block("h", [block_kit.rich_text_line(*heading)]), table]
 
 
 def count_rows_that_fit(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Return how many of the rows fit into one Slack table with these columns."""
     used = 0
     for number, row in enumerate((columns, *rows)):
-        used += sum(count_slack_characters(_shorten_cell_text(text)) for text in row)
+        used += sum(slack_text.count_slack_characters(_shorten_cell_text(text)) for text in row)
         if used > TABLE:
             return max(number - 1, 0)
     return len(rows)
@@ -326,19 +308,15 @@ def count_rows_that_fit(columns: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 def is_short_enough_for_cell(text: str) -> bool:
     """Return whether one cell of a table shows this text in full."""
-    return len(show_hidden_characters(text)) <= CELL
+    return len(slack_text.show_hidden_characters(text)) <= CELL
 
 
 def _shorten_cell_text(text: str) -> str:
-    whole = show_hidden_characters(text) or "(empty)"
+    whole = slack_text.show_hidden_characters(text) or "(empty)"
     return whole if is_short_enough_for_cell(text) else whole[: CELL - 1] + "…"
 
 
-def _build_table_cell(text: str) -> Json:
-    return {"type": "raw_text", "text": _shorten_cell_text(text)}
-
-
-def render_prose(text: str) -> list[Json]:
+def render_prose(text: str) -> list[block_kit.Json]:
     """Build sections of the bot's own prose (the greeting, help), which is mrkdwn."""
     parts: list[str] = [""]
     for each in text.split("\n"):
@@ -346,32 +324,33 @@ def render_prose(text: str) -> list[Json]:
             parts.append("")
         parts[-1] += each + "\n"
     return [
-        section_block(f"p:{number}", mrkdwn(part.strip()))
+        block_kit.section_block(f"p:{number}", block_kit.mrkdwn(part.strip()))
         for number, part in enumerate(parts)
         if part.strip()
     ]
 
 
-def render_retry_message(text: str, run_id: str) -> list[Json]:
+def render_retry_message(text: str, run_id: str) -> list[block_kit.Json]:
     """Build the message that says why a run cannot go on (`text`), with a Retry button."""
-    retry = button(Action.RETRY, "Retry", RunTarget(run_id))
-    return [*render_notice(text), actions_block(build_block_id(BlockKind.RETRY, run_id), [retry])]
+    retry = block_kit.button(Action.RETRY, "Retry", RunTarget(run_id))
+    return [
+        *render_notice(text),
+        block_kit.actions_block(build_block_id(BlockKind.RETRY, run_id), [retry]),
+    ]
 
 
 def request_edited_notice(person: str, text: str) -> str:
     """Return the mrkdwn notice that a request was edited after it was asked, with the new text."""
     return (
-        f"✏️ {user_mention(person)} edited the request after this was asked, which changes nothing "
-        f"here. It now reads: “{sanitise_for_mrkdwn(text)}”"
+        f"✏️ {slack_text.user_mention(person)} edited the request after this was asked, which "
+        f"changes nothing here. It now reads: “{slack_text.sanitise_for_mrkdwn(text)}”"
     )
 
 
-def request_deleted_notice() -> str:
-    """Return the notice that a request is withdrawn because its message was deleted."""
-    return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
+REQUEST_DELETED_NOTICE = (
+    "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
+)
 
-
-# The greeting of a new person, and the help text. Pure.
 
 _EFFECTS = {
     "read": "🔎 *These look something up*",
@@ -419,7 +398,7 @@ def _join_example_titles(tools: Sequence[tuple[str, str]]) -> str:
 
 
 def _escape_title(title: str) -> str:
-    return escape_mrkdwn(show_hidden_characters(" ".join(title.split())))
+    return slack_text.escape_mrkdwn(slack_text.show_hidden_characters(" ".join(title.split())))
 
 
 def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:

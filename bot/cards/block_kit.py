@@ -9,25 +9,20 @@ words, mentions and times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.cards.action_names import MENU, Action
-from bot.cards.button_codec import Click, Target, encode_button_value
-from bot.cards.slack_text import (
-    DATE_FORMAT,
-    PERSON,
-    count_slack_characters,
-    format_in_utc,
-    isolate_right_to_left_text,
-    replace_notifying_mentions,
-    show_hidden_characters,
-    split_markdown,
+from bot.cards import slack_text
+from bot.cards.action_names import MENU, Action, InputBlockId, InputElementId
+from bot.cards.button_codec import (
+    Click,
+    DialogSubject,
+    Target,
+    encode_button_value,
+    encode_dialog_metadata,
 )
-
-# The frame around a model's Markdown: each line is quoted, each link shows its host. Pure.
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
 LEAST = 200  # characters into which a part is divided that has hardly any but line ends
@@ -60,7 +55,7 @@ def quote_markdown(text: str) -> str:
     """
     lines = re.split(
         r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]",
-        show_link_targets(replace_notifying_mentions(text)),
+        show_link_targets(slack_text.replace_notifying_mentions(text)),
     )
     last = len(lines) - 1
     return "\n".join(
@@ -120,8 +115,8 @@ def _find_link_host(url: str) -> str:
 def split_into_message_parts(text: str, limit: int = PART) -> list[str]:
     """Split a model's Markdown into parts that each fit into one Slack message once framed."""
     found: list[str] = []
-    for part in split_markdown(text, limit):
-        whole = limit <= LEAST or count_slack_characters(quote_markdown(part)) <= PART
+    for part in slack_text.split_markdown(text, limit):
+        whole = limit <= LEAST or slack_text.count_slack_characters(quote_markdown(part)) <= PART
         found += [part] if whole else split_into_message_parts(part, limit // 2)
     return found
 
@@ -151,10 +146,12 @@ def _is_settled_link(rest: str) -> bool:
 
 def quote_on_one_line(text: str) -> str:
     """Return a model's words for a notification: literal, on one line, in quotation marks."""
-    return f"“{isolate_right_to_left_text(' '.join(show_hidden_characters(text).split()))}”"
+    words = " ".join(slack_text.show_hidden_characters(text).split())
+    return f"“{slack_text.isolate_right_to_left_text(words)}”"
 
 
 Json = dict[str, Any]
+MAX_WORDS = 500  # characters of what a person says in a dialog
 
 
 def plain_text(text: str) -> Json:
@@ -238,15 +235,82 @@ def overflow_menu(choices: Sequence[tuple[str, Click]]) -> Json:
     return {"type": "overflow", "action_id": MENU, "options": options}
 
 
-def confirmation_dialog(title: str, text: str, yes: str, no: str = "Go back") -> Json:
+def confirmation_dialog(title: str, text: str, yes: str) -> Json:
     """Return the question before a click is sent (limits: 100, 300, 30, 30 characters)."""
     return {
         "title": plain_text(title),
         "text": plain_text(text),
         "confirm": plain_text(yes),
-        "deny": plain_text(no),
+        "deny": plain_text("Go back"),
         "style": "danger",
     }
+
+
+def dialog_view(
+    about: DialogSubject, title: str, blocks: Sequence[Json], *, submit: str = "", close: str
+) -> Json:
+    """Return the view of a dialog; without `submit` it can only be closed."""
+    view: Json = {
+        "type": "modal",
+        "callback_id": about.dialog,
+        "private_metadata": encode_dialog_metadata(about),
+        "title": plain_text(slack_text.shorten_text(title, 24)),
+        "close": plain_text(close),
+        "blocks": list(blocks),
+    }
+    return {**view, "submit": plain_text(submit)} if submit else view
+
+
+def choose_dialog_title(title: str, instead: str) -> str:
+    """Return the title if it fits at the top of a dialog, else `instead`."""
+    return title if 0 < slack_text.count_slack_characters(title.strip()) <= 24 else instead
+
+
+def build_input_block(
+    block_id: str, label: str, element: Json, *, optional: bool = False, hint: str = ""
+) -> Json:
+    """Build an input block of a dialog; `hint` stands below the input in small print."""
+    block: Json = {
+        "type": "input",
+        "block_id": block_id,
+        "label": plain_text(label),
+        "element": element,
+        "optional": optional,
+    }
+    return {**block, "hint": plain_text(hint)} if hint else block
+
+
+def build_text_input(placeholder: str = "") -> Json:
+    """Build a text element for a few lines of a person's own words."""
+    element: Json = {
+        "type": "plain_text_input",
+        "action_id": InputElementId.TEXT,
+        "multiline": True,
+        "max_length": MAX_WORDS,
+    }
+    return {**element, "placeholder": plain_text(placeholder)} if placeholder else element
+
+
+def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> str:
+    """Return the text that was entered in this input, without blanks around it."""
+    return str(get_input_state(state_values, field, InputElementId.TEXT).get("value") or "").strip()
+
+
+def get_chosen_value(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
+) -> str:
+    """Return the value of the option chosen in this input; "" for none."""
+    option = get_input_state(state_values, field, entry).get("selected_option") or {}
+    return str(option.get("value", ""))
+
+
+def get_input_state(
+    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
+) -> Mapping[str, Any]:
+    """Return the state of this input as Slack sent it; empty if it was not sent."""
+    block = state_values.get(field)
+    element = block.get(entry) if isinstance(block, Mapping) else None
+    return element if isinstance(element, Mapping) else {}
 
 
 def text_leaf(text: str, **style: bool) -> Json:
@@ -259,7 +323,11 @@ def text_leaf(text: str, **style: bool) -> Json:
 
 def user_leaf(user: str) -> Json:
     """Return a rich-text leaf that mentions a person; "someone" if `user` is no user id."""
-    return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else text_leaf("someone")
+    return (
+        {"type": "user", "user_id": user}
+        if slack_text.PERSON.fullmatch(user)
+        else text_leaf("someone")
+    )
 
 
 def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
@@ -269,7 +337,7 @@ def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     """
     found: list[Json] = []
     # every second part stands between the marks of a mention
-    for number, part in enumerate(re.split(rf"<@({PERSON.pattern})>", text)):
+    for number, part in enumerate(re.split(rf"<@({slack_text.PERSON.pattern})>", text)):
         if part:
             found.append(user_leaf(part) if number % 2 else text_leaf(part, **style))
     return found
@@ -280,8 +348,8 @@ def time_leaf(at: datetime) -> Json:
     return {
         "type": "date",
         "timestamp": int(at.timestamp()),
-        "format": DATE_FORMAT,
-        "fallback": format_in_utc(at),
+        "format": slack_text.DATE_FORMAT,
+        "fallback": slack_text.format_in_utc(at),
     }
 
 
@@ -318,7 +386,7 @@ def count_text_characters(thing: Any) -> int:
             if isinstance(value, str):
                 if key in ("text", "fallback"):
                     is_ours = thing.get("type") == "mrkdwn"
-                    total += len(value) if is_ours else count_slack_characters(value)
+                    total += len(value) if is_ours else slack_text.count_slack_characters(value)
             elif isinstance(value, dict | list):
                 total += count_text_characters(value)
     elif isinstance(thing, list):

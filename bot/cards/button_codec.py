@@ -16,8 +16,6 @@ from typing import Any
 
 from bot.cards.action_names import MENU, Action, BlockKind, DialogId
 
-# The targets of buttons and dialogs. Pure; a payload only claims them, so they are looked up.
-
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from bot.cards import call_pieces
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
@@ -28,14 +29,6 @@ from bot.cards.block_kit import (
     user_leaf,
 )
 from bot.cards.button_codec import CallTarget, Click, RunTarget, build_block_id
-from bot.cards.call_pieces import (
-    ALL_ROWS,
-    FilledPieces,
-    build_approval_confirmation,
-    get_card_headline,
-    get_effect_sentence,
-    irreversibility_warning,
-)
 from bot.cards.notices import delegated_task_line
 from bot.cards.slack_text import (
     channel_mention,
@@ -49,10 +42,6 @@ from bot.cards.slack_text import (
     user_mention,
 )
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
-
-# A call that waits for its decision: its effect, the votes so far, the buttons.
-
-# What stands above the calls: the requester's words, and sub-agents on the way. Pure.
 
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
@@ -118,7 +107,7 @@ NAMED = 10  # people and groups named of whom a step lacks
 
 def render_waiting_call(
     call: CallView,
-    filled: FilledPieces,
+    filled: call_pieces.FilledPieces,
     *,
     small: Sequence[str],
     whole: RunTarget | None = None,
@@ -131,7 +120,9 @@ def render_waiting_call(
     card; `alone`: the card shows no other call.
     """
     about = call.target
-    blocks = [header_block(build_block_id(BlockKind.HEADLINE, about), get_card_headline(call))]
+    blocks = [
+        header_block(build_block_id(BlockKind.HEADLINE, about), call_pieces.get_card_headline(call))
+    ]
     if warned := _render_warnings(call):
         blocks.append(rich_text_block(build_block_id(BlockKind.WARNING, about), warned))
     if filled.sentence or filled.reason:
@@ -164,7 +155,7 @@ def render_waiting_call(
 def _render_warnings(call: CallView) -> list[Json]:
     """Return what to consider before approving, as rich text; mostly nothing."""
     found = []
-    if final := irreversibility_warning(call.does, call.effect_source):
+    if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         found.append(rich_text_line(text_leaf(f"⚠️ {final}", bold=True)))
     if call.note and not call.edited_by:
         why = shorten_text(
@@ -218,17 +209,19 @@ def _describe_missing_votes(progress: VoteProgress) -> str:
     return f": {', '.join(found)}" if found else ""
 
 
-def has_approve_button(call: CallView, filled: FilledPieces) -> bool:
+def has_approve_button(call: CallView, filled: call_pieces.FilledPieces) -> bool:
     """Return whether the card has Approve: it shows the whole call, and no reason is required."""
     return filled.is_complete and not call.needs_approval_reason
 
 
-def _render_decision_buttons(call: CallView, filled: FilledPieces) -> list[Json]:
+def _render_decision_buttons(call: CallView, filled: call_pieces.FilledPieces) -> list[Json]:
     about = call.target
     if has_approve_button(call, filled):
         ask = None
-        if final := irreversibility_warning(call.does, call.effect_source):
-            sure = build_approval_confirmation(get_effect_sentence(call), final)
+        if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
+            sure = call_pieces.build_approval_confirmation(
+                call_pieces.get_effect_sentence(call), final
+            )
             ask = confirmation_dialog(sure.title, sure.text, sure.yes)
         row = [
             button(
@@ -249,7 +242,7 @@ def _render_decision_buttons(call: CallView, filled: FilledPieces) -> list[Json]
 
 
 def _render_more_menu(
-    call: CallView, filled: FilledPieces, whole: RunTarget | None, alone: bool
+    call: CallView, filled: call_pieces.FilledPieces, whole: RunTarget | None, alone: bool
 ) -> Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []
@@ -260,7 +253,7 @@ def _render_more_menu(
     if not call.needs_rejection_reason:
         choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
     if call.has_more_rows:
-        choices.append((ALL_ROWS, Click(Action.ROWS, about)))
+        choices.append((call_pieces.ALL_ROWS, Click(Action.ROWS, about)))
     if call.by_agent:
         choices.append(build_send_back_choice(about))
     if not alone:

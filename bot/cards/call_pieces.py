@@ -145,21 +145,15 @@ def show_hidden_or_default(text: str, instead: str) -> str:
 
 def get_effect_sentence(call: CallView) -> str:
     """Return the effect sentence on one line; if blank, the title; if that is blank, "Action"."""
-    effect = show_hidden_or_default(
-        " ".join(call.effect.split()),
-        show_hidden_or_default(" ".join(call.title.split()), "Action"),
-    )
+    title = show_hidden_or_default(" ".join(call.title.split()), "Action")
+    effect = show_hidden_or_default(" ".join(call.effect.split()), title)
     return slack_text.isolate_right_to_left_runs(effect)
 
 
 def get_tool_title(call: CallView, limit: int = HEADER_LIMIT) -> str:
     """Return the tool's title on one line of at most `limit` characters; it says if it was cut."""
-    return slack_text.shorten_text(
-        slack_text.isolate_right_to_left_runs(
-            show_hidden_or_default(" ".join(call.title.split()), "Action")
-        ),
-        limit,
-    )
+    title = show_hidden_or_default(" ".join(call.title.split()), "Action")
+    return slack_text.shorten_text(slack_text.isolate_right_to_left_runs(title), limit)
 
 
 def is_short_enough_for_header(text: str) -> bool:
@@ -192,7 +186,7 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
             _build_single_text_piece(
                 PieceKind.SENTENCE,
                 effect,
-                lambda text: (block_kit.rich_text_line(_bold_leaf(text)),),
+                lambda text: (block_kit.rich_text_line(block_kit.text_leaf(text, bold=True)),),
             )
         )
     pieces.extend(_build_argument_piece(value) for value in call.values if value.is_or_was_set)
@@ -232,10 +226,6 @@ def _build_single_text_piece(
     kind: PieceKind, text: str, draw: Callable[[str], tuple[block_kit.Json, ...]]
 ) -> CallPiece:
     return CallPiece(kind, kind, (text,), lambda texts: draw(texts[0]))
-
-
-def _bold_leaf(text: str) -> block_kit.Json:
-    return block_kit.text_leaf(text, bold=True)
 
 
 def _build_argument_piece(value: ArgumentValue) -> CallPiece:
@@ -332,7 +322,11 @@ def fit_pieces_into_limit(
     missing += [name for name in covered if name not in missing]
     body = (*parts[PieceKind.ARGUMENT], *parts[PieceKind.PREVIEW])
     sentence, reason = tuple(parts[PieceKind.SENTENCE]), tuple(parts[PieceKind.REASON])
-    return FilledPieces(tuple(found), sentence, body, reason, _missing_pieces_sentence(missing))
+    said = missing and (
+        f"Not in full here: {join_piece_names(missing)}. Review shows all of it to those who may "
+        "decide."
+    )
+    return FilledPieces(tuple(found), sentence, body, reason, said or "")
 
 
 def count_wanted_characters(piece: CallPiece) -> int:
@@ -341,15 +335,6 @@ def count_wanted_characters(piece: CallPiece) -> int:
         piece.character_count
         if piece.is_short_enough_for_card
         else block_kit.count_text_characters(list(piece.render_beginning(BEGINNING)))
-    )
-
-
-def _missing_pieces_sentence(short: Sequence[str]) -> str:
-    if not short:
-        return ""
-    return (
-        f"Not in full here: {join_piece_names(short)}. Review shows all of it to those who may "
-        "decide."
     )
 
 
@@ -375,25 +360,16 @@ def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[block_kit
         if block_kit.count_text_characters(leaves) > COMPACT_TOTAL:
             leaves.append(block_kit.text_leaf(f"and {len(values) - index} more", italic=True))
             break
-        label = slack_text.shorten_text(
-            show_hidden_or_default(" ".join(value.label.split()), "(no name)"), 60
-        )
-        text = slack_text.shorten_text(
-            show_hidden_or_default(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT
-        )
-        was = []
+        label = slack_text.shorten_text(get_value_label(value), 60)
+        isolated = slack_text.isolate_right_to_left_text(label)
+        leaves.append(block_kit.text_leaf(f"{isolated}: ", bold=True))
         if value.previous_text is not None:
-            before = slack_text.shorten_text(
-                show_hidden_or_default(" ".join(value.previous_text.split()), "(blank)"),
-                COMPACT_LIMIT,
-            )
-            was = [
-                block_kit.text_leaf(slack_text.isolate_right_to_left_text(before), strike=True),
-                block_kit.text_leaf(" → "),
-            ]
-        leaves += [
-            block_kit.text_leaf(f"{slack_text.isolate_right_to_left_text(label)}: ", bold=True),
-            *was,
-            block_kit.text_leaf(slack_text.isolate_right_to_left_text(text)),
-        ]
+            before = _format_compact_value(value.previous_text)
+            leaves += [block_kit.text_leaf(before, strike=True), block_kit.text_leaf(" → ")]
+        leaves.append(block_kit.text_leaf(_format_compact_value(value.text)))
     return leaves
+
+
+def _format_compact_value(text: str) -> str:
+    visible = show_hidden_or_default(" ".join(text.split()), "(blank)")
+    return slack_text.isolate_right_to_left_text(slack_text.shorten_text(visible, COMPACT_LIMIT))

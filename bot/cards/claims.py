@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from bot.cards.answers import CallOutcome
 from bot.cards.views import strip_invisible_characters
 
 MOST, LONGEST = 20_000, 500  # characters looked at, of a text and of a sentence
@@ -84,20 +85,6 @@ _TROUBLE_FREE = re.compile(r"\b(?:no|without(?: any)?) (?:issues?|problems?|erro
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
 
 
-class EndedCall(Protocol):
-    """What the check needs to know of how one call ended."""
-
-    @property
-    def is_not_done(self) -> bool:
-        """Whether it is certain that nothing of the call happened."""
-        ...
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it is certain that the call was carried out."""
-        ...
-
-
 class TextClaims(NamedTuple):
     """What a text claims was done or approved."""
 
@@ -127,7 +114,7 @@ def extract_claims(text: str) -> TextClaims:
 
 
 def is_contradicted_by_record(
-    claims: TextClaims, ended: Sequence[EndedCall], *, whole: bool
+    claims: TextClaims, ended: Sequence[CallOutcome], *, whole: bool
 ) -> bool:
     """Return whether a text claims that something was done which, by the record, may not have been.
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bot.cards import block_kit, slack_text
+from bot.cards import block_kit, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.button_codec import CardTarget, Click, build_block_id
-from bot.cards.call_pieces import (
-    get_effect_sentence,
-    render_values_on_one_line,
-    show_hidden_or_default,
-)
 from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus
 
@@ -97,7 +92,7 @@ def render_decided_call(
         elements.append(block_kit.rich_text_quote(text))
     elements += [_render_remark(*each) for each in call.remarks[:MOST_REMARKS]]
     if values := [each for each in call.values if _should_list_value(each, title)]:
-        elements.append(block_kit.rich_text_line(*render_values_on_one_line(values)))
+        elements.append(block_kit.rich_text_line(*call_pieces.render_values_on_one_line(values)))
     blocks = [block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, call.target), elements)]
     if (small := _list_small_print_parts(call)) and not alone:
         joined = block_kit.mrkdwn("  ·  ".join(small))
@@ -117,7 +112,8 @@ def _get_outcome_or_effect(call: CallView) -> str:
     """Return what a call did, in its tool's words, or else what it would do."""
     came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
     return slack_text.shorten_text(
-        show_hidden_or_default(came_to, get_effect_sentence(call)), EFFECT_LIMIT
+        call_pieces.show_hidden_or_default(came_to, call_pieces.get_effect_sentence(call)),
+        EFFECT_LIMIT,
     )
 
 
@@ -132,9 +128,9 @@ def _should_list_value(value: ArgumentValue, title: str) -> bool:
 
 
 def _render_remark(who: str, said: str) -> block_kit.Json:
+    words = call_pieces.show_hidden_or_default(said, "(blank)")
     return block_kit.rich_text_quote(
-        f": {slack_text.shorten_text(show_hidden_or_default(said, '(blank)'), REMARK_LIMIT)}",
-        block_kit.user_leaf(who),
+        f": {slack_text.shorten_text(words, REMARK_LIMIT)}", block_kit.user_leaf(who)
     )
 
 
@@ -177,7 +173,9 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
         case S.INVALIDATED if not call.note.strip():
             leaves.append(block_kit.text_leaf(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:
-        waits = WAITS_FOR_PROGRAM if call.program_note else _describe_wait_after_approval(undecided)
+        # without a number that each vote would change
+        waits = "runs once the rest is decided" if undecided else "not started yet"
+        waits = WAITS_FOR_PROGRAM if call.program_note else waits
         leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))
         if call.approval_expires_at:
             leaves += [
@@ -185,11 +183,6 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
                 block_kit.time_leaf(call.approval_expires_at),
             ]
     return leaves
-
-
-def _describe_wait_after_approval(undecided: bool) -> str:
-    """Return what an approved call waits for, without a number that each vote would change."""
-    return "runs once the rest is decided" if undecided else "not started yet"
 
 
 def _render_deciders(call: CallView) -> list[block_kit.Json]:
@@ -237,7 +230,7 @@ def _format_result_or_note(call: CallView) -> str:
     text = call.result if call.status is S.SUCCEEDED else call.note
     if call.status is S.FAILED and not text.strip():
         text = call.result
-    return slack_text.shorten_text(show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
+    return slack_text.shorten_text(call_pieces.show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
 
 
 def _list_small_print_parts(call: CallView) -> list[str]:
@@ -252,7 +245,7 @@ def _list_small_print_parts(call: CallView) -> list[str]:
 def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
     again = block_kit.confirmation_dialog(
         "Run it again?",
-        f"{slack_text.shorten_text(get_effect_sentence(call), 150)}\n\n"
+        f"{slack_text.shorten_text(call_pieces.get_effect_sentence(call), 150)}\n\n"
         "If the first attempt did finish after all, this happens a second time.",
         "Run it again",
     )
@@ -291,7 +284,7 @@ def _ask_again_label(call: CallView, *, alone: bool) -> str:
     return (
         "Ask again…"
         if alone
-        else slack_text.shorten_text(f"Ask again: {get_effect_sentence(call)}", 75)
+        else slack_text.shorten_text(f"Ask again: {call_pieces.get_effect_sentence(call)}", 75)
     )
 
 
@@ -301,7 +294,7 @@ def outcome_sentence(call: CallView) -> str:
     "Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@U1>."
     """
     effect = slack_text.escape_mrkdwn(
-        slack_text.shorten_text(get_effect_sentence(call), 120)
+        slack_text.shorten_text(call_pieces.get_effect_sentence(call), 120)
     ).rstrip(".")
     by = f" by {_join_decider_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:

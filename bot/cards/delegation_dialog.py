@@ -1,4 +1,4 @@
-"""The dialog in which a person delegates their decisions, and the list of delegations. Pure."""
+"""The dialog in which a person delegates their decisions, and what is said about it. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,69 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.cards import button_codec
+from bot.cards import button_codec, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
-from bot.cards.block_kit import Json, button, confirmation_dialog, mrkdwn, plain_text, section_block
+from bot.cards.block_kit import (
+    Json,
+    build_input_block,
+    build_text_input,
+    button,
+    confirmation_dialog,
+    dialog_view,
+    get_entered_text,
+    get_input_state,
+    mrkdwn,
+    section_block,
+)
 from bot.cards.request_list import CommandAnswer
-from bot.cards.request_sentences import delegation_line
-from bot.cards.review_dialog import build_input_block, build_text_input, get_entered_text
-from bot.cards.slack_text import PERSON, format_local_time, user_mention
 
-# The list of delegations, with the buttons that begin and end one. Pure.
+DELEGATION_ALREADY_ENDED_REPLY = "That has ended already."
+
+
+def delegation_started_notice(delegate: str, until: datetime) -> str:
+    """Return the confirmation to a person that their delegation has begun."""
+    return (
+        f"🤝 {slack_text.user_mention(delegate)} decides for you until "
+        f"{slack_text.format_local_time(until)}. You can still decide yourself, and end this on "
+        "my Home tab."
+    )
+
+
+def delegate_appointed_notice(giver: str, until: datetime, words: str) -> str:
+    """Return the message to a delegate that they decide for another person, and what that means."""
+    why = f" They say: “{slack_text.sanitise_for_mrkdwn(words)}”." if words.strip() else ""
+    return (
+        f"🤝 {slack_text.user_mention(giver)} asked you to decide for them until "
+        f"{slack_text.format_local_time(until)}.{why} What needs their decision now comes to you "
+        "as well, including what already waits; my Home tab lists it. You cannot decide for them "
+        "what you asked for or changed yourself."
+    )
+
+
+def waits_for_delegate_notice(
+    delegate: str, giver: str, effects: Sequence[str], deadline: datetime | None
+) -> str:
+    """Return the notice in a card's thread that its calls now wait for a delegate as well."""
+    by = f" by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
+    what = slack_text.join_effects(effects)
+    return (
+        f"🤝 {slack_text.user_mention(delegate)}, for {slack_text.user_mention(giver)}: this waits "
+        f"for a decision{by}: {what}"
+    )
+
+
+def delegation_line(giver: str, delegate: str, until: datetime, words: str) -> str:
+    """Return one line that says who decides for whom, and until when."""
+    why = f": “{slack_text.sanitise_for_mrkdwn(words, 120)}”" if words.strip() else ""
+    return (
+        f"🤝 {slack_text.user_mention(delegate)} decides for {slack_text.user_mention(giver)} "
+        f"until {slack_text.format_local_time(until)}{why}"
+    )
+
+
+def delegation_ended_notice(giver: str) -> str:
+    """Return the message to a delegate that their delegation has ended."""
+    return f"🤝 You no longer decide for {slack_text.user_mention(giver)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +139,8 @@ def render_delegation_dialog(
     says = [section_block("says", mrkdwn(SAYS))]
     if delegate and until:
         text = (
-            f"{user_mention(delegate)} decides for you until {format_local_time(until)}; this "
-            "ends that."
+            f"{slack_text.user_mention(delegate)} decides for you until "
+            f"{slack_text.format_local_time(until)}; this ends that."
         )
         says.append(section_block("now", mrkdwn(text)))
     person = {"type": "users_select", "action_id": InputElementId.PERSON}
@@ -96,40 +150,30 @@ def render_delegation_dialog(
         "initial_date_time": int((now + USUAL).timestamp()),
     }
     words = {**build_text_input("Holiday; call me if it is over 1,000 EUR"), "max_length": WORDS}
-    return {
-        "type": "modal",
-        "callback_id": DialogId.DELEGATE,
-        "title": plain_text("Delegate my approvals"),
-        "submit": plain_text("Delegate"),
-        "close": plain_text("Back"),
-        "private_metadata": button_codec.encode_dialog_metadata(
-            button_codec.DialogSubject(DialogId.DELEGATE, button_codec.NoTarget())
+    blocks = [
+        *says,
+        build_input_block(InputBlockId.DELEGATE, "Who decides for you?", person),
+        build_input_block(
+            InputBlockId.UNTIL, "Until when?", usual, hint="At most 90 days from now."
         ),
-        "blocks": [
-            *says,
-            build_input_block(InputBlockId.DELEGATE, "Who decides for you?", person),
-            build_input_block(
-                InputBlockId.UNTIL, "Until when?", usual, hint="At most 90 days from now."
-            ),
-            build_input_block(
-                InputBlockId.WORDS, "Anything they should know", words, optional=True
-            ),
-        ],
-    }
+        build_input_block(InputBlockId.WORDS, "Anything they should know", words, optional=True),
+    ]
+    about = button_codec.DialogSubject(DialogId.DELEGATE, button_codec.NoTarget())
+    return dialog_view(about, "Delegate my approvals", blocks, submit="Delegate", close="Back")
 
 
 def parse_delegation_input(
     state_values: Mapping[str, Any], giver: str, now: datetime
 ) -> DelegationInput | dict[str, str]:
     """Return what was entered in the delegation dialog, or the errors by block id."""
-    person = _get_entered_value(
-        state_values, InputBlockId.DELEGATE, InputElementId.PERSON, "selected_user"
+    person = get_input_state(state_values, InputBlockId.DELEGATE, InputElementId.PERSON).get(
+        "selected_user"
     )
-    seconds = _get_entered_value(
-        state_values, InputBlockId.UNTIL, InputElementId.MOMENT, "selected_date_time"
+    seconds = get_input_state(state_values, InputBlockId.UNTIL, InputElementId.MOMENT).get(
+        "selected_date_time"
     )
     errors: dict[str, str] = {}
-    delegate = person if isinstance(person, str) and PERSON.fullmatch(person) else ""
+    delegate = person if isinstance(person, str) and slack_text.PERSON.fullmatch(person) else ""
     if not delegate or delegate == giver:
         errors[InputBlockId.DELEGATE] = "Please choose somebody other than yourself."
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
@@ -137,11 +181,3 @@ def parse_delegation_input(
         errors[InputBlockId.UNTIL] = "Please choose a time within the next 90 days."
     words = get_entered_text(state_values, InputBlockId.WORDS)[:WORDS]
     return errors or DelegationInput(delegate, until, words)
-
-
-def _get_entered_value(
-    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId, name: str
-) -> object:
-    block = state_values.get(field)
-    element = block.get(entry) if isinstance(block, Mapping) else None
-    return element.get(name) if isinstance(element, Mapping) else None

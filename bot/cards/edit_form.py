@@ -18,32 +18,25 @@ from decimal import Decimal, DecimalException
 from typing import Any
 
 from bot.cards.action_names import Action, DialogId, InputBlockId, InputElementId
-from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog_metadata
-from bot.cards.field_errors import join_error_sentences
+from bot.cards.block_kit import choose_dialog_title, dialog_view
+from bot.cards.button_codec import CallTarget, DialogSubject
 from bot.cards.field_layout import (
     FieldErrors,
     apply_entries,
+    join_error_sentences,
     lay_out_fields,
     render_approve_too_checkbox,
-    shortened_plain_text,
     text_section_block,
     validate_entered_arguments,
 )
 from bot.cards.field_slots import SlotKind, get_value_at_keys
-from bot.cards.field_values import (
-    format_json_value,
-    is_same_json,
-    list_argument_values,
-    list_changed_arguments,
-)
+from bot.cards.field_values import format_json_value, is_same_json
 from bot.cards.review_dialog import revealed_pieces_note
-from bot.cards.slack_text import count_slack_characters, shorten_text, show_hidden_characters
+from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.cards.views import UNSET, ArgumentValue
 from bot.tools import Tool
 from bot.tools.declared_secrets import dump_with_secrets
 from storage.masking import MASK, ValuePath
-
-# The check that people are shown every value that would run, in full. Pure.
 
 _IN_WORDS = (
     SlotKind.TEXT,
@@ -185,8 +178,6 @@ __all__ = [
     "FieldErrors",
     "ParsedEdit",
     "build_failure_at_changed_input",
-    "list_argument_values",
-    "list_changed_arguments",
     "parse_edit_submission",
     "render_edit_dialog",
 ]
@@ -216,7 +207,8 @@ def render_edit_dialog(
     other people see less of. The metadata holds the call and its revision, never a value.
     """
     places, left_out = lay_out_fields(tool, arguments)
-    whole = "" if _choose_dialog_title(tool.title) == tool.title else f"{tool.title}\n"
+    title = choose_dialog_title(tool.title, "Edit the call")
+    whole = "" if title == tool.title else f"{tool.title}\n"
     blocks = [text_section_block(f"{whole}Saving resets approvals.")]
     if covered:
         blocks.append(text_section_block(revealed_pieces_note(covered)))
@@ -231,15 +223,8 @@ def render_edit_dialog(
         )
     if save_and_approve:
         blocks.append(render_approve_too_checkbox())
-    return {
-        "type": "modal",
-        "callback_id": DialogId.EDIT,
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.EDIT, target)),
-        "title": shortened_plain_text(_choose_dialog_title(tool.title), 24),
-        "submit": shortened_plain_text("Save", 24),
-        "close": shortened_plain_text("Cancel", 24),
-        "blocks": blocks,
-    }
+    about = DialogSubject(DialogId.EDIT, target)
+    return dialog_view(about, title, blocks, submit="Save", close="Cancel")
 
 
 def parse_edit_submission(
@@ -288,7 +273,3 @@ def _is_approve_checked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:
         (state_values.get(InputBlockId.APPROVE_TOO) or {}).get(InputElementId.VALUE) or {}
     ).get("selected_options") or []
     return any(option.get("value") == Action.APPROVE for option in chosen)
-
-
-def _choose_dialog_title(title: str) -> str:
-    return title if 0 < count_slack_characters(title.strip()) <= 24 else "Edit the call"

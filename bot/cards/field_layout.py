@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,17 +18,20 @@ from pydantic import BaseModel, ValidationError
 
 from bot.cards import field_inputs
 from bot.cards.action_names import Action, InputBlockId, InputElementId
+from bot.cards.block_kit import build_input_block, plain_text
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
-from bot.cards.field_errors import assign_errors_to_inputs, join_error_sentences
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
 from bot.cards.field_values import format_json_value, format_slot_value
-from bot.cards.slack_text import count_slack_characters, shorten_text, show_hidden_characters
+from bot.cards.slack_text import (
+    count_slack_characters,
+    humanise_field_name,
+    shorten_text,
+    show_hidden_characters,
+    split_into_chunks,
+)
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
 from bot.tools.invisible_characters import list_hidden_characters
-
-# The blocks of the Edit dialog: an input for a value that can be edited, text for one that
-# cannot.
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines
 LONG_TEXT = 150  # the same, for the most a field takes
@@ -41,23 +45,15 @@ _INITIAL = {
 }
 
 
-def shortened_plain_text(text: str, limit: int) -> dict[str, Any]:
-    """Return a plain_text object of at most `limit` characters; it says how much was cut off."""
-    return {"type": "plain_text", "text": shorten_text(text, limit), "emoji": False}
-
-
 def render_field_input(made: field_inputs.FieldInput) -> dict[str, Any]:
     """Build the block of an input, with its label and hint."""
-    block: dict[str, Any] = {
-        "type": "input",
-        "block_id": made.slot.block_id,
-        "label": shortened_plain_text(show_hidden_characters(made.slot.label), 200),
-        "optional": made.may_be_empty,
-        "element": _build_input_element(made),
-    }
-    if hint := build_input_hint(made):
-        block["hint"] = shortened_plain_text(hint, 1000)
-    return block
+    return build_input_block(
+        made.slot.block_id,
+        shorten_text(show_hidden_characters(made.slot.label), 200),
+        _build_input_element(made),
+        optional=made.may_be_empty,
+        hint=shorten_text(build_input_hint(made), 1000),
+    )
 
 
 def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
@@ -73,7 +69,7 @@ def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
         return [
             text_section_block(f"{label} (fixed)\nToo long to show here: {len(text):,} characters.")
         ]
-    parts = _split_text_into_parts(text)
+    parts = split_into_chunks(text, _PART)
     if len(parts) == 1:
         return [text_section_block(f"{label} (fixed)\n{text}")]
     return [
@@ -84,39 +80,21 @@ def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
 
 def text_section_block(text: str) -> dict[str, Any]:
     """Return a section block of plain text."""
-    return {"type": "section", "text": shortened_plain_text(text, field_inputs.LONGEST)}
+    return {"type": "section", "text": plain_text(shorten_text(text, field_inputs.LONGEST))}
 
 
 def render_approve_too_checkbox() -> dict[str, Any]:
     """Build the checkbox that also approves a saved edit; a dialog has only one submit button."""
-    option = {"text": shortened_plain_text("Approve it as well", 75), "value": Action.APPROVE}
+    option = {"text": plain_text("Approve it as well"), "value": Action.APPROVE}
     element = {"type": "checkboxes", "action_id": InputElementId.VALUE, "options": [option]}
-    label = shortened_plain_text("After saving", 200)
-    return {
-        "type": "input",
-        "block_id": InputBlockId.APPROVE_TOO,
-        "label": label,
-        "optional": True,
-        "element": element,
-    }
-
-
-def _split_text_into_parts(text: str) -> list[str]:
-    parts, size = [""], 0
-    for char in text:
-        size += count_slack_characters(char)
-        if size > _PART:
-            parts.append("")
-            size = count_slack_characters(char)
-        parts[-1] += char
-    return parts
+    return build_input_block(InputBlockId.APPROVE_TOO, "After saving", element, optional=True)
 
 
 def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
     element: dict[str, Any] = {"type": made.widget, "action_id": InputElementId.VALUE}
     if made.widget in ("radio_buttons", "static_select"):
         options = [
-            {"text": shortened_plain_text(text, 75), "value": code}
+            {"text": plain_text(shorten_text(text, 75)), "value": code}
             for code, text, _ in made.options
         ]
         element["options"] = options
@@ -347,7 +325,8 @@ def validate_entered_arguments(
 
     `arguments` are those the form was laid out for; `names`: see `edit_form.parse_edit_submission`.
     """
-    written = json.dumps(_drop_computed_fields(tool.arguments, data))
+    computed = tool.arguments.model_computed_fields  # which it dumps, but does not accept
+    written = json.dumps({key: value for key, value in data.items() if key not in computed})
     inputs = [place.slot.block_id for place in places if place.input]
     try:
         args: BaseModel = tool.arguments.model_validate_json(
@@ -401,6 +380,114 @@ def set_nested_value(data: dict[str, Any], keys: tuple[str, ...], value: Any) ->
     data[keys[-1]] = value
 
 
-def _drop_computed_fields(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without computed fields, which the model dumps but does not accept."""
-    return {key: value for key, value in data.items() if key not in model.model_computed_fields}
+LONGEST_ERROR = 150  # characters of an error; more would not be read under an input
+Loc = tuple[int | str, ...]
+_NUMBER, _WHOLE = "Please enter a number.", "Please enter a whole number."
+_SAID = {  # of what Pydantic says in its own terms
+    "missing": "A value is needed here.",
+    "int_parsing": _WHOLE,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "decimal_parsing": _NUMBER,
+    "decimal_type": _NUMBER,
+    "bool_parsing": "Please say yes or no.",
+    "bool_type": "Please say yes or no.",
+    "string_pattern_mismatch": "This does not have the form that is expected here.",
+    "extra_forbidden": "This is not expected here.",
+    "date_from_datetime_parsing": "Please enter a date, like 2026-11-21.",
+    "date_parsing": "Please enter a date, like 2026-11-21.",
+    "time_parsing": "Please enter a time, like 14:30.",
+    "datetime_parsing": "Please enter a date and a time, like 2026-11-21 14:30.",
+    "timezone_aware": "Please add the time zone, like 14:30+01:00.",
+    "url_parsing": "Please enter an address, like https://example.com.",
+    "json_invalid": "This is not JSON.",
+}
+_SUBJECT = re.compile(
+    r"^(Input|String|List|Value|Data|Set|Tuple|Dictionary|Decimal input|URL|Number|Datetime|Date"
+    r"|Time) should "
+)
+
+
+def assign_errors_to_inputs(
+    error: ValidationError, slots: Sequence[FieldSlot], inputs: Collection[str]
+) -> dict[str, str]:
+    """Return Pydantic's errors as sentences, by the block id of the input that shows them.
+
+    `slots` are those of the arguments, `inputs` the block ids of the existing inputs. An error at a
+    value without an input goes to the nearest input (of equally near ones the one above), with the
+    value's label before it; one about no single value goes to the first. Empty if there are no
+    inputs.
+    """
+    places = [index for index, slot in enumerate(slots) if slot.block_id in inputs]
+    found: dict[str, list[str]] = {}
+    wrong = error.errors(include_url=False, include_input=False, include_context=False)
+    for each in wrong if places else ():
+        text, label = reword_pydantic_message(each["type"], each["msg"]), ""
+        index, rest = _find_slot_of_error(each["loc"], slots)
+        text = _describe_place_in_value(rest) + text
+        if index is None:
+            place = places[0]
+            label = humanise_field_name(str(each["loc"][0])) if each["loc"] else ""
+        else:
+            place = min(places, key=lambda at: (abs(at - index), at))
+            if place != index or rest is None:
+                label = _get_error_label(slots[index], rest)
+            if slots[index].secret:
+                text = "This is not valid."
+        found.setdefault(slots[place].block_id, []).append(f"{label}: {text}" if label else text)
+    return {block_id: join_error_sentences(texts) for block_id, texts in found.items()}
+
+
+def reword_pydantic_message(kind: str, message: str) -> str:
+    """Reword Pydantic's message as a sentence for a person."""
+    if kind in _SAID:
+        return _SAID[kind]
+    text = re.sub(
+        r"^(Value error|Assertion failed), ", "", show_hidden_characters(" ".join(message.split()))
+    )
+    text = _SUBJECT.sub("This should ", text) or "This is not valid"
+    return (text[0].upper() + text[1:]).rstrip(".") + "."
+
+
+def join_error_sentences(texts: Sequence[str]) -> str:
+    """Join as many sentences as fit below an input; the first is cut if it is too long alone."""
+    kept = (
+        texts[0] if len(texts[0]) <= LONGEST_ERROR else texts[0][: LONGEST_ERROR - 1].rstrip() + "…"
+    )
+    for text in texts[1:]:
+        if len(kept) + 1 + len(text) <= LONGEST_ERROR:
+            kept += " " + text
+    return kept
+
+
+def _find_slot_of_error(loc: Loc, slots: Sequence[FieldSlot]) -> tuple[int | None, Loc | None]:
+    """Return the index of the slot that the location begins with, and the rest of the location.
+
+    For a nested model as a whole: the first slot within it, and None. If no slot fits: (None, the
+    location).
+    """
+    best: tuple[int | None, Loc | None] = (None, loc)
+    for index, slot in enumerate(slots):
+        agrees = all(step in called for step, called in zip(loc, slot.error_names, strict=False))
+        if not loc or not agrees:
+            continue
+        if len(slot.error_names) > len(loc):
+            best = (index, None) if best[0] is None else best
+        elif best[0] is None or len(slot.error_names) > len(slots[best[0]].error_names):
+            best = (index, loc[len(slot.error_names) :])
+    return best
+
+
+def _get_error_label(slot: FieldSlot, rest: Loc | None) -> str:
+    label = slot.label if rest is not None else slot.label.rpartition(" › ")[0]
+    return show_hidden_characters(label)
+
+
+def _describe_place_in_value(rest: Loc | None) -> str:
+    """Return the place in a list or JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
+    if not rest:
+        return ""
+    steps = (str(s + 1) if isinstance(s, int) else show_hidden_characters(s) for s in rest)
+    return f"At {' › '.join(steps)}: "

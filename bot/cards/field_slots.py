@@ -14,24 +14,17 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, NewType, Union, get_args, get_origin
+from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    NaiveDatetime,
-    RootModel,
-)
+from pydantic import AliasChoices, BaseModel, NaiveDatetime, RootModel
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.cards import slack_text
 from bot.cards.action_names import ARGUMENT
+from bot.tools import Tool
 from bot.tools.declared_secrets import get_dump_key, may_hold_secrets
 from storage.masking import ValuePath
-
-if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
-    from bot.tools import Tool
 
 
 class SlotKind(StrEnum):
@@ -73,13 +66,11 @@ class FieldSlot:
     kind: SlotKind
     nullable: bool  # accepts None
     schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
-    error_names: tuple[
-        frozenset[str], ...
-    ]  # for each step the names that Pydantic's errors may give it
+    # for each step the names that Pydantic's errors may give it
+    error_names: tuple[frozenset[str], ...]
     secret: bool = False  # it is secret, or may hold what is: it has no input
-    hidden_paths: frozenset[ValuePath] = (
-        frozenset()
-    )  # what of its value nobody may read; () for all of it
+    # what of its value nobody may read; () for all of it
+    hidden_paths: frozenset[ValuePath] = frozenset()
     editable: bool = True
     is_within_optional: bool = False  # belongs to a nested model that may be unset as a whole
     is_naive_datetime: bool = False  # a date-time that must not have a time zone

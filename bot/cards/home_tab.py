@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from bot.cards import slack_text
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
     Json,
@@ -43,6 +44,7 @@ from bot.cards.delegation_dialog import DelegationView, render_delegate_button, 
 from bot.cards.notices import away_note, through_client_suffix
 from bot.cards.request_list import (
     STANDS,
+    UNLISTED_CALLS,
     ListedCall,
     ListedRun,
     deciders_text,
@@ -50,17 +52,11 @@ from bot.cards.request_list import (
     describe_call_status,
     describe_request_beginning,
     format_on_one_line,
+    unsure_calls_note,
 )
-from bot.cards.slack_text import (
-    channel_mention,
-    format_local_time,
-    format_time_with_countdown,
-    user_mention,
-)
+from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.tools import EffectSource
 from storage.states import RunStatus
-
-# What the Home tab shows one person, as plain data made from rows; drawn below. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +123,6 @@ WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
 EFFECT = 300  # characters
-STRANGER = "I take requests from full members of this workspace only."
 TABS = (
     (Action.HOME_ALL, HomePart.ALL, "All"),
     (Action.HOME_WAITING, HomePart.WAITING, "Waits for me"),
@@ -140,7 +135,7 @@ def render_home_tab(view: HomeView | None) -> Json:
     if view is None:
         return {
             "type": "home",
-            "blocks": [section_block(_build_home_block_id("stranger"), mrkdwn(STRANGER))],
+            "blocks": [section_block(_build_home_block_id("stranger"), mrkdwn(MEMBERS_ONLY_REPLY))],
         }
     return {"type": "home", "blocks": _render_home_blocks(view)}
 
@@ -187,7 +182,7 @@ def _render_shown_parts(view: HomeView) -> list[list[Json]]:
 
 
 def _nothing_here_sentence(shows: HomeTarget) -> str:
-    place = f" in {channel_mention(shows.channel)}" if shows.channel else ""
+    place = f" in {slack_text.channel_mention(shows.channel)}" if shows.channel else ""
     if shows.part is HomePart.MINE:
         return f"You have asked for nothing{place or ' yet'}."
     return f"☕ Nothing waits for you{place}."
@@ -235,10 +230,9 @@ def _render_welcome(view: HomeView) -> Json:
     return section_block(
         _build_home_block_id("empty"),
         mrkdwn(
-            f"👋 Nothing waits for you, and you have asked for nothing yet. Mention "
-            f"{user_mention(view.bot)} in a channel, or write to me under *Messages*: `help` says "
-            "what "
-            f"I can do. What waits for your decision will stand here."
+            "👋 Nothing waits for you, and you have asked for nothing yet. Mention "
+            f"{slack_text.user_mention(view.bot)} in a channel, or write to me under *Messages*: "
+            "`help` says what I can do. What waits for your decision will stand here."
         ),
     )
 
@@ -256,17 +250,10 @@ def _render_waiting_part(view: HomeView) -> list[Json]:
             _render_small_print("more", f"and {view.more_waiting} more that you may decide.")
         )
     if view.has_unlisted_calls:
-        more = (
-            "More calls are waiting in this workspace than I can list here. Their cards show them."
-        )
-        blocks.append(_render_small_print("unread", more))
+        blocks.append(_render_small_print("unread", UNLISTED_CALLS))
     if view.unsure_count:
-        calls = "1 call" if view.unsure_count == 1 else f"{view.unsure_count} calls"
-        unsure = (
-            f"⚠️ I cannot tell at the moment whether you may decide {calls}, because Slack does "
-            "not answer. Open this again later."
-        )
-        blocks.append(_render_small_print("unsure", unsure))
+        unsure = unsure_calls_note(view.unsure_count)
+        blocks.append(_render_small_print("unsure", f"{unsure} Open this again later."))
     return (
         [header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks] if blocks else []
     )
@@ -275,9 +262,11 @@ def _render_waiting_part(view: HomeView) -> list[Json]:
 def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
     about = asked.target
     asker = asked.asker[:1].upper() + asked.asker[1:]
-    small = [f"💬 {asker} asks you, for {user_mention(asked.requester)}"]
+    small = [f"💬 {asker} asks you, for {slack_text.user_mention(asked.requester)}"]
     small += (
-        [f"⏳ Answer by {format_time_with_countdown(asked.deadline)}"] if asked.deadline else []
+        [f"⏳ Answer by {slack_text.format_time_with_countdown(asked.deadline)}"]
+        if asked.deadline
+        else []
     )
     small += [f"<{asked.link}|Open it>"] if asked.link else []
     text = section_block(
@@ -293,13 +282,13 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
 def _render_waiting_call(call: HomeWaitingCall) -> list[Json]:
     about = call.target
     small = [
-        f"Asked by {user_mention(call.requester)}{through_client_suffix(call.client)} "
+        f"Asked by {slack_text.user_mention(call.requester)}{through_client_suffix(call.client)} "
         f"{describe_asking_place(call.channel)}"
     ]
     if call.deadline:
         small.append(
             f"⏳ {'Say' if call.is_outcome_unknown else 'Decide'} by "
-            f"{format_time_with_countdown(call.deadline)}"
+            f"{slack_text.format_time_with_countdown(call.deadline)}"
         )
     if call.link:
         small.append(f"<{call.link}|Open it>")
@@ -371,8 +360,8 @@ def _render_decisions_part(view: HomeView) -> list[Json]:
 
 def _render_past_decision(number: int, call: ListedCall) -> Json:
     by = f"{deciders_text(call).removeprefix(', ').strip()}, " if call.deciders else ""
-    small = [f"{by}{format_local_time(call.decided_at)}"] if call.decided_at else []
-    small.append(f"asked by {user_mention(call.requester)}")
+    small = [f"{by}{slack_text.format_local_time(call.decided_at)}"] if call.decided_at else []
+    small.append(f"asked by {slack_text.user_mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []
     return context_block(
         _build_home_block_id("past", number),

@@ -10,20 +10,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.cards.sentence_words import MIDWAY, format_past_tense, join_effects, sanitise_for_mrkdwn
 from bot.cards.slack_text import (
+    MIDWAY,
     channel_mention,
     decider_mention,
     format_local_time,
+    format_past_tense,
     format_time_with_countdown,
+    join_effects,
     replace_notifying_mentions,
+    sanitise_for_mrkdwn,
     show_hidden_characters,
     spell_number,
     user_mention,
 )
 from storage.states import CallStatus, RunSource, Surface
 
-# Lines about sub-agents, programs and servers that ask. Pure: mrkdwn out.
+SHARED_CHANNEL_NOTICE = (
+    "👥 This channel is shared with another company: its people read along here."
+)
+NO_MODEL_AT_TERMINAL_TEXT = (
+    "No model is set up here, so nobody hears this. Ask with a form in Slack instead."
+)
+OLDEST_MESSAGES_OMITTED_NOTICE = (
+    "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
+    "without its oldest messages; all that was decided here is still known word for word."
+)
 
 
 def delegated_task_line(agent: str, by: str, what: str) -> str:
@@ -78,9 +90,6 @@ def asking_program_line(client: str) -> str:
     return f"⚙️ Requested by {program}, which runs this once approved."
 
 
-# The note about people who are away. Pure: mrkdwn out.
-
-
 def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
     """Return the small print that says which approvers are away, and until when if known."""
     if len(people) == 1:
@@ -93,9 +102,6 @@ def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
         for person, until in people
     ]
     return f"🌴 {', '.join(names)} and {last} are away"
-
-
-# What a tool does, as Slack shows it while it runs. Pure: plain text out, no markup at all.
 
 
 def tool_status_text(doing: str, title: str, so_far: str = "") -> str:
@@ -123,9 +129,6 @@ def _format_without_mentions(text: str) -> str:
     return line.replace("<", "‹").replace(">", "›")
 
 
-# Every sentence about channels that are shared with another company. Pure: mrkdwn out.
-
-
 def asked_in_shared_channel_notice(channel: str, words: str) -> str:
     """Return the private message to a requester that quotes what they asked in a shared channel."""
     asked = f": “{sanitise_for_mrkdwn(words)}”" if words.strip() else ""
@@ -142,17 +145,8 @@ def continues_in_private_notice(person: str) -> str:
     """Return the notice to a shared channel's thread that the request goes on in private."""
     return (
         f"🔒 This channel is shared with another company, so I go on with {user_mention(person)} "
-        "in a "
-        "direct message."
+        "in a direct message."
     )
-
-
-def shared_channel_notice() -> str:
-    """Return the notice to a thread that people of another company can read it."""
-    return "👥 This channel is shared with another company: its people read along here."
-
-
-# Sentences about requests from the terminal. Pure: mrkdwn out.
 
 
 def typed_elsewhere_line(surface: Surface, person: str, words: str) -> str:
@@ -161,16 +155,6 @@ def typed_elsewhere_line(surface: Surface, person: str, words: str) -> str:
         "From the terminal" if surface is Surface.TERMINAL else f"{user_mention(person)}, elsewhere"
     )
     return f"⌨️ {where}: {sanitise_for_mrkdwn(words, 2_000)}"
-
-
-def no_model_at_terminal_text() -> str:
-    """Return the reply at the terminal if no model is set up."""
-    return "No model is set up here, so nobody hears this. Ask with a form in Slack instead."
-
-
-def members_only_at_terminal_text() -> str:
-    """Return the reply at the terminal to a person who is no full member of the workspace."""
-    return "I take requests from full members of this workspace only."
 
 
 WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
@@ -197,8 +181,7 @@ def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
     runs = "next one runs" if uses == 1 else f"next {spell_number(uses)} run"
     return (
         f"🧷 This approval is saved ({same}): until {format_local_time(until)}, the {runs} without "
-        "asking. "
-        "“/approvals grants” shows all that are saved."
+        "asking. “/approvals grants” shows all that are saved."
     )
 
 
@@ -213,14 +196,6 @@ def votes_void_notice(people: Sequence[str], requester: str, effects: Sequence[s
     return (
         f"↩️ {who}: {user_mention(requester)} has changed the request, so your approval no longer "
         f"counts: {join_effects(effects)}"
-    )
-
-
-def oldest_messages_omitted_notice() -> str:
-    """Return the notice that the oldest messages of a long thread are left out for the model."""
-    return (
-        "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
-        "without its oldest messages; all that was decided here is still known word for word."
     )
 
 
@@ -273,9 +248,8 @@ class CallParticipants:
 
     requester: str
     editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
-    approvers_with_words: tuple[
-        tuple[str, str], ...
-    ]  # each approver, and their words ("" for none)
+    # each approver, and their words ("" for none)
+    approvers_with_words: tuple[tuple[str, str], ...]
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
     was_saved_approval: bool = False  # who approved had that remembered, and nobody was asked
 
@@ -402,8 +376,7 @@ def run_failed_notice(error: str) -> str:
     """Return the notice that the run cannot go on; it is posted with a Retry button."""
     return (
         f"I could not go on: {sanitise_for_mrkdwn(error)}\nNothing is lost: Retry continues from "
-        "here, and "
-        "nothing runs twice."
+        "here, and nothing runs twice."
     )
 
 

@@ -16,6 +16,7 @@ from bot.cards.block_kit import (
     actions_block,
     button,
     context_block,
+    dialog_view,
     mrkdwn,
     overflow_menu,
     plain_text,
@@ -27,18 +28,11 @@ from bot.cards.block_kit import (
     time_leaf,
     user_leaf,
 )
-from bot.cards.button_codec import (
-    CallTarget,
-    Click,
-    DialogSubject,
-    RunTarget,
-    build_block_id,
-    encode_dialog_metadata,
-)
+from bot.cards.button_codec import CallTarget, Click, DialogSubject, RunTarget, build_block_id
 from bot.cards.call_blocks import render_delegated_tasks
 from bot.cards.edit_form import FieldErrors, parse_edit_submission
 from bot.cards.field_inputs import build_field_input
-from bot.cards.field_layout import render_field_input, shortened_plain_text
+from bot.cards.field_layout import render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_server_line, away_note
@@ -65,8 +59,6 @@ from bot.tools.person_question import (
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
-# The dialog that answers a question; its entries are read like those of the Edit dialog.
-
 TOLD = " gets your answer, and it is shown under the question. It approves nothing."
 FILL_IN = "Please fill this in."
 
@@ -86,16 +78,9 @@ def render_answer_dialog(question: AskPerson, target: CallTarget, asker: str = "
             block.pop("hint", None)  # how "not set" differs from empty matters to no answer
             blocks.append(block)
     told = unescape_mrkdwn(asker[:1].upper() + asker[1:]) + TOLD
-    blocks.append({"type": "context", "elements": [shortened_plain_text(told, 200)]})
-    return {
-        "type": "modal",
-        "callback_id": DialogId.ANSWER,
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.ANSWER, target)),
-        "title": shortened_plain_text("Answer", 24),
-        "submit": shortened_plain_text("Answer", 24),
-        "close": shortened_plain_text("Back", 24),
-        "blocks": blocks,
-    }
+    blocks.append({"type": "context", "elements": [plain_text(shorten_text(told, 200))]})
+    about = DialogSubject(DialogId.ANSWER, target)
+    return dialog_view(about, "Answer", blocks, submit="Answer", close="Back")
 
 
 def parse_answer_submission(
@@ -110,13 +95,8 @@ def parse_answer_submission(
     return validate_answer(question, parsed.arguments) or FieldErrors({first: FILL_IN})
 
 
-# What the message of a question shows, as plain data made from rows. Pure.
-
-# An answer as a person reads it, and the suggestions of the agent that it corrects. Pure.
-
-ReadableAnswerValue = tuple[
-    str, str, str | None
-]  # label, value in words, the suggestion where it was corrected
+# label, value in words, the suggestion where it was corrected
+ReadableAnswerValue = tuple[str, str, str | None]
 
 
 def build_readable_answer(
@@ -135,8 +115,6 @@ def build_readable_answer(
         for each in list_argument_values(tool, given)
     )
 
-
-# The buttons that answer a question at once. Pure.
 
 CHOOSING = (
     Action.CHOOSE_1,
@@ -175,9 +153,8 @@ class QuestionView:
     answered_at: datetime | None = None
     lines: tuple[ReadableAnswerValue, ...] = ()  # the answer
     declined: bool = False
-    delegated_tasks: tuple[
-        DelegatedTask, ...
-    ] = ()  # the sub-agents between the requester's agent and it
+    # the sub-agents between the requester's agent and it
+    delegated_tasks: tuple[DelegatedTask, ...] = ()
     asker: str = "the agent"  # who asks, in mrkdwn
     server: str = ""  # the MCP server that asks, where one does
     server_task: str = ""  # what that server is to do, in a sentence

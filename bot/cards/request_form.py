@@ -15,14 +15,19 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from bot.cards import request_sentences
+from bot.cards import sentences
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
 from bot.cards.answers import count_rows_that_fit, render_notice, render_result_table
 from bot.cards.block_kit import (
     Json,
     actions_block,
+    build_input_block,
+    build_text_input,
     button,
+    choose_dialog_title,
     context_block,
+    dialog_view,
+    get_entered_text,
     mrkdwn,
     plain_text,
     rich_text_block,
@@ -38,7 +43,6 @@ from bot.cards.button_codec import (
     FormTarget,
     add_thread_to_metadata,
     encode_button_value,
-    encode_dialog_metadata,
 )
 from bot.cards.field_layout import (
     FieldErrors,
@@ -46,19 +50,17 @@ from bot.cards.field_layout import (
     apply_entries,
     build_input_hint,
     lay_out_fields,
-    shortened_plain_text,
     validate_entered_arguments,
 )
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
-from bot.cards.request_sentences import mode_note
-from bot.cards.review_dialog import build_input_block, build_text_input, get_entered_text
+from bot.cards.sentences import mode_note
 from bot.cards.slack_text import (
     channel_mention,
     count_slack_characters,
     escape_mrkdwn,
     humanise_field_name,
-    isolate_right_to_left_runs,
     isolate_right_to_left_text,
+    sanitise_as_plain_text,
     shorten_text,
     show_hidden_characters,
 )
@@ -67,10 +69,6 @@ from bot.tools.declared_secrets import get_dump_key
 from bot.tools.person_question import ASK_PERSON
 from storage.masking import mask_secrets
 from storage.states import ChannelMode
-
-# The dialog in which a person chooses what to ask for. Pure: plain data in, a view out.
-
-# The message that a request begins with where the bot begins its thread. Pure.
 
 _LINK = re.compile(r"https?://[!-~]{1,500}")
 
@@ -83,7 +81,7 @@ def render_request_root_message(
     `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
     asked; `client`: the program that asks for that person.
     """
-    text = request_sentences.request_line(person, effect, client)
+    text = sentences.request_line(person, effect, client)
     blocks = [*render_notice(text), *render_mode_note(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
@@ -139,20 +137,13 @@ def render_request_picker_dialog(choices: Sequence[FormChoice], setting: FormCon
     if more := len(choices) - len(kept):
         left = f"There are {more} more: write their name behind /approvals request."
         blocks.append(section_block(f"{BlockKind.PICKER}:more", plain_text(left)))
-    return {
-        "type": "modal",
-        "callback_id": DialogId.PICK,
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.PICK, setting)),
-        "title": plain_text("New request"),
-        "close": plain_text("Cancel"),
-        "blocks": blocks,
-    }
+    return dialog_view(DialogSubject(DialogId.PICK, setting), "New request", blocks, close="Cancel")
 
 
 def render_form_invitation(person: str, channel: str) -> tuple[str, list[Json]]:
     """Return text and blocks that show a person how to ask with a form, in this `channel`."""
     text, ask = (
-        request_sentences.no_model_reply(person),
+        sentences.no_model_reply(person),
         button(Action.REQUEST, "Ask", FormContext(channel)),
     )
     return text, [*render_notice(text), actions_block(f"{BlockKind.PICKER}:ask", [ask])]
@@ -310,41 +301,29 @@ def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
     """Build the form's dialog; its metadata notes the tool or template and the quoted message."""
     quoted = target.form_context.quoted
     places, left_out = lay_out_fields(form.tool_with_fillable_fields, form.initial_values)
-    blocks: list[Json] = [
-        context_block(
-            BlockKind.PLACE, [mrkdwn(_request_place_sentence(target.form_context.channel))]
-        )
-    ]
-    if _choose_dialog_title(form.title) != form.title:
+    channel = target.form_context.channel
+    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
+    where = mrkdwn(f"📍 This begins a thread of its own, {place}.")
+    blocks: list[Json] = [context_block(BlockKind.PLACE, [where])]
+    title = choose_dialog_title(form.title, "New request")
+    if title != form.title:
         blocks.insert(
             0, section_block(f"{BlockKind.HEADLINE}:0", plain_text(shorten_text(form.title, 1000)))
         )
     if quoted.strip():
         about = plain_text(shorten_text(about_message_line(quoted), 900))
         blocks.append(context_block(f"{BlockKind.REQUEST}:0", [about]))
-    for place in places:
-        blocks += _render_form_field(form.tool, place)
+    for each in places:
+        blocks += _render_form_field(form.tool, each)
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
         kept = f"No room here for these; they stay as they are: {names}"
         blocks.append(section_block(f"{BlockKind.MISSING}:0", plain_text(shorten_text(kept, 2900))))
     why = build_text_input("For whoever decides about it")
     blocks.append(build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
-    view = {
-        "type": "modal",
-        "callback_id": DialogId.REQUEST,
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REQUEST, target)),
-        "title": shortened_plain_text(_choose_dialog_title(form.title), 24),
-        "submit": plain_text("Ask"),
-        "close": plain_text("Cancel"),
-        "blocks": blocks,
-    }
-    return add_thread_to_metadata(view, target.form_context.channel, "")
-
-
-def _request_place_sentence(channel: str) -> str:
-    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
-    return f"📍 This begins a thread of its own, {place}."
+    subject = DialogSubject(DialogId.REQUEST, target)
+    view = dialog_view(subject, title, blocks, submit="Ask", close="Cancel")
+    return add_thread_to_metadata(view, channel, "")
 
 
 def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
@@ -361,11 +340,7 @@ def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
     [block] = place.blocks
     drawn = {**block, "optional": not needed}
     drawn.pop("hint", None)
-    return [{**drawn, "hint": shortened_plain_text(hint, 1000)} if hint else drawn]
-
-
-def _choose_dialog_title(title: str) -> str:
-    return title if 0 < count_slack_characters(title.strip()) <= 24 else "New request"
+    return [{**drawn, "hint": plain_text(shorten_text(hint, 1000))} if hint else drawn]
 
 
 def parse_form_submission(
@@ -407,10 +382,7 @@ ROWS, COLUMNS = 20, 10  # of a table
 
 def render_lookup_result(effect: str, text: str) -> tuple[str, list[Json]]:
     """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
-    head = shorten_text(
-        isolate_right_to_left_runs(show_hidden_characters(" ".join(mask_secrets(effect).split()))),
-        300,
-    )
+    head = sanitise_as_plain_text(effect)
     title, found = (
         rich_text_line(text_leaf("🔎 "), text_leaf(head, bold=True)),
         _parse_json_or_none(text),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count
 
 from bot.cards.action_names import Action, BlockKind
 from bot.cards.block_kit import (
@@ -31,18 +32,16 @@ from bot.cards.block_kit import (
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_pieces import show_hidden_or_default
 from bot.cards.decided_call import ICONS, WORDS
-from bot.cards.sentence_words import format_past_tense
 from bot.cards.slack_text import (
     channel_mention,
     format_local_time,
+    format_past_tense,
     format_time_with_countdown,
     shorten_text,
     user_mention,
 )
 from storage.masking import mask_secrets
 from storage.states import CallStatus, CallVerb, RunStatus
-
-# What `/approvals` shows a person, as plain data: made from rows, drawn beside this. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +188,9 @@ def is_request_reference(text: str) -> bool:
 MOST = 10  # entries of one list
 EFFECT, WORDS_LIMIT, VALUE = 300, 150, 200  # characters
 DECLINED = "Declined: they cannot say"
+UNLISTED_CALLS = (
+    "More calls are waiting in this workspace than I can list here. Their cards show them."
+)
 ROOM = 9_000  # characters of one answer
 FIELDS, REVISIONS = 12, 6  # shown of one call
 STANDS = {
@@ -248,17 +250,17 @@ def render_waiting_call_list(
         what = "A question waits" if questions == 1 else f"{questions} questions wait"
         notes.append(f"💬 {what} for your answer, on my Home tab")
     if unsure:
-        calls_ = "1 call" if unsure == 1 else f"{unsure} calls"
-        notes.append(
-            f"⚠️ I cannot tell at the moment whether you may decide {calls_}, because Slack does "
-            "not answer. Ask again later"
-        )
+        notes.append(f"{unsure_calls_note(unsure)} Ask again later")
     if unread:
-        notes.append(
-            "More calls are waiting in this workspace than I can list here. Their cards show them"
-        )
-    return _render_list(
-        title, [_render_call_entry(number, each) for number, each in enumerate(calls)], notes
+        notes.append(UNLISTED_CALLS.rstrip("."))
+    return _render_list(title, map(_render_call_entry, count(), calls), notes)
+
+
+def unsure_calls_note(calls: int) -> str:
+    """Return the note that Slack did not say of so many calls whether the reader may decide."""
+    return (
+        f"⚠️ I cannot tell at the moment whether you may decide {calls} call{'s' * (calls != 1)}, "
+        "because Slack does not answer."
     )
 
 
@@ -266,9 +268,7 @@ def render_request_list(found: Sequence[ListedRun], *, more: bool) -> CommandAns
     """Draw a person's own requests, the newest first."""
     title = "Your requests" if found else "You have asked for nothing yet."
     notes = ["Older ones are not listed here; see their threads"] if more else []
-    return _render_list(
-        title, [_render_run_entry(number, each) for number, each in enumerate(found)], notes
-    )
+    return _render_list(title, map(_render_run_entry, count(), found), notes)
 
 
 def render_decision_list(found: Sequence[ListedCall], days: int, *, more: bool) -> CommandAnswer:
@@ -276,9 +276,7 @@ def render_decision_list(found: Sequence[ListedCall], days: int, *, more: bool) 
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
     notes = ["Older ones are not listed here; see their threads"] if more else []
-    return _render_list(
-        title, [_render_call_entry(number, each) for number, each in enumerate(found)], notes
-    )
+    return _render_list(title, map(_render_call_entry, count(), found), notes)
 
 
 def _render_list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> CommandAnswer:
@@ -381,9 +379,7 @@ def render_request_history(of: RequestHistory) -> CommandAnswer:
         f"Asked by {user_mention(of.requester)} {describe_asking_place(of.channel)}, "
         f"{format_local_time(of.asked_at)}"
     ]
-    small.append(STANDS[of.status])
-    if of.link:
-        small.append(f"<{of.link}|Open it>")
+    small += [STANDS[of.status], *([f"<{of.link}|Open it>"] if of.link else [])]
     blocks = [
         section_block(_build_overview_block_id("title"), plain_text(said)),
         context_block(_build_overview_block_id("small"), [mrkdwn("  ·  ".join(small))]),

@@ -10,10 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bot.cards import call_pieces
 from bot.cards.action_names import DialogId, InputBlockId, InputElementId
 from bot.cards.block_kit import (
+    MAX_WORDS,
     Json,
+    build_input_block,
+    build_text_input,
     context_block,
+    dialog_view,
+    get_chosen_value,
+    get_entered_text,
     header_block,
     mrkdwn,
     pack_rich_text,
@@ -24,35 +31,18 @@ from bot.cards.block_kit import (
     section_block,
     text_leaf,
 )
-from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject, encode_dialog_metadata
-from bot.cards.call_pieces import (
-    WHERE_ALL_ROWS,
-    PieceKind,
-    build_call_pieces,
-    get_card_headline,
-    get_effect_sentence,
-    get_tool_title,
-    get_value_label,
-    irreversibility_warning,
-    is_short_enough_for_header,
-    join_piece_names,
-    reason_label,
-    secrecy_note,
-    show_hidden_or_default,
-)
+from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject
 from bot.cards.slack_text import (
-    count_slack_characters,
     format_time_with_countdown,
     isolate_right_to_left_runs,
     isolate_right_to_left_text,
     shorten_text,
     show_hidden_characters,
+    split_into_chunks,
     user_mention,
 )
 from bot.cards.views import ArgumentValue, CallView
 from storage.masking import mask_secrets
-
-# What everybody who sees a card may read of a call: secrets are masked that approvers may see.
 
 
 def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallView:
@@ -68,20 +58,19 @@ def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallVie
 
 def list_covered_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
     """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
-    names = [PieceKind.SENTENCE] if whole.effect != seen.effect else []
+    names = [call_pieces.PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
-    found = [*names, *(get_value_label(one) for one, other in pairs if one != other)]
-    found += [PieceKind.PREVIEW] if whole.preview != seen.preview else []
-    found += [PieceKind.REASON] if whole.agent_reason != seen.agent_reason else []
+    found = [*names, *(call_pieces.get_value_label(one) for one, other in pairs if one != other)]
+    found += [call_pieces.PieceKind.PREVIEW] if whole.preview != seen.preview else []
+    found += [call_pieces.PieceKind.REASON] if whole.agent_reason != seen.agent_reason else []
     return tuple(found)
 
 
 def revealed_pieces_note(names: Sequence[str]) -> str:
     """Return the note in a dialog that it shows more than the card, namely `names`."""
     return (
-        f"🔓 The card does not show all of {join_piece_names(names)}. You can see it here because "
-        "you "
-        "may decide or edit this. This access is logged."
+        f"🔓 The card does not show all of {call_pieces.join_piece_names(names)}. You can see it "
+        "here because you may decide or edit this. This access is logged."
     )
 
 
@@ -99,55 +88,6 @@ REASONS = {
     "policy": "Against policy",
     "other": "Other",
 }
-MAX_WORDS = 500  # characters of what a person says in a dialog
-
-
-def build_input_block(
-    field: InputBlockId, label: str, element: Json, *, optional: bool = False, hint: str = ""
-) -> Json:
-    """Build an input block of a dialog; `hint` stands below the input in small print."""
-    block: Json = {
-        "type": "input",
-        "block_id": field,
-        "label": plain_text(label),
-        "element": element,
-        "optional": optional,
-    }
-    return {**block, "hint": plain_text(hint)} if hint else block
-
-
-def build_text_input(placeholder: str = "") -> Json:
-    """Build a text element for a few lines of a person's own words."""
-    element: Json = {
-        "type": "plain_text_input",
-        "action_id": InputElementId.TEXT,
-        "multiline": True,
-        "max_length": MAX_WORDS,
-    }
-    return {**element, "placeholder": plain_text(placeholder)} if placeholder else element
-
-
-def get_entered_text(state_values: Mapping[str, Any], field: InputBlockId) -> str:
-    """Return the text that was entered in this input, without blanks around it."""
-    return str(
-        _get_input_state(state_values, field, InputElementId.TEXT).get("value") or ""
-    ).strip()
-
-
-def get_chosen_value(
-    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
-) -> str:
-    """Return the value of the option chosen in this input; "" for none."""
-    option = _get_input_state(state_values, field, entry).get("selected_option") or {}
-    return str(option.get("value", ""))
-
-
-def _get_input_state(
-    state_values: Mapping[str, Any], field: InputBlockId, entry: InputElementId
-) -> Mapping[str, Any]:
-    block = state_values.get(field)
-    element = block.get(entry) if isinstance(block, Mapping) else None
-    return element if isinstance(element, Mapping) else {}
 
 
 def render_send_back_dialog(target: CallTarget, *, title: str) -> Json:
@@ -156,18 +96,12 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> Json:
     `target`: one call of the plan; `title`: the effects of its calls.
     """
     label = "What should change?"
-    return {
-        "type": "modal",
-        "callback_id": DialogId.SEND_BACK,
-        "title": plain_text("Send the plan back"),
-        "submit": plain_text("Send back"),
-        "close": plain_text("Back"),
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.SEND_BACK, target)),
-        "blocks": [
-            _render_dialog_subject(show_hidden_or_default(title, "This plan")),
-            build_input_block(InputBlockId.WORDS, label, build_text_input()),
-        ],
-    }
+    blocks = [
+        _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This plan")),
+        build_input_block(InputBlockId.WORDS, label, build_text_input()),
+    ]
+    about = DialogSubject(DialogId.SEND_BACK, target)
+    return dialog_view(about, "Send the plan back", blocks, submit="Send back", close="Back")
 
 
 def parse_feedback(state_values: Mapping[str, Any]) -> str:
@@ -191,26 +125,19 @@ def render_reject_dialog(
     preset = {"type": "radio_buttons", "action_id": InputElementId.PRESET, "options": options}
     agent = ", and for the agent" if by_agent else ""
     own_words = build_text_input(f"For the person who asked{agent}")
-    return {
-        "type": "modal",
-        "callback_id": DialogId.REJECT,
-        "title": plain_text("Reject" if count == 1 else f"Reject all {count}"),
-        "submit": plain_text("Reject"),
-        "close": plain_text("Back"),
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REJECT, target)),
-        "blocks": [
-            _render_dialog_subject(show_hidden_or_default(title, "This action")),
-            build_input_block(InputBlockId.REASON, "Why?", preset),
-            build_input_block(
-                InputBlockId.WORDS, "In your words", own_words, optional=not needs_words
-            ),
-        ],
-    }
+    blocks = [
+        _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This action")),
+        build_input_block(InputBlockId.REASON, "Why?", preset),
+        build_input_block(InputBlockId.WORDS, "In your words", own_words, optional=not needs_words),
+    ]
+    heading = "Reject" if count == 1 else f"Reject all {count}"
+    about = DialogSubject(DialogId.REJECT, target)
+    return dialog_view(about, heading, blocks, submit="Reject", close="Back")
 
 
 def _render_dialog_subject(what: str) -> Json:
     """Build the block that says what the dialog is about: a header if the text is short enough."""
-    if is_short_enough_for_header(what):
+    if call_pieces.is_short_enough_for_header(what):
         return header_block("what", what)
     return section_block("what", plain_text(shorten_text(what, 1_000)))
 
@@ -253,14 +180,14 @@ def render_review_dialog(call: CallView, *, bar: str = "") -> Json:
     view = _build_review_view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view
-    size = sum(piece.character_count for piece in build_call_pieces(call))
+    size = sum(piece.character_count for piece in call_pieces.build_call_pieces(call))
     sorry = (
         f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot "
         "be seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
     blocks = [
         section_block("sorry", plain_text(f"⚠️ {sorry}")),
-        context_block("small", [plain_text(get_tool_title(call))]),
+        context_block("small", [plain_text(call_pieces.get_tool_title(call))]),
     ]
     return _build_review_view(call, blocks, False)
 
@@ -276,11 +203,11 @@ def can_review_show_whole_call(call: CallView) -> bool:
         show_hidden_characters(call.agent_reason),
     ]
     texts += [
-        isolate_right_to_left_text(show_hidden_or_default(each.text, "(blank)"))
+        isolate_right_to_left_text(call_pieces.show_hidden_or_default(each.text, "(blank)"))
         for each in call.values
     ]
     return all(
-        chunk in there for text in texts if text.strip() for chunk in split_into_chunks(text)
+        chunk in there for text in texts if text.strip() for chunk in split_into_chunks(text, CHUNK)
     )
 
 
@@ -297,25 +224,17 @@ def _iterate_block_texts(drawn: list[Json]) -> Iterator[str]:
 
 
 def _build_review_view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
-    view: Json = {
-        "type": "modal",
-        "callback_id": DialogId.REVIEW,
-        "title": plain_text("Review"),
-        "close": plain_text("Back" if may_approve else "Close"),
-        "private_metadata": encode_dialog_metadata(DialogSubject(DialogId.REVIEW, call.target)),
-        "blocks": blocks,
-    }
-    if may_approve:
-        view["submit"] = plain_text("Approve")
-    return view
+    submit, close = ("Approve", "Back") if may_approve else ("", "Close")
+    about = DialogSubject(DialogId.REVIEW, call.target)
+    return dialog_view(about, "Review", blocks, submit=submit, close=close)
 
 
 def _render_review_blocks(call: CallView) -> list[Json]:
-    blocks = [header_block("head", get_card_headline(call))]
+    blocks = [header_block("head", call_pieces.get_card_headline(call))]
     if call.covered_pieces:
         note = revealed_pieces_note(call.covered_pieces)
         blocks.append(context_block("revealed", [plain_text(note)]))
-    if final := irreversibility_warning(call.does, call.effect_source):
+    if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         blocks.append(section_block("final", mrkdwn(f"⚠️ *{final}*")))
     blocks += [
         context_block(f"errand{n}", [plain_text(said)])
@@ -323,33 +242,35 @@ def _render_review_blocks(call: CallView) -> list[Json]:
     ]
     if call.program_note:
         blocks.append(context_block("program", [plain_text(call.program_note)]))
-    if (effect := get_effect_sentence(call)) != get_card_headline(call):
-        lines = [rich_text_line(text_leaf(each, bold=True)) for each in split_into_chunks(effect)]
+    if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_card_headline(call):
+        lines = [
+            rich_text_line(text_leaf(each, bold=True)) for each in split_into_chunks(effect, CHUNK)
+        ]
         blocks += _pack_into_rich_text("effect", lines)
     elements: list[Json] = []
     for value in call.values:
-        label = get_value_label(value) + secrecy_note(value)
+        label = call_pieces.get_value_label(value) + call_pieces.secrecy_note(value)
         if value.previous_text is not None:
-            text = show_hidden_or_default(value.previous_text, "(blank)")
+            text = call_pieces.show_hidden_or_default(value.previous_text, "(blank)")
             elements += _render_long_value(f"{label}, before", isolate_right_to_left_text(text))
             label = f"{label}, now"
-        text = show_hidden_or_default(value.text, "(blank)")
+        text = call_pieces.show_hidden_or_default(value.text, "(blank)")
         elements += _render_long_value(label, isolate_right_to_left_text(text))
     if call.preview.strip():
         preview = isolate_right_to_left_runs(show_hidden_characters(call.preview))
         elements += _render_long_value("Preview", preview)
     if call.has_more_rows:
-        elements.append(rich_text_line(text_leaf(WHERE_ALL_ROWS, italic=True)))
+        elements.append(rich_text_line(text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)))
     blocks += _pack_into_rich_text("all", elements)
-    small = [plain_text(get_tool_title(call)), plain_text(f"#{call.digest[:8]}")]
+    small = [plain_text(call_pieces.get_tool_title(call)), plain_text(f"#{call.digest[:8]}")]
     if call.edited_by:
         small.append(mrkdwn(f"Edited by {user_mention(call.edited_by)}"))
     if call.deadline:
         small.append(mrkdwn(f"⏳ Decide by {format_time_with_countdown(call.deadline)}"))
     blocks.append(context_block("small", small))
     if call.agent_reason.strip():
-        reason = split_into_chunks(show_hidden_characters(call.agent_reason))
-        label_line = rich_text_line(text_leaf(reason_label(call), italic=True))
+        reason = split_into_chunks(show_hidden_characters(call.agent_reason), CHUNK)
+        label_line = rich_text_line(text_leaf(call_pieces.reason_label(call), italic=True))
         blocks += _pack_into_rich_text("reason", [label_line, *map(rich_text_quote, reason)])
     return blocks
 
@@ -391,7 +312,7 @@ def parse_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
 
 def _render_long_value(label: str, text: str) -> list[Json]:
     """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
-    parts = split_into_chunks(text)
+    parts = split_into_chunks(text, CHUNK)
     if len(parts) == 1 and "\n" not in text:
         return [
             rich_text_line(
@@ -406,24 +327,6 @@ def _render_long_value(label: str, text: str) -> list[Json]:
             rich_text_preformatted(part),
         ]
     return elements
-
-
-def split_into_chunks(text: str, limit: int = CHUNK) -> list[str]:
-    """Split the text into pieces that Slack counts as at most `limit` characters each.
-
-    Joined again the pieces are the text.
-    """
-    if count_slack_characters(text) <= limit:
-        return [text]
-    pieces: list[str] = []
-    start = used = 0
-    for index, char in enumerate(text):
-        size = count_slack_characters(char)
-        if used + size > limit:
-            pieces.append(text[start:index])
-            start, used = index, 0
-        used += size
-    return [*pieces, text[start:]]
 
 
 def _pack_into_rich_text(name: str, elements: Sequence[Json]) -> list[Json]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from bot.tools.invisible_characters import EMOJI, has_no_hidden_characters, is_hidden_character
+from storage.masking import mask_secrets
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")
@@ -297,6 +298,19 @@ def _count_fitting_characters(text: str, limit: int) -> int:
     return len(text)
 
 
+def split_into_chunks(text: str, limit: int) -> list[str]:
+    """Split the text into pieces that Slack counts as at most `limit` characters each.
+
+    Joined again the pieces are the text.
+    """
+    pieces: list[str] = []
+    while count_slack_characters(text) > limit:
+        cut = _count_fitting_characters(text, limit)
+        pieces.append(text[:cut])
+        text = text[cut:]
+    return [*pieces, text]
+
+
 def strip_mrkdwn(text: str) -> str:
     """Return one of the bot's sentences without mrkdwn, for places that show plain text only."""
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
@@ -397,3 +411,30 @@ def _get_script_name(char: str) -> str:
     name = unicodedata.name(char, "").split(" ")[0]
     # words of Japanese and of Korean are written with several
     return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name
+
+
+MIDWAY = "It had begun, so part of it may have happened."
+_VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
+
+
+def sanitise_for_mrkdwn(text: str, limit: int = 300) -> str:
+    """Return others' words as one line of mrkdwn: masked, hidden characters shown, cut, escaped."""
+    return escape_mrkdwn(sanitise_as_plain_text(text, limit))
+
+
+def sanitise_as_plain_text(text: str, limit: int = 300) -> str:
+    """Return others' words as one line of plain text: masked, hidden characters shown, cut."""
+    visible = show_hidden_characters(" ".join(mask_secrets(text).split()))
+    return shorten_text(isolate_right_to_left_runs(visible), limit)
+
+
+def format_past_tense(verb: str) -> str:
+    """Return the past of a verb ("approve": "approved"); other words unchanged."""
+    return _VERBS.get(verb, verb)
+
+
+def join_effects(effects: Sequence[str]) -> str:
+    """Join effect sentences on one line: the first three, and how many others there are."""
+    named = [sanitise_for_mrkdwn(each, 160) for each in effects[:3]]
+    more = len(effects) - len(named)
+    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")

@@ -252,9 +252,8 @@ class CardView:
     requester_messages: tuple[str, ...] = ()
     # what messages of the request read now that were edited after the agent had read them
     edited_messages: tuple[str, ...] = ()
-    delegated_tasks: tuple[
-        DelegatedTask, ...
-    ] = ()  # the sub-agents between the requester's agent and the calls
+    # the sub-agents between the requester's agent and the calls
+    delegated_tasks: tuple[DelegatedTask, ...] = ()
     origin: str = ""  # permalink of the request when the card is shown elsewhere
     has_undecided_calls: bool = False  # whether one that is approved waits for others of the plan
     # of the plan that wait for their answers, in messages of their own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+FIRST = "Correct what is wrong above first"  # what to do where Slack cannot be asked
 PATIENCE = 15.0  # seconds any one check may take
 
 

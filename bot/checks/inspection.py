@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slack_sdk import WebClient
 
@@ -31,12 +31,6 @@ from bot.slack.client import build_reading_client
 from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-# The checks of the policy's rules against the tools that exist.
 
 DEEPEST = 5  # levels of a made-up value
 SUMS = (Decimal(0), Decimal(1), Decimal(7))  # made up: several, for some conditions divide by them
@@ -371,8 +365,6 @@ class SetupInspector:
         return frozenset(lines)
 
     def _run_all_checks(self) -> Iterator[check.CheckResult]:
-        # only now: a start waits for none of what they import
-
         policy = self._policy.policy
         yield from self._run_slack_checks(self._client)
         yield from check_policy_rules(self._tools, policy)

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.checks import check
+from bot.checks.slack import Workspace
+from bot.config.settings import Settings
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
-from bot.policy.gates import Approvers, load_gate
-from bot.policy.rules import collect_needed_lookups
+from bot.policy.evaluation import Policy
+from bot.policy.gates import Approvers, Ask, load_gate
+from bot.policy.rules import Rule, collect_needed_lookups
+from bot.slack.directory import SlackDirectory
 from storage import call_history
 from storage.backend import LONGEST_SOCKET_PATH, socket_path
 from storage.store import ReadOnlyStore, Store
 
-if TYPE_CHECKING:
-    from bot.checks.slack import Workspace
-    from bot.config.settings import Settings
-    from bot.policy.evaluation import Policy
-    from bot.policy.gates import Ask
-    from bot.policy.rules import Rule
-    from bot.slack.directory import SlackDirectory
-
-
-# The checks of the people and channels that the policy names: who could decide.
-
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read
 RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
-FIRST = "Correct what is wrong above first"
 
 
 def load_request_counts_by_rule(settings: Settings, now: datetime) -> RequestCounts:
@@ -71,26 +63,38 @@ def check_policy_people(
     named = [who for ask in asks for who in _list_gate_approvers(ask)]
     named += _list_people_outside_rules(policy)
     for user in dict.fromkeys(user for each in named for user in each.users):
-        yield people.check_approver(user)
+        yield from _run_lookup_check(f"approver {user}", people.check_approver, user)
     handles = dict.fromkeys(handle for each in named for handle in each.groups)
     for handle in handles:
-        yield people.check_approver_group(handle)
+        yield from _run_lookup_check(f"approvers @{handle}", people.check_approver_group, handle)
     needs = collect_needed_lookups(policy.rules)
     for handle in sorted(needs.groups - set(handles)):
-        yield from _check_condition_group(handle, directory)
+        yield from _run_lookup_check(f"group @{handle}", _check_condition_group, handle, directory)
     for name in sorted(needs.channels | _list_named_channels(policy)):
-        yield from _check_channel_exists(name, directory)
+        yield from _run_lookup_check(f"channel {name}", _check_channel_exists, name, directory)
     for handle in sorted(needs.people):
-        yield from _check_handle_is_unique(handle, directory)
+        yield from _run_lookup_check(
+            f"person @{handle}", _check_handle_is_unique, handle, directory
+        )
     for user in sorted(
         _list_requester_ids(policy) - {user for each in named for user in each.users}
     ):
-        yield from _check_requester_exists(user, directory)
+        yield from _run_lookup_check(f"requester {user}", _check_requester_exists, user, directory)
     rules = {rule.name: rule for rule in policy.rules}
     for ask in asks:
         yield from people.check_rule_approvers(ask, usual.get(ask.rule, Counter()))
         if any(each.channel for each in _list_gate_approvers(ask)):
             yield from _check_public_channel_approvers(ask, rules.get(ask.rule), client, directory)
+
+
+def _run_lookup_check(
+    about: str, make: Callable[..., Iterator[check.CheckResult]], *of: Any
+) -> Iterator[check.CheckResult]:
+    """Yield the results of a check of `about`, or a failure if Slack cannot be asked."""
+    try:
+        yield from make(about, *of)
+    except LookupFailedError as error:
+        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", check.FIRST)
 
 
 def _list_gate_approvers(ask: Ask) -> Iterator[Approvers]:
@@ -116,45 +120,32 @@ def _list_requester_ids(policy: Policy) -> set[str]:
     return {each for each in named if not each.startswith("@")}
 
 
-def _check_requester_exists(user: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
+def _check_requester_exists(
+    about: str, user: str, directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
     """Yield a failure if a person whom rules name as requester only does not exist."""
-    about = f"requester {user}"
-    try:
-        found = directory.find_person(user)
-    except LookupFailedError as error:
-        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
-        return
-    if found is None:
+    if directory.find_person(user) is None:
         text = "there is no such person, so the rules that name them are about nobody"
         yield check.build_failure_result(about, text, "Correct the id in the policy")
 
 
-def _check_handle_is_unique(handle: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
+def _check_handle_is_unique(
+    about: str, handle: str, directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
     """Yield a failure unless exactly one person has the handle that a condition names.
 
     Names that people give themselves do not count.
     """
-    about = f"person @{handle}"
-    try:
-        found = [
-            user for user, known in directory.find_people_by_name(handle).items() if known == handle
-        ]
-    except LookupFailedError as error:
-        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
-        return
-    if len(found) != 1:
+    if list(directory.find_people_by_name(handle).values()).count(handle) != 1:
         text = "nobody has that handle, so the rules that name it can never be told"
         yield check.build_failure_result(about, text, "Correct the handle in the policy")
 
 
-def _check_condition_group(handle: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
+def _check_condition_group(
+    about: str, handle: str, directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
     """Yield a check that a group exists and has members; for groups that do not approve."""
-    about = f"group @{handle}"
-    try:
-        group = directory.find_group(handle)
-    except LookupFailedError as error:
-        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
-        return
+    group = directory.find_group(handle)
     if group is None:
         text = "there is no such user group, so the rules that name it can never be told"
         yield check.build_failure_result(about, text, "Correct the handle in the policy")
@@ -166,15 +157,11 @@ def _check_condition_group(handle: str, directory: SlackDirectory) -> Iterator[c
         yield check.build_ok_result(about, f"{len(group.members)} members")
 
 
-def _check_channel_exists(name: str, directory: SlackDirectory) -> Iterator[check.CheckResult]:
+def _check_channel_exists(
+    about: str, name: str, directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
     """Yield a failure if a channel of a rule does not exist, or is private without the bot."""
-    about = f"channel {name}"
-    try:
-        found = directory.find_channel_id(name)
-    except LookupFailedError as error:
-        yield check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
-        return
-    if found is None:
+    if directory.find_channel_id(name) is None:
         text = (
             "does not exist, or is private without the bot,"
             " so what the policy says of it never holds"
@@ -218,40 +205,30 @@ class _ApproverChecks:
         self._team = team
         self._authority = Authority(directory, team)
 
-    def check_approver(self, user: str) -> check.CheckResult:
-        """Return the check of one approver by Slack user id."""
-        about = f"approver {user}"
-        try:
-            person = self._directory.find_person(user)
-        except LookupFailedError as error:
-            return check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+    def check_approver(self, about: str, user: str) -> Iterator[check.CheckResult]:
+        """Yield the check of one approver by Slack user id."""
+        person = self._directory.find_person(user)
         if person is None or not is_colleague(person, self._team):
-            return check.build_failure_result(
-                about,
-                describe_why_cannot_decide(person, self._team),
-                "Name somebody else in the policy",
-            )
-        return check.build_ok_result(about, f"{person.name} may decide")
+            why = describe_why_cannot_decide(person, self._team)
+            yield check.build_failure_result(about, why, "Name somebody else in the policy")
+        else:
+            yield check.build_ok_result(about, f"{person.name} may decide")
 
-    def check_approver_group(self, handle: str) -> check.CheckResult:
-        """Return the check of one user group by handle."""
-        about = f"approvers @{handle}"
-        try:
-            group = self._directory.find_group(handle)
-            members = group.members if group else frozenset[str]()
-            able = self._authority.list_first_colleagues(members, len(members))
-        except LookupFailedError as error:
-            return check.build_failure_result(about, f"Slack cannot be asked ({error})", FIRST)
+    def check_approver_group(self, about: str, handle: str) -> Iterator[check.CheckResult]:
+        """Yield the check of one user group by handle."""
+        group = self._directory.find_group(handle)
+        members = group.members if group else frozenset[str]()
+        able = self._authority.list_first_colleagues(members, len(members))
         if group is None:
-            return check.build_failure_result(
-                about, "there is no such user group", "Correct the handle in the policy"
-            )
-        if not able:
+            text = "there is no such user group"
+            yield check.build_failure_result(about, text, "Correct the handle in the policy")
+        elif not able:
             text = "none of its members may decide" if members else "is empty"
-            return check.build_failure_result(
-                about, text, "Put active, full members of this workspace into it"
-            )
-        return check.build_ok_result(about, f"{len(able)} of {len(members)} members may decide")
+            remedy = "Put active, full members of this workspace into it"
+            yield check.build_failure_result(about, text, remedy)
+        else:
+            text = f"{len(able)} of {len(members)} members may decide"
+            yield check.build_ok_result(about, text)
 
     def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[check.CheckResult]:
         """Yield checks of all approvers of a rule together: whether they are too few or too many.
@@ -369,9 +346,7 @@ def _check_operator_person(
             )
         may = _may_operator_decide(operator, policy, Authority(directory, team))
     except LookupFailedError as error:
-        return check.build_failure_result(
-            ABOUT, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
-        )
+        return check.build_failure_result(ABOUT, f"Slack cannot be asked ({error})", check.FIRST)
     if not may:
         return check.build_warning_result(
             ABOUT, f"{person.name} is an approver under no rule", REMEDY
@@ -385,7 +360,7 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     A rule that asks a channel's members or the requester counts: who that is depends on the call.
     """
     for ask in policy.asks():
-        for who in (ask.approvers, *(step.approvers for step in ask.escalation)):
+        for who in _list_gate_approvers(ask):
             if who.channel or who.requester:
                 return True
             if operator in authority.list_able_approvers(ask, who, requester="", channel=""):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from slack_sdk import WebClient
@@ -22,15 +22,9 @@ from bot.clock import Clock
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
+from bot.policy.evaluation import Policy
 from bot.slack.directory import SlackDirectory
 
-if TYPE_CHECKING:
-    from bot.policy.evaluation import Policy
-
-
-# A Slack client for commands that only read, and the texts for errors of Slack's.
-
-PATIENCE = 15  # seconds for one look-up
 # what slack_sdk raises besides SlackApiError
 UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
@@ -38,7 +32,7 @@ UNREACHABLE = (SlackClientError, HTTPException, OSError)
 def build_retrying_client(settings: Settings) -> WebClient:
     """Return a Slack client for reading, which waits and retries when Slack limits requests."""
     token = settings.slack_bot_token.get_secret_value()
-    client = WebClient(token, base_url=settings.slack_api_url, timeout=PATIENCE)
+    client = WebClient(token, base_url=settings.slack_api_url, timeout=int(check.PATIENCE))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
     return client
 
@@ -170,13 +164,9 @@ def _check_posting_channel(
             client.conversations_info(channel=found)["channel"] if found else {}
         )
     except LookupFailedError as error:
-        return check.build_failure_result(
-            about, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
-        )
+        return check.build_failure_result(about, f"Slack cannot be asked ({error})", check.FIRST)
     except (SlackApiError, *UNREACHABLE) as error:
-        return check.build_failure_result(
-            about, describe_slack_failure(error), "Correct what is wrong above first"
-        )
+        return check.build_failure_result(about, describe_slack_failure(error), check.FIRST)
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
         return check.build_failure_result(

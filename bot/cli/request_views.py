@@ -14,8 +14,12 @@ from functools import cache, partial
 from typing import Any
 
 from bot.cards.notices import through_client_suffix
-from bot.cards.sentence_words import format_past_tense
-from bot.cards.slack_text import format_in_utc, show_hidden_characters, unescape_mrkdwn
+from bot.cards.slack_text import (
+    format_in_utc,
+    format_past_tense,
+    show_hidden_characters,
+    unescape_mrkdwn,
+)
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_complain
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers

@@ -10,8 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-# The settings of the connection between Slack and Countersign.
-
 MISSING = SecretStr("")  # never read from a variable: blank means unset there
 
 

@@ -49,6 +49,14 @@ def split_url(url: str) -> SplitResult:
         return urlsplit("")
 
 
+def _require_plain_url(url: str) -> str:
+    parts = split_url(url)
+    odd = parts.query or parts.fragment or parts.username or parts.password
+    if parts.scheme not in ("https", "http") or not parts.hostname or odd:
+        raise ValueError("it is not a plain http(s) address")
+    return url
+
+
 def is_exempt_from_proxy(url: str, environ: Mapping[str, str]) -> bool:
     """Return whether `url` is to be reached without a proxy."""
     host = split_url(url).hostname or ""
@@ -120,9 +128,6 @@ def remove_misread_variables(environ: MutableMapping[str, str], slack_api_url: s
         environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
 
 
-# Problems of the settings, for the operator; values are never shown.
-
-
 class SettingsError(ValueError):
     """Raised if the settings cannot be used.
 
@@ -134,9 +139,6 @@ class SettingsError(ValueError):
         self.problems = tuple(problems)
         self.policy_path = policy_path
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
-
-
-# The settings that name files: databases and servers.
 
 
 class FileSettings(BaseModel):
@@ -170,9 +172,6 @@ def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str
     return problems
 
 
-# The settings of logs and traces.
-
-
 class MonitoringSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
@@ -193,12 +192,7 @@ class MonitoringSettings(BaseModel):
     @field_validator("traces")
     @classmethod
     def _validate_traces_address(cls, value: str | None) -> str | None:
-        if value is not None:
-            parts = split_url(value)
-            odd = parts.query or parts.fragment or parts.username or parts.password
-            if parts.scheme not in ("https", "http") or not parts.hostname or odd:
-                raise ValueError("it is not a plain http(s) address")
-        return value
+        return None if value is None else _require_plain_url(value)
 
 
 # The settings of the operator, and of how long requests are kept.
@@ -441,13 +435,7 @@ class Settings(
     @field_validator("slack_api_url", "openai_base_url")
     @classmethod
     def _normalize_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = split_url(value)
-        odd = parts.query or parts.fragment or parts.username or parts.password
-        if parts.scheme not in ("https", "http") or not parts.hostname or odd:
-            raise ValueError("it is not a plain http(s) address")
-        return value.rstrip("/") + "/"
+        return _require_plain_url(value).rstrip("/") + "/" if value is not None else None
 
     @field_validator("database_url")
     @classmethod

@@ -23,8 +23,6 @@ from bot.tools import Registry
 from storage import trail
 from storage.store import Store
 
-# Reading the settings and the policy they name, before anything is built.
-
 
 class StartupError(Exception):
     """Raised if Countersign cannot start; `settings` and `policy` say why, a line each."""

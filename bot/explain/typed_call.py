@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.cards.field_errors import reword_pydantic_message
+from bot.cards.field_layout import reword_pydantic_message
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments

@@ -252,9 +252,7 @@ class CompactingPlanner:
                 and not run.parent_call
                 and outbox.find_message_by_key(tx, key) is None
             ):
-                outbox.queue_notice(
-                    tx, run, key, {"text": notices.oldest_messages_omitted_notice()}
-                )
+                outbox.queue_notice(tx, run, key, {"text": notices.OLDEST_MESSAGES_OMITTED_NOTICE})
         how = "summed up" if made.is_summed_up else "left out"
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
 

@@ -16,7 +16,7 @@ from bot.agent import prompt
 from bot.agent.turn import FunctionCall, PlannerError
 from bot.approvals.call_state import describe_revision_effect
 from bot.approvals.form_requests import DeclinedForm, FilledForm, FormReader
-from bot.cards import request_sentences
+from bot.cards import sentences
 from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog_subject
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message_line
@@ -93,9 +93,7 @@ class DirectCallTurnTaker:
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
                 said = (
-                    request_sentences.request_not_made_reply(why)
-                    if why
-                    else request_sentences.form_changed_reply()
+                    sentences.request_not_made_reply(why) if why else sentences.FORM_CHANGED_REPLY
                 )
                 return self._decline_form(run, submitted[0], said)
 
@@ -137,7 +135,7 @@ class DirectCallTurnTaker:
                 except LookupFailedError as error:
                     raise PlannerError(NOT_NOW) from error
             case _:
-                return DeclinedForm(request_sentences.form_changed_reply())
+                return DeclinedForm(sentences.FORM_CHANGED_REPLY)
 
     def _propose_call(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
         now = self._clock.now()

@@ -19,19 +19,19 @@ from bot.approvals.replies import reply_privately
 from bot.approvals.request_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.cards.answers import greeting_text, help_text, render_notice
 from bot.cards.notices import (
+    NO_MODEL_AT_TERMINAL_TEXT,
     cancelled_line,
-    members_only_at_terminal_text,
-    no_model_at_terminal_text,
     typed_elsewhere_line,
 )
-from bot.cards.refusals import (
+from bot.cards.sentences import (
+    ANSWER_BY_BUTTONS_REPLY,
+    LATE_MESSAGE_REPLY,
+    MEMBERS_ONLY_REPLY,
+    NOTHING_TO_CANCEL_REPLY,
+    ONLY_BUTTONS_DECIDE_REPLY,
     cancel_not_allowed_reply,
-    late_message_reply,
-    nothing_to_cancel_reply,
-    only_buttons_decide_reply,
     thread_is_busy_reply,
 )
-from bot.cards.request_sentences import answer_by_buttons_reply
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
@@ -140,7 +140,7 @@ class MessageIntake:
         if not is_ours:
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            self._tell_author_privately(delivery, members_only_at_terminal_text())
+            self._tell_author_privately(delivery, MEMBERS_ONLY_REPLY)
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -174,12 +174,12 @@ class MessageIntake:
             self._send_private_message(
                 tx,
                 delivery,
-                answer_by_buttons_reply(),
+                ANSWER_BY_BUTTONS_REPLY,
                 key=f"hint:{run.id}:answer",
             )
         else:
             self._send_private_message(
-                tx, delivery, only_buttons_decide_reply(), key=f"hint:{run.id}"
+                tx, delivery, ONLY_BUTTONS_DECIDE_REPLY, key=f"hint:{run.id}"
             )
 
     def _is_own_request_continued(
@@ -254,7 +254,7 @@ class MessageIntake:
         if run is None or not endings.cancel_run(
             tx, run, at=now, actor=delivery.user, words=outputs
         ):
-            self._send_private_message(tx, delivery, nothing_to_cancel_reply())
+            self._send_private_message(tx, delivery, NOTHING_TO_CANCEL_REPLY)
         else:
             outbox.queue_notice(
                 tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
@@ -294,7 +294,7 @@ class MessageIntake:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
                 outbox.queue_text_line(
-                    tx, key, delivery.channel, delivery.thread_ts, late_message_reply()
+                    tx, key, delivery.channel, delivery.thread_ts, LATE_MESSAGE_REPLY
                 )
         return is_late
 
@@ -465,9 +465,9 @@ class TypedMessageIntake:
 
     def _refusal_text(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
         if not is_colleague:
-            return members_only_at_terminal_text()
+            return MEMBERS_ONLY_REPLY
         if not self.has_model:
-            return no_model_at_terminal_text()
+            return NO_MODEL_AT_TERMINAL_TEXT
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
             return thread_is_busy_reply(run.requester)
         return ""
@@ -487,7 +487,7 @@ class TypedMessageIntake:
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
         if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
-            reply_privately(tx, delivery, nothing_to_cancel_reply())
+            reply_privately(tx, delivery, NOTHING_TO_CANCEL_REPLY)
         else:
             line = cancelled_line(actor)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})

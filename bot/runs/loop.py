@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.agent import outputs
-from bot.cards.refusals import handling_failed_reply
+from bot.cards.sentences import handling_failed_reply
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, WorkKind

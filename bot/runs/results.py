@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.approvals import call_state, grants
-from bot.cards import answers, notices, request_sentences
+from bot.cards import answers, notices, sentences
 from bot.cards.claims import extract_claims, is_contradicted_by_record
 from bot.cards.request_form import render_lookup_result
 from bot.cards.views import is_only_thanks
@@ -231,21 +231,21 @@ def _build_outcome_message(
         case CallStatus.SUCCEEDED | CallStatus.FAILED if is_outcome_posted(tx, call):
             return None
         case CallStatus.SUCCEEDED:
-            return {"text": request_sentences.call_done_notice(effect, call.note)}
+            return {"text": sentences.call_done_notice(effect, call.note)}
         case CallStatus.FAILED:
             midway = outputs.is_failed_midway(call.output)
-            return {"text": request_sentences.call_failed_notice(effect, call.note, midway=midway)}
+            return {"text": sentences.call_failed_notice(effect, call.note, midway=midway)}
         case CallStatus.UNKNOWN if calls.was_passed_on_by_program(call):
             return (
                 None
                 if is_outcome_posted(tx, call)
-                else {"text": request_sentences.call_handed_over_notice(effect)}
+                else {"text": sentences.call_handed_over_notice(effect)}
             )
         case CallStatus.UNKNOWN:
-            return {"text": request_sentences.call_outcome_unknown_notice(effect)}
+            return {"text": sentences.call_outcome_unknown_notice(effect)}
         case CallStatus.INVALIDATED:
-            return {"text": request_sentences.call_not_done_notice(effect, call.note)}
+            return {"text": sentences.call_not_done_notice(effect, call.note)}
         case CallStatus.REFUSED:
-            return {"text": request_sentences.no_approver_asked_notice(call.note)}
+            return {"text": sentences.no_approver_asked_notice(call.note)}
         case _:
             return None

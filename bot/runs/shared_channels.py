@@ -50,7 +50,7 @@ def post_where_request_continues(tx: Transaction, run: Run, delivery: Delivery, 
     note is posted in it. `words`: the text of the request.
     """
     if run.channel == delivery.channel:
-        _post_in_channel(tx, delivery, f"shared:{run.id}", notices.shared_channel_notice())
+        _post_in_channel(tx, delivery, f"shared:{run.id}", notices.SHARED_CHANNEL_NOTICE)
         return
     told = (
         notices.asked_in_shared_channel_notice if run.thread_ts else notices.moved_to_private_notice

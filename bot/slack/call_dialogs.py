@@ -24,13 +24,13 @@ from bot.cards.button_codec import (
 )
 from bot.cards.call_pieces import PieceKind
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
-from bot.cards.refusals import outdated_card_reply
 from bot.cards.review_dialog import (
     parse_rejection,
     render_reject_dialog,
     render_review_dialog,
     render_send_back_dialog,
 )
+from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupPendingError, Permission
@@ -91,7 +91,7 @@ class CallDialogFamily:
                     return found
                 return self._build_opening(action, target, found)
             case _:
-                return DialogRefusal(outdated_card_reply())
+                return DialogRefusal(OUTDATED_CARD_REPLY)
 
     def _build_opening(
         self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
@@ -106,9 +106,9 @@ class CallDialogFamily:
                     shown = find_call_with_revision(tx, target.call)
                     tool = self.tools.find_tool_of_call(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
-                        return DialogRefusal(outdated_card_reply())
+                        return DialogRefusal(OUTDATED_CARD_REPLY)
                     if action is Action.EDIT and tool is None:
-                        return DialogRefusal(outdated_card_reply())
+                        return DialogRefusal(OUTDATED_CARD_REPLY)
                     made = self._build_call_opening(tx, action, target, shown, admitted)
         return replace(made, view=add_thread_to_metadata(made.view, run.channel, run.thread_ts))
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.grants import GrantList
 from bot.approvals.person_views import PersonViewFactory
-from bot.cards import delegation_dialog, request_list, sentence_words, slack_text
+from bot.cards import delegation_dialog, request_list, slack_text
 from bot.explain import report
 from bot.explain.explanation import ExplanationSources, explain_call
 from bot.explain.typed_call import TypedCallError, parse_typed_call
@@ -58,7 +58,7 @@ class SlackMentionStyle:
 
     def quote_text(self, text: str) -> str:
         """Return a text on one escaped line of 1200 characters at most, with secrets masked."""
-        return sentence_words.sanitise_for_mrkdwn(text, 1200)
+        return slack_text.sanitise_for_mrkdwn(text, 1200)
 
 
 COMMAND = "/approvals"

@@ -14,7 +14,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.approvals.dialog_access import DialogAccess, DialogRefusal
-from bot.cards import button_codec, refusals
+from bot.cards import button_codec, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.block_kit import Json
 from bot.signals import Signal
@@ -38,8 +38,8 @@ class DialogOpening:
 def dialog_error_sentence(error: Exception) -> str:
     """Return the sentence (mrkdwn) for the person who clicked, from the error at opening."""
     if not isinstance(error, SlackApiError):
-        return refusals.dialog_not_opened_reply("")
-    return refusals.dialog_not_opened_reply(get_valid_error_code(error), classify_error(error))
+        return sentences.dialog_not_opened_reply("")
+    return sentences.dialog_not_opened_reply(get_valid_error_code(error), classify_error(error))
 
 
 def find_first_input(view: Mapping[str, Any]) -> str:
@@ -101,10 +101,10 @@ class DialogHandler:
             click = button_codec.decode_clicked_element(body["actions"][0])
             if isinstance(click, button_codec.Click) and click.action in self._opens:
                 return self._opens[click.action].prepare_dialog(click, body)
-            return DialogRefusal(refusals.outdated_card_reply())
+            return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         except Exception as error:
             log.exception("dialog %s: %s", body["actions"][0]["action_id"], error)
-            return DialogRefusal(refusals.trigger_expired_reply())
+            return DialogRefusal(sentences.TRIGGER_EXPIRED_REPLY)
 
     def validate_submission(self, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submission by block id; {} if it may be stored.

@@ -25,7 +25,7 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
 from bot.approvals.dialog_access import DialogRefusal
-from bot.cards import button_codec, refusals, views
+from bot.cards import button_codec, sentences, views
 from bot.cards.action_names import MENU
 from bot.cards.answers import render_notice
 from bot.clock import Clock
@@ -88,7 +88,7 @@ class StorageFailureNotifier:
             return
         if not self._is_first_failure(event):
             return
-        said = refusals.message_not_stored_reply()
+        said = sentences.MESSAGE_NOT_STORED_REPLY
         channel, thread_ts = event["channel"], event.get("thread_ts")
         told: dict[str, Any] = {"channel": channel, "text": said, "blocks": render_notice(said)}
         try:
@@ -284,7 +284,7 @@ class Listeners:
     def _handle_dialog_click(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, if this person may use it."""
         ack()
-        slow = DialogRefusal(refusals.lookup_failed_reply())
+        slow = DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         check = self._checks.submit(self._dialogs.prepare_dialog, body)
         found = _wait_for_result(check, slow, OPENING)
         self._dialogs.open_or_refuse_dialog(self._client, body, found)
@@ -293,7 +293,7 @@ class Listeners:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         # with no field to say it at: stored, and decided by the loop with its own look-ups
         first = find_first_input(body["view"])
-        slow = {first: refusals.lookup_failed_reply()} if first else {}
+        slow = {first: sentences.LOOKUP_FAILED_REPLY} if first else {}
         check = self._checks.submit(self._dialogs.validate_submission, body)
         errors = _wait_for_result(check, slow, LOOK_UP)
         if errors:

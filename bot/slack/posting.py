@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.card_routing import choose_status_emoji
 from bot.approvals.card_views import build_card_view, build_question_view
-from bot.cards import answers, refusals, slack_text
+from bot.cards import answers, sentences, slack_text
 from bot.cards.block_kit import quote_on_one_line, show_link_targets
 from bot.cards.card import RenderedMessage, render_card, render_card_copy
 from bot.cards.question_message import render_question_message
@@ -365,7 +365,7 @@ class OutboxSlackCalls:
             card = outbox.find_newest_card_in_thread(tx, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
         link = self._get_permalink(row.channel, ts) if ts else ""
-        return refusals.perhaps_lost_message_notice(link, is_card=card is not None)
+        return sentences.perhaps_lost_message_notice(link, is_card=card is not None)
 
     def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
         """Stop a stream, adding the rest of its text; return whether it holds the whole text.

@@ -36,16 +36,17 @@ from bot.cards.delegation_dialog import render_delegation_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.notices import describe_asker
 from bot.cards.question_message import parse_answer_submission, render_answer_dialog
-from bot.cards.refusals import lookup_failed_reply, outdated_card_reply
 from bot.cards.request_form import (
     MOST_QUOTED,
     render_request_form_dialog,
     render_request_picker_dialog,
 )
-from bot.cards.request_sentences import (
+from bot.cards.sentences import (
+    LOOKUP_FAILED_REPLY,
+    MEMBERS_ONLY_REPLY,
+    NO_FORMS_REPLY,
+    OUTDATED_CARD_REPLY,
     ask_again_not_allowed_reply,
-    members_only_reply,
-    no_forms_reply,
     unknown_form_reply,
 )
 from bot.cards.slack_text import strip_mrkdwn
@@ -78,7 +79,7 @@ class AnswerDialogFamily:
     def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, CallTarget):
-            return DialogRefusal(outdated_card_reply())
+            return DialogRefusal(OUTDATED_CARD_REPLY)
         found = self.answers.admit_answerer(click.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
             return found
@@ -122,7 +123,7 @@ class DelegationDialogFamily:
             is_here = get_sender_workspace_id(body) == authority.team
             is_ours = is_here and authority.is_active_colleague(person)
         except LookupFailedError:
-            return DialogRefusal(lookup_failed_reply())
+            return DialogRefusal(LOOKUP_FAILED_REPLY)
         if not is_ours:
             return DialogRefusal(NO_COLLEAGUE)
         given = [each for each in self.delegations.list_delegations(person) if each.is_own]
@@ -139,7 +140,7 @@ class DelegationDialogFamily:
             state = body["view"]["state"]["values"]
             found = self.delegations.parse_delegation_wish(state, body["user"]["id"])
         except LookupFailedError:
-            return {InputBlockId.DELEGATE: lookup_failed_reply()}
+            return {InputBlockId.DELEGATE: LOOKUP_FAILED_REPLY}
         return found if isinstance(found, dict) else {}
 
 
@@ -177,7 +178,7 @@ class RequestDialogFamily:
             case Click(Action.ASK_AGAIN, CallTarget(call=call)):
                 return self._prepare_repeat_form(person, team, call)
             case _:
-                return DialogRefusal(outdated_card_reply())
+                return DialogRefusal(OUTDATED_CARD_REPLY)
 
     def prepare_picker(
         self, person: str, team: str, setting: FormContext, words: str = ""
@@ -197,9 +198,9 @@ class RequestDialogFamily:
                 return self._build_form_opening(person, FormTarget(meant.kind, meant.name, setting))
             choices = self._offers.list_choices(person, setting.channel)
         except LookupFailedError:
-            return DialogRefusal(lookup_failed_reply())
+            return DialogRefusal(LOOKUP_FAILED_REPLY)
         if not choices:
-            return DialogRefusal(no_forms_reply())
+            return DialogRefusal(NO_FORMS_REPLY)
         return DialogOpening(render_request_picker_dialog(choices, setting))
 
     def prepare_form(
@@ -210,7 +211,7 @@ class RequestDialogFamily:
             refusal = self._find_person_refusal(person, team)
             return refusal or self._build_form_opening(person, target)
         except LookupFailedError:
-            return DialogRefusal(lookup_failed_reply())
+            return DialogRefusal(LOOKUP_FAILED_REPLY)
 
     def _build_form_opening(self, person: str, target: FormTarget) -> DialogOpening | DialogRefusal:
         form = self._offers.find_form(target, person)
@@ -227,7 +228,7 @@ class RequestDialogFamily:
             call = find_call(tx, call_id)
             run = find_run(tx, call.run_id) if call else None
         if call is None or run is None:
-            return DialogRefusal(outdated_card_reply())
+            return DialogRefusal(OUTDATED_CARD_REPLY)
         if run.requester != person:
             sentence = ask_again_not_allowed_reply(run.requester)
             return DialogRefusal(sentence, call, "not_requester")
@@ -239,7 +240,7 @@ class RequestDialogFamily:
         if team != self._authority.team:
             return DialogRefusal(OUTSIDER)
         if not self._authority.is_active_colleague(person):
-            return DialogRefusal(members_only_reply())
+            return DialogRefusal(MEMBERS_ONLY_REPLY)
         return None
 
     def _resolve_setting(self, person: str, asked: FormContext) -> FormContext:

@@ -21,12 +21,12 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.cards import refusals, request_list, sentence_words
+from bot.cards import request_list, sentences
 from bot.cards.action_names import Action
 from bot.cards.answers import render_notice
 from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_clicked_element
 from bot.cards.request_list import CommandAnswer
-from bot.cards.slack_text import strip_mrkdwn
+from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.cards.views import get_sender_workspace_id
 from bot.explain.typed_call import TypedCallError
 from bot.policy.authority import LookupFailedError
@@ -215,13 +215,13 @@ class SlashCommandHandler:
                 said = replace(said, blocks=replace_plain_text_mentions(people, said.blocks))
             return _render_answer(said)
         except TypedCallError as error:
-            why = sentence_words.sanitise_for_mrkdwn(str(error), 1200)
+            why = sanitise_for_mrkdwn(str(error), 1200)
             return _render_answer(f"{why} See {COMMAND} help.")
         except LookupFailedError:
             return _render_answer(NOT_NOW)
         except Exception:
             log.exception("a command could not be answered")
-            return _render_answer(refusals.handling_failed_reply(False))
+            return _render_answer(sentences.handling_failed_reply(False))
 
 
 def _render_answer(answer: str | CommandAnswer) -> CommandAnswer:

@@ -16,11 +16,11 @@ from bot.approvals.card_views import build_call_view
 from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import find_question, is_question
 from bot.cards.action_names import Action, DialogId
+from bot.cards.block_kit import MAX_WORDS
 from bot.cards.button_codec import CallTarget, CardTarget, RunTarget
 from bot.cards.field_inputs import FieldInput
 from bot.cards.field_layout import FieldErrors
 from bot.cards.question_message import parse_answer_submission
-from bot.cards.review_dialog import MAX_WORDS
 from bot.cards.slack_text import strip_mrkdwn
 from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host

@@ -9,7 +9,7 @@ import pytest
 
 from bot.agent import file_items, prompt
 from bot.agent.outputs import question_answered_output
-from bot.cards.request_sentences import request_line
+from bot.cards.sentences import request_line
 from bot.cards.views import extract_message_text
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bot.approvals.permissions import NAMED, STRANGER
-from bot.cards import refusals
+from bot.cards import sentences
 from bot.cards.slack_text import user_mention
 from bot.policy.authority import Denial, Person
 from bot.policy.gates import Approvers
@@ -44,15 +44,15 @@ def test_each_reason_has_its_words(world: World) -> None:
     """Why somebody may not is said as it is; to whom others are named, those who may."""
     call = world.asked(gate_of([ANA], [DAN])).call()
     who = user_mention(ANA)
-    assert told(world, "own_request", call) == refusals.own_request_reply()
-    assert told(world, "own_edit", call) == refusals.own_edit_reply()
-    assert told(world, "lookup", call) == refusals.lookup_failed_reply()
-    assert told(world, "not_yet", call) == refusals.not_your_stage_reply(who)
-    assert told(world, "enough", call) == refusals.stage_already_approved_reply(who)
+    assert told(world, "own_request", call) == sentences.OWN_REQUEST_REPLY
+    assert told(world, "own_edit", call) == sentences.OWN_EDIT_REPLY
+    assert told(world, "lookup", call) == sentences.LOOKUP_FAILED_REPLY
+    assert told(world, "not_yet", call) == sentences.not_your_stage_reply(who)
+    assert told(world, "enough", call) == sentences.stage_already_approved_reply(who)
     assert told(world, "stranger", call) == STRANGER
-    assert told(world, "requester_gone", call) == refusals.requester_gone_reply()
-    assert told(world, "not_approver", call) == refusals.not_an_approver_reply(who)
-    assert told(world, "not_approver", call, V.EDIT) == refusals.not_an_editor_reply()
+    assert told(world, "requester_gone", call) == sentences.REQUESTER_GONE_REPLY
+    assert told(world, "not_approver", call) == sentences.not_an_approver_reply(who)
+    assert told(world, "not_approver", call, V.EDIT) == sentences.NOT_AN_EDITOR_REPLY
 
 
 def test_who_may_is_who_is_left(world: World) -> None:
@@ -66,11 +66,13 @@ def test_who_may_is_who_is_left(world: World) -> None:
         votes=[voted(ANA)],
     )
     found = told(world, "not_approver", begun.call())
-    assert found == refusals.not_an_approver_reply(user_mention(CLEO))
+    assert found == sentences.not_an_approver_reply(user_mention(CLEO))
     second = world.asked(both, votes=[voted(ANA)])
-    assert told(world, "not_yet", second.call()) == refusals.not_your_stage_reply(user_mention(DAN))
+    assert told(world, "not_yet", second.call()) == sentences.not_your_stage_reply(
+        user_mention(DAN)
+    )
     nobody = told(world, "not_approver", world.asked(ALLOWED).call())
-    assert nobody == refusals.not_an_approver_reply("")
+    assert nobody == sentences.not_an_approver_reply("")
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -91,7 +93,7 @@ def test_who_may_where_nobody_is_named(world: World) -> None:
     call = world.asked(gate_of(Approvers(users=(ANA,), groups=("shop-leads",)))).call()
     world.directory.down = True
     found = told(world, "not_approver", call)
-    assert found == refusals.not_an_approver_reply(f"{user_mention(ANA)}, shop-leads")
+    assert found == sentences.not_an_approver_reply(f"{user_mention(ANA)}, shop-leads")
 
 
 def test_who_came_too_late_hears_by_whom(world: World) -> None:
@@ -100,10 +102,10 @@ def test_who_came_too_late_hears_by_whom(world: World) -> None:
         gate_of([ANA, CLEO]), C.APPROVED, votes=[voted(ANA), voted(CLEO, V.REJECT)], decided_at=AT
     )
     lost, decided = world.permissions.too_late_sentence, EarlierDecision(made.call())
-    assert lost(decided, DAN) == refusals.already_decided_reply(ANA, "approve", AT)
-    assert lost(decided, ANA) == refusals.repeated_click_reply("approve")
+    assert lost(decided, DAN) == sentences.already_decided_reply(ANA, "approve", AT)
+    assert lost(decided, ANA) == sentences.repeated_click_reply("approve")
     over = world.asked(gate_of([ANA]), C.CANCELLED).call()
-    assert lost(EarlierDecision(over), DAN) == refusals.already_decided_reply("", "cancel", None)
+    assert lost(EarlierDecision(over), DAN) == sentences.already_decided_reply("", "cancel", None)
 
 
 def test_what_else_is_in_the_way(world: World) -> None:
@@ -123,10 +125,10 @@ def test_what_else_is_in_the_way(world: World) -> None:
         )
     ]
     assert found == [
-        refusals.deadline_passed_reply(AT - HOUR),
-        refusals.deadline_passed_reply(call.deadline),
-        refusals.counted_as_one_vote_reply(ANA, "approve"),
-        refusals.repeated_click_reply("reject"),
-        refusals.outdated_card_reply(),
-        refusals.outdated_card_reply(),
+        sentences.deadline_passed_reply(AT - HOUR),
+        sentences.deadline_passed_reply(call.deadline),
+        sentences.counted_as_one_vote_reply(ANA, "approve"),
+        sentences.repeated_click_reply("reject"),
+        sentences.OUTDATED_CARD_REPLY,
+        sentences.OUTDATED_CARD_REPLY,
     ]

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.approvals.votes import VoteAdmission, VoteHandler, VoteRefusal
-from bot.cards import notices, refusals
+from bot.cards import notices, sentences
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.policy.authority import Denial
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
@@ -158,7 +158,7 @@ def test_how_many_more_it_takes(booth: Booth) -> None:
     assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST], "", 1)
     wanted = made.card().wanted
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
-    assert (booth.said(), booth.told()) == ("", refusals.repeated_click_reply("approve"))
+    assert (booth.said(), booth.told()) == ("", sentences.repeated_click_reply("approve"))
     assert made.card().wanted == wanted + 1
     booth.vote(booth.world.asked(gate_of([ANA], [CLEO])), V.APPROVE, ANA)
     assert (booth.said(), booth.told()) == ("", "")
@@ -183,7 +183,7 @@ def test_who_may_not_hears_it_alone(booth: Booth) -> None:
     """Their vote is refused and written down, and each reason is told once."""
     made = booth.world.asked(gate_of([ANA, BEN]), C.PENDING, C.PENDING)
     assert booth.vote(made, V.APPROVE, BEN, only=[0, 1]) == "approve: 0 counted, 2 did not"
-    assert (booth.said(), booth.told()) == ("", refusals.own_request_reply())
+    assert (booth.said(), booth.told()) == ("", sentences.OWN_REQUEST_REPLY)
     assert made.events() == ["decision.refused"] * 2
     assert [made.call(each).status for each in (0, 1)] == [C.PENDING] * 2
 
@@ -194,15 +194,15 @@ def test_a_button_of_nothing(booth: Booth) -> None:
     targets = [CallTarget("nothing", 1), *(CallTarget(each, 1) for each in made.ids)]
     booth.votes.cast_votes(booth.click(ANA), targets, V.APPROVE)
     assert booth.note() == "approve: 1 counted, 2 did not"
-    late = refusals.already_decided_reply("", "cancel", None)
-    assert booth.told() == f"{refusals.outdated_card_reply()}\n{late}"
+    late = sentences.already_decided_reply("", "cancel", None)
+    assert booth.told() == f"{sentences.OUTDATED_CARD_REPLY}\n{late}"
 
 
 def test_words_that_policy_wants(booth: Booth) -> None:
     """Without them it does not count."""
     made = booth.world.asked(gate_of([ANA], reasons="always"))
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
-    assert booth.told() == refusals.reason_required_reply()
+    assert booth.told() == sentences.REASON_REQUIRED_REPLY
     assert booth.vote(made, V.APPROVE, ANA, "checked") == "approve: 1 counted, 0 did not"
 
 
@@ -242,7 +242,7 @@ def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
     gate = both(ANA, CLEO).model_copy(update={"remember": booth.world.gate().remember})
     made = booth.world.asked(gate)
     assert booth.vote(made, V.APPROVE, ANA, remember=0) == "approve: 1 counted, 1 did not"
-    assert booth.told() == refusals.approval_not_saved_reply()
+    assert booth.told() == sentences.APPROVAL_NOT_SAVED_REPLY
 
 
 @pytest.mark.parametrize("waiting", [0, 1])
@@ -260,7 +260,7 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
     assert (made.call().status, len(edits)) == (C.APPROVED, waiting)
     strict = booth.world.asked(gate_of([ANA]))
     barred = booth.votes.admit_editor(booth.click(ANA), strict.call(), strict.run())
-    assert barred == VoteRefusal(strict.call(), Denial("own_edit"), refusals.own_edit_reply())
+    assert barred == VoteRefusal(strict.call(), Denial("own_edit"), sentences.OWN_EDIT_REPLY)
 
 
 def test_all_of_a_card(booth: Booth) -> None:
@@ -270,7 +270,7 @@ def test_all_of_a_card(booth: Booth) -> None:
     assert seq is not None
     shown = calls.compute_card_revision([made.call(0), made.call(2)])
     booth.votes.vote_on_card(booth.click(ANA), CardTarget(made.plan_id, 7, seq), V.REJECT)
-    assert (booth.note(), booth.told()) == ("reject all: stale", refusals.outdated_card_reply())
+    assert (booth.note(), booth.told()) == ("reject all: stale", sentences.OUTDATED_CARD_REPLY)
     assert made.card().wanted == wanted + 1
     booth.votes.vote_on_card(booth.click(ANA), CardTarget(made.plan_id, shown, seq), V.REJECT, "no")
     assert booth.note() == "reject: 2 counted, 0 did not"

@@ -16,9 +16,8 @@ from bot.cards.review_dialog import (
     parse_rejection,
     render_reject_dialog,
     render_review_dialog,
-    split_into_chunks,
 )
-from bot.cards.slack_text import count_slack_characters, show_hidden_characters
+from bot.cards.slack_text import count_slack_characters, show_hidden_characters, split_into_chunks
 from bot.cards.views import ArgumentValue
 from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, read
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import notices, refusals, request_sentences, sentence_words
+from bot.cards import delegation_dialog, notices, sentences, slack_text
 from bot.cards.answers import (
     greeting_text,
     help_text,
@@ -34,7 +34,6 @@ PEOPLE = notices.CallParticipants(
 )
 SAID = {
     "already_decided_reply": ("UANA00001", "approve", AT),
-    "late_message_reply": (),
     "dialog_not_opened_reply": ("view_too_large",),
     "repeated_click_reply": ("approve",),
     "counted_as_one_vote_reply": ("UANA00001", "approve"),
@@ -43,23 +42,17 @@ SAID = {
     "waits_for_delegate_notice": ("UCLEO0001", "UANA00001", [EVIL], AT),
     "delegation_line": ("UANA00001", "UCLEO0001", AT, EVIL),
     "delegation_ended_notice": ("UANA00001",),
-    "delegation_already_ended_reply": (),
     "not_an_approver_reply": ("<@UANA00001>",),
-    "not_an_editor_reply": (),
-    "message_not_stored_reply": (),
     "perhaps_lost_message_notice": ("https://example.slack.com/archives/C1/p1", True),
     "not_your_stage_reply": ("<@UANA00001>",),
     "stage_already_approved_reply": ("<@UANA00001>",),
-    "rerun_needs_all_approvers_reply": (),
     "grant_offer_label": (GrantOffer(), {}),
     "approval_saved_notice": (AT, 3, "Order 1042"),
-    "reason_required_reply": (),
     "withdraw_not_allowed_reply": ("UBEN00001",),
     "withdrawn_line": ("UBEN00001", [EVIL]),
     "asked_in_shared_channel_notice": ("C0PARTNER", EVIL),
     "moved_to_private_notice": ("C0PARTNER", EVIL),
     "continues_in_private_notice": ("UBEN00001",),
-    "shared_channel_notice": (),
     "delegated_task_line": (EVIL, EVIL, EVIL),
     "asking_program_line": (EVIL,),
     "through_client_suffix": (EVIL,),
@@ -71,14 +64,9 @@ SAID = {
     "sent_back_line": ("UANA00001", EVIL),
     "send_back_limit_reply": (3,),
     "requester_left_notice": ("UBEN00001",),
-    "requester_gone_reply": (),
     "decision_reminder_notice": ([EVIL], "<@UANA00001>", AT),
     "next_stage_notice": ([EVIL], "<@UANA00001>", AT, [("UCLEO0001", EVIL)]),
     "escalation_line": ([EVIL], "<@UANA00001>", AT),
-    "own_request_reply": (),
-    "own_edit_reply": (),
-    "lookup_failed_reply": (),
-    "outdated_card_reply": (),
     "deadline_passed_reply": (AT,),
     "thread_is_busy_reply": ("UBEN00001",),
     "card_posted_elsewhere_notice": ("C0FINANCE", "https://a.example/|x"),
@@ -88,18 +76,12 @@ SAID = {
     "expired_line": ([EVIL], AT, "UBEN00001"),
     "cancelled_line": ("UBEN00001", EVIL),
     "run_failed_notice": (EVIL,),
-    "trigger_expired_reply": (),
-    "approval_not_saved_reply": (),
     "too_few_after_edit_reply": (2,),
     "cancel_not_allowed_reply": ("UBEN00001",),
-    "nothing_to_cancel_reply": (),
-    "nothing_to_retry_reply": (),
     "nobody_asked_notice": (EVIL, EVIL),
     "edit_not_saved_reply": (EVIL,),
     "handling_failed_reply": (True,),
-    "answer_by_buttons_reply": (),
     "answer_too_long_reply": (2_000,),
-    "only_buttons_decide_reply": (),
     "sanitise_for_mrkdwn": (EVIL,),
     "format_past_tense": ("approve",),
     "request_line": ("UBEN00001", EVIL, EVIL),
@@ -111,11 +93,7 @@ SAID = {
     "no_approver_asked_notice": (EVIL,),
     "policy_forbids_sentence": (EVIL,),
     "unknown_form_reply": (EVIL,),
-    "no_forms_reply": (),
-    "members_only_reply": (),
-    "form_changed_reply": (),
     "request_not_made_reply": (EVIL,),
-    "no_planning_agent_reply": (),
     "no_model_reply": ("UBEN00001",),
     "away_note": ([("UANA00001", AT), ("UCLEO0001", None)],),
     "global_mode_text": (ChannelMode.OBSERVE, ("UANA00001", AT)),
@@ -132,36 +110,52 @@ SAID = {
     "answer_reminder_notice": ("<@UANA00001>", EVIL, AT),
     "unanswered_line": ([EVIL] * 4, AT),
     "already_answered_reply": ("UANA00001", AT),
-    "own_answer_stands_reply": (),
     "answer_too_late_reply": (AT,),
-    "question_no_longer_asked_reply": (),
     "not_asked_of_you_reply": ("<@UANA00001>",),
     "ask_again_not_allowed_reply": ("UBEN00001",),
     "typed_elsewhere_line": (Surface.ADDED, "UBEN00001", EVIL),
-    "no_model_at_terminal_text": (),
-    "members_only_at_terminal_text": (),
     "tool_status_text": (EVIL, ""),
     "step_label": ("", EVIL),
-    "oldest_messages_omitted_notice": (),
 }
 
 
-MODULES = [sentence_words, notices, refusals, request_sentences]
+MODULES = [notices, sentences, delegation_dialog]
 SENTENCES = {
     name: each
     for module in MODULES
     for name, each in inspect.getmembers(module, inspect.isfunction)
-    if each.__module__ == module.__name__ and not name.startswith("_")
+    if each.__module__ == module.__name__
+    and not name.startswith("_")
+    and inspect.signature(each).return_annotation == "str"
+} | {
+    each.__name__: each
+    for each in (
+        slack_text.sanitise_for_mrkdwn,
+        slack_text.format_past_tense,
+        slack_text.join_effects,
+    )
+}
+CONSTANTS = {
+    name: text
+    for module in MODULES
+    for name, text in vars(module).items()
+    if name.endswith(("_REPLY", "_NOTICE", "_TEXT"))
 }
 
 
-@pytest.mark.parametrize("name", SAID)
+def say(name: str) -> str:
+    """Return the sentence of this name, said of what is hostile in every place."""
+    sentence: str = CONSTANTS[name] if name in CONSTANTS else SENTENCES[name](*SAID[name])
+    return sentence
+
+
+@pytest.mark.parametrize("name", [*SAID, *CONSTANTS])
 def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
     """A sentence holds mentions of ours and escaped text.
 
     It never holds a broadcast, a foreign mention or a link.
     """
-    sentence = SENTENCES[name](*SAID[name])
+    sentence = say(name)
     assert sentence.strip()
     assert "<!channel" not in sentence
     assert "UEVE" not in "".join(re.findall(r"<[^>]*>", sentence))
@@ -179,18 +173,18 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
 
     Where it was nobody, it hears what the clock or policy did.
     """
-    sentence = refusals.already_decided_reply("UANA00001", "approve", AT)
+    sentence = sentences.already_decided_reply("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
-    assert refusals.already_decided_reply("", "reject", None).startswith(
+    assert sentences.already_decided_reply("", "reject", None).startswith(
         "This is already rejected."
     )
-    assert "12" not in refusals.deadline_passed_reply(None)
+    assert "12" not in sentences.deadline_passed_reply(None)
 
 
 def test_a_refusal_says_who_may() -> None:
     """And an empty list says that nobody may."""
-    assert "<@UANA00001>" in refusals.not_an_approver_reply("<@UANA00001>")
-    assert "nobody" in refusals.not_an_approver_reply("")
+    assert "<@UANA00001>" in sentences.not_an_approver_reply("<@UANA00001>")
+    assert "nobody" in sentences.not_an_approver_reply("")
 
 
 def test_the_thread_line_is_one_line() -> None:
@@ -199,7 +193,7 @@ def test_the_thread_line_is_one_line() -> None:
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
-    assert sentence_words.join_effects(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+    assert slack_text.join_effects(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
 
 
 def test_who_asked_is_told_how_it_ended() -> None:
@@ -231,13 +225,13 @@ def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", [*SAID, *CONSTANTS])
 def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
     """As blocks, a sentence formats nothing and reads as meant.
 
     Its mentions, times and links act.
     """
-    sentence = SENTENCES[name](*SAID[name])
+    sentence = say(name)
     blocks = render_notice(sentence)
     accept_message(blocks)
     leaves = blocks[0]["elements"][0]["elements"]

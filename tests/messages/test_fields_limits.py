@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
-from bot.cards.field_errors import reword_pydantic_message
+from bot.cards.field_layout import reword_pydantic_message
 from tests.messages.fields_support import (
     Everything,
     dumped,

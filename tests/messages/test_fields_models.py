@@ -18,13 +18,8 @@ from pydantic import (
 )
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import (
-    FieldErrors,
-    ParsedEdit,
-    list_argument_values,
-    parse_edit_submission,
-    render_edit_dialog,
-)
+from bot.cards.edit_form import FieldErrors, ParsedEdit, parse_edit_submission, render_edit_dialog
+from bot.cards.field_values import list_argument_values
 from tests.messages.fields_support import (
     Address,
     Everything,

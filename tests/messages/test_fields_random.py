@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import (
-    ParsedEdit,
-    list_argument_values,
-    list_changed_arguments,
-    parse_edit_submission,
-    render_edit_dialog,
-)
+from bot.cards.edit_form import ParsedEdit, parse_edit_submission, render_edit_dialog
+from bot.cards.field_values import list_argument_values, list_changed_arguments
 from slack_sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from bot.cards.edit_form import list_argument_values, list_changed_arguments
+from bot.cards.field_values import list_argument_values, list_changed_arguments
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.views import ArgumentValue
 from bot.tools.invisible_characters import is_hidden_character

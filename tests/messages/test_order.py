@@ -9,10 +9,10 @@ import pytest
 from bot.cards.block_kit import quote_on_one_line
 from bot.cards.card import render_card
 from bot.cards.review_dialog import can_review_show_whole_call, render_review_dialog
-from bot.cards.sentence_words import sanitise_for_mrkdwn
 from bot.cards.slack_text import (
     isolate_right_to_left_runs,
     isolate_right_to_left_text,
+    sanitise_for_mrkdwn,
     shorten_text,
     show_hidden_characters,
     strip_mrkdwn,

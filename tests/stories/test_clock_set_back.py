@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.cards import refusals
+from bot.cards import sentences
 from bot.runs.program_calls import ClaimRefusedError
 from storage import programs as handovers
 from storage.states import CallStatus
@@ -32,7 +32,7 @@ from tests.stories.test_remember import approve, login
 
 C = CallStatus
 HOUR, DAY = 3_600, 86_400
-LATE = refusals.late_message_reply()
+LATE = sentences.LATE_MESSAGE_REPLY
 POLICY = """
 [defaults]
 approvers = ["UANA00001"]
