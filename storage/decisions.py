@@ -16,11 +16,11 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from storage import calls, moves, outbox, runs, spending, trail
-from storage.columns import copy_row_with_changes
+from storage.columns import copy_row_with_changes, get_column_values
 from storage.masking import ValuePath
-from storage.models import Call, Plan, Revision, Vote
+from storage.models import Call, PersonAnswer, Plan, Revision, Vote
 from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution, VoteOutcome
-from storage.transaction import Transaction
+from storage.transaction import Transaction, build_insert
 
 # The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
@@ -440,3 +440,51 @@ def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     current = calls.find_revision(tx, call.id, call.revision)
     calls.revise_call(tx, call, _repeat_revision(call, current, vote.digest, vote.created_at))
     calls.insert_vote(tx, vote)
+
+
+def store_person_answer(
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    person: str,
+    *,
+    at: datetime,
+    given: str,
+    declined: bool,
+    output: str,
+) -> AppliedDecision | UndecidableOutcome:
+    """Store a person's answer as of the moment `at`, and let the run go on.
+
+    `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
+    which tells a second person that another was first.
+    """
+    found = check_decidable(tx, call_id, revision, at)
+    if not isinstance(found, DecidableCall):
+        return found
+    call = found.call
+    row = PersonAnswer(
+        call_id=call.id,
+        revision=revision,
+        person=person,
+        given=given,
+        declined=declined,
+        created_at=at,
+    )
+    tx.execute(build_insert(PersonAnswer), get_column_values(row))
+    digest = tx.chain.sign("answer", call.id, given)
+    moved = moves.change_call_status(
+        tx,
+        call,
+        CallStatus.ANSWERED,
+        at=at,
+        actor=person,
+        event="question.answered",
+        data={"answer": digest, "declined": declined},
+        decided_at=at,
+        finished_at=at,
+        output=output,
+    )
+    if not moved:
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    runs.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    return AppliedDecision(call)

@@ -37,7 +37,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from bot.tools.effect_source import EffectSource
 from bot.tools.person_question import ASK_PERSON
-from storage import calls, channel_modes, outbox, person_answers, runs, sub_agents
+from storage import calls, channel_modes, outbox, runs, sub_agents
 from storage.calls import CallWithRevision
 from storage.masking import mask_secrets
 from storage.models import Call, Message, Plan, Revision, Run, Vote
@@ -419,7 +419,7 @@ def build_question_view(
     found = find_question(tx, body["calls"][0]) if body["calls"] else None
     if found is None:
         return None
-    call, answer = found.call, person_answers.find_person_answer(tx, found.call.id)
+    call, answer = found.call, calls.find_person_answer(tx, found.call.id)
     given = json.loads(answer.given) if answer and not answer.declined else {}
     lines = build_readable_answer(found.asked, given) if given else ()
     hidden = mask_secrets(found.asked.question)

@@ -25,7 +25,7 @@ from bot.cards.slack_text import format_in_utc
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
 from bot.tools import person_question
-from storage import decisions, inbox, outbox, person_answers
+from storage import calls, decisions, inbox, outbox
 from storage.decisions import (
     AppliedDecision,
     DecidableCall,
@@ -121,7 +121,7 @@ class AnswerHandler:
             else told.question_answered_output(person, when, lines)
         )
         with self.store.write() as tx:
-            outcome = person_answers.store_person_answer(
+            outcome = decisions.store_person_answer(
                 tx,
                 call.id,
                 call.revision,
@@ -181,7 +181,7 @@ def _too_late_sentence(tx: Transaction, outcome: UndecidableOutcome | None, pers
     """Return what to tell a person who answered too late, and what came first."""
     match outcome:
         case EarlierDecision(call=call) if call.status is CallStatus.ANSWERED:
-            answer = person_answers.find_person_answer(tx, call.id)
+            answer = calls.find_person_answer(tx, call.id)
             if answer is None or answer.person == person:
                 return sentences.own_answer_stands_reply()
             return sentences.already_answered_reply(answer.person, answer.created_at)
@@ -241,7 +241,7 @@ class ReplyAnswerHandler:
         question before it returns its ts.
         """
         with self.answers.store.read() as tx:
-            posted = person_answers.is_question_being_posted(
+            posted = calls.is_question_being_posted(
                 tx, person_question.ASK_PERSON.name, delivery.channel
             )
             return bool(posted) and not outbox.was_posted_by_bot(tx, delivery.thread_ts)
@@ -250,9 +250,7 @@ class ReplyAnswerHandler:
         """Return the questions for text that wait in this thread for this person."""
         at, team = delivery.received_at, delivery.team
         with self.answers.store.read() as tx:
-            waiting = person_answers.list_waiting_questions(
-                tx, person_question.ASK_PERSON.name, team, at
-            )
+            waiting = calls.list_waiting_questions(tx, person_question.ASK_PERSON.name, team, at)
             here = [
                 call for call in waiting if person_questions.was_asked_in_thread(tx, call, delivery)
             ]

@@ -46,18 +46,20 @@ from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import CallOutcomeStore, RunWithCalls
 from bot.signals import Signals
-from bot.tools import Registry, Tool, ToolContext
-from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.elicitation import (
+from bot.tools import (
     ElicitationAnswer,
     ElicitationOutcome,
     ElicitationPort,
     ElicitationRequest,
+    Registry,
+    Tool,
+    ToolContext,
 )
+from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.person_question import ASK_PERSON
 from bot.tools.preview import PreviewRunner
 from bot.tools.runner import StaleToolCall, StepReporter, get_step_end, run_tool
-from storage import calls, endings, inbox, moves, person_answers, programs, runs
+from storage import calls, endings, inbox, moves, programs, runs
 from storage.availability import retry_until_stored
 from storage.chain import get_key_by_id_or_current
 from storage.models import Call, Delivery, Run
@@ -209,16 +211,13 @@ def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
     found = calls.list_calls_of_run(tx, child.id)
     if not found:
         row = runs.find_run(tx, child.id)
-        is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
-        return (
-            None
-            if is_open
-            else ElicitationAnswer(ElicitationOutcome.REFUSED, why="it could not be asked")
-        )
+        if row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING):
+            return None
+        return ElicitationAnswer(ElicitationOutcome.REFUSED, why="it could not be asked")
     call = found[0]
     match call.status:
         case CallStatus.ANSWERED:
-            answer = person_answers.find_person_answer(tx, call.id)
+            answer = calls.find_person_answer(tx, call.id)
             if answer is None or answer.declined:
                 return ElicitationAnswer(ElicitationOutcome.DECLINED)
             return ElicitationAnswer(ElicitationOutcome.ANSWERED, json.loads(answer.given))

@@ -41,7 +41,6 @@ from storage import (
     inbox,
     moves,
     outbox,
-    person_answers,
     programs,
     runs,
 )
@@ -482,14 +481,14 @@ def outcome_sentence(what: str, note: str = "") -> str:
 
 def _list_deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     if call.status is CallStatus.ANSWERED:
-        answer = person_answers.find_person_answer(tx, call.id)
+        answer = calls.find_person_answer(tx, call.id)
         return (answer.person,) if answer else ()
     return tuple(vote.person for vote in votes)
 
 
 def _load_result(tx: Transaction, call: Call) -> Any:
     if call.status is CallStatus.ANSWERED:
-        answer = person_answers.find_person_answer(tx, call.id)
+        answer = calls.find_person_answer(tx, call.id)
         return None if answer is None or answer.declined else json.loads(answer.given)
     if call.status is not CallStatus.SUCCEEDED:
         return None
