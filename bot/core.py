@@ -14,19 +14,18 @@ from anyio.from_thread import BlockingPortal
 
 from bot.agent.turn import ModelPlanner
 from bot.approvals.call_checks import UsageLimits
+from bot.approvals.call_gates import FactSources
 from bot.approvals.clicks import ClickDispatcher
 from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import DialogAccess, PreviewRowsSender
 from bot.approvals.edits import EditHandler
-from bot.approvals.facts import FactSources
 from bot.approvals.form_requests import FormFactory, FormRequestStarter, list_template_problems
 from bot.approvals.grants import GrantList
-from bot.approvals.permissions import PermissionChecker
+from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
 from bot.approvals.reminders import ReminderSender
-from bot.approvals.replies import DeliverySettler
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
 from bot.approvals.votes import VoteHandler
 from bot.cards.action_names import DialogId

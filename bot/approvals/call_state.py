@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
-from storage import calls
+from storage import calls, grants
 from storage.chain import get_key_by_id_or_current
 from storage.decisions import VoteCounter
 from storage.digest import compute_keyed_digest
@@ -179,6 +179,12 @@ def find_approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
     ):
         return None
     return [vote.digest for vote in shown.votes]
+
+
+def find_grantor(tx: Transaction, call: Call) -> str:
+    """Return the id of who gave the grant that the call runs on; "" for none."""
+    grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
+    return grant.given_by if grant else ""
 
 
 def list_approvals_with_waits(

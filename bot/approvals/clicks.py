@@ -12,7 +12,7 @@ from typing import Any
 from bot.approvals.dialog_access import PreviewRowsSender
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.grants import GrantList
-from bot.approvals.replies import DeliverySettler, reply_privately
+from bot.approvals.permissions import DeliverySettler, reply_privately
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
 from bot.approvals.votes import VoteHandler
 from bot.cards import button_codec, refusals

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.approvals.call_state import load_preview_rows
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import reply_privately
+from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import refusals
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, CardTarget

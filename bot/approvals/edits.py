@@ -16,10 +16,8 @@ from pydantic import BaseModel
 
 from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, describe_display_problem
-from bot.approvals.call_gates import compute_gate, prepare_preview_for_thread
-from bot.approvals.facts import FactSources
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import reply_privately
+from bot.approvals.call_gates import FactSources, compute_gate, prepare_preview_for_thread
+from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import notices, refusals, sentence_words
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
 from bot.policy.authority import Authority, Denial, LookupFailedError

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from bot.approvals.call_gates import compute_gate
+from bot.approvals.call_gates import FactSources, compute_gate, load_facts_from_values
 from bot.approvals.call_state import build_tool_context
 from bot.approvals.channel_mode import get_strictest_mode
-from bot.approvals.facts import FactSources, load_facts_from_values
-from bot.approvals.replies import DeliverySettler
+from bot.approvals.permissions import DeliverySettler
 from bot.cards import refusals, request_form, request_sentences
 from bot.cards.button_codec import Click, DialogSubject, FormKind, FormTarget
 from bot.cards.field_layout import FieldErrors

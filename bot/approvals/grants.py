@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.approvals.facts import FactSources
+from bot.approvals.call_gates import FactSources
+from bot.approvals.permissions import may_approve_alone
 from bot.cards import sentence_words
 from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, Permission
+from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
@@ -57,17 +58,6 @@ def find_valid_grant(
     )
 
 
-def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
-    """Return whether this person could approve such a call alone and at once.
-
-    Looks people up; False where Slack cannot be asked.
-    """
-    verdict = authority.may_approve(
-        gate, person, requester=run.requester, editors=frozenset(), channel=run.channel
-    )
-    return gate.required_approvers == 1 and isinstance(verdict, Permission)
-
-
 def consume_grant(
     tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime
 ) -> bool:
@@ -78,12 +68,6 @@ def consume_grant(
         and _is_grant_of_rule(policy, gate, grant)
         and grants.use_grant(tx, grant.id, now, call)
     )
-
-
-def find_grantor(tx: Transaction, call: Call) -> str:
-    """Return the id of who gave the grant that the call runs on; "" for none."""
-    grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
-    return grant.given_by if grant else ""
 
 
 def _is_grant_of_rule(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from bot.agent import outputs
 from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
-from bot.approvals.facts import FactSources
+from bot.approvals.call_gates import FactSources
 from bot.cards import request_sentences
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers

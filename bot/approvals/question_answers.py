@@ -15,7 +15,7 @@ from typing import Any
 from bot.agent import outputs as told
 from bot.approvals import person_questions
 from bot.approvals.dialog_access import DialogRefusal
-from bot.approvals.replies import record_refusal, reply_privately
+from bot.approvals.permissions import record_refusal, reply_privately
 from bot.cards import question_message, refusals
 from bot.cards import request_sentences as sentences
 from bot.cards.action_names import Action, DialogId

@@ -12,8 +12,12 @@ from typing import Any
 
 from bot.agent import outputs
 from bot.approvals.call_state import compute_next_revision_digest, describe_call_effect
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import DeliverySettler, record_refusal, reply_privately
+from bot.approvals.permissions import (
+    DeliverySettler,
+    PermissionChecker,
+    record_refusal,
+    reply_privately,
+)
 from bot.cards import answers, notices, refusals, request_sentences
 from bot.cards.action_names import Action
 from bot.cards.button_codec import AnswerRating, CallTarget

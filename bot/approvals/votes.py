@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from bot.agent import outputs
 from bot.approvals import call_state, grants
-from bot.approvals.permissions import PermissionChecker, has_own_words, needs_reason
-from bot.approvals.replies import record_refusal, reply_privately
+from bot.approvals.permissions import (
+    PermissionChecker,
+    has_own_words,
+    needs_reason,
+    record_refusal,
+    reply_privately,
+)
 from bot.cards import notices, refusals
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.clock import Clock

@@ -11,32 +11,35 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.approvals import grants
 from bot.approvals.call_gates import (
+    FactSources,
     ReapprovalRequest,
     build_invalid_grant_reapproval,
     build_policy_change_reapproval,
     compute_gate_in_transaction,
     describe_expired_approval,
     describe_expired_rerun,
+    load_facts,
 )
 from bot.approvals.call_state import (
     build_tool_context,
     compute_call_digest,
     find_approved_digests,
+    find_grantor,
     is_approval_expired,
     list_approvals_with_waits,
     measure_waiting_time,
     tally_votes,
 )
-from bot.approvals.facts import FactSources, load_facts
+from bot.approvals.grants import consume_grant
+from bot.approvals.permissions import may_approve_alone
 from bot.approvals.person_questions import build_server_client_name
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
@@ -412,7 +415,9 @@ class CallExecutor:
                     return False
                 case Ask() if gate != seen:
                     return gate
-                case Ask() if not (enough and self._use_grant_if_any(tx, call, gate, now)):
+                case Ask() if not enough or (
+                    call.grant_id and not consume_grant(tx, self._sources.policy, call, gate, now)
+                ):
                     why = (
                         build_invalid_grant_reapproval
                         if call.grant_id
@@ -442,17 +447,13 @@ class CallExecutor:
             runs.get_run_with_fence(tx, run.id, run.fence)
             return self._ask_people_again(tx, run, call, again)
 
-    def _use_grant_if_any(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
-        """Use the call's grant once, if it has one; return False if the grant does not hold."""
-        return not call.grant_id or grants.consume_grant(tx, self._sources.policy, call, gate, now)
-
     def _is_approval_sufficient(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
         """Return whether the call's votes or grant suffice under this gate. May ask Slack."""
         if not approved.call.grant_id:
             return self._has_enough_votes(run, approved, gate)
         with self._store.read() as tx:
-            giver = grants.find_grantor(tx, approved.call)
-        return grants.may_approve_alone(self._authority, run, gate, giver)
+            giver = find_grantor(tx, approved.call)
+        return may_approve_alone(self._authority, run, gate, giver)
 
     def _has_enough_votes(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
         """Return whether the votes meet the gate that now applies.

@@ -24,10 +24,11 @@ from bot.approvals.call_checks import (
 )
 from bot.approvals.call_gates import (
     AFTER_REJECTION,
+    FactSources,
     compute_gate_in_transaction,
+    load_facts,
     prepare_preview_for_thread,
 )
-from bot.approvals.facts import FactSources, load_facts
 from bot.approvals.person_questions import PlacedQuestion, queue_question
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate

@@ -12,9 +12,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals import call_state
-from bot.approvals.call_gates import ReapprovalRequest, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_gates import (
+    FactSources,
+    ReapprovalRequest,
+    compute_gate,
+    prepare_preview_for_thread,
+)
 from bot.approvals.card_routing import remove_calls_from_cards
-from bot.approvals.facts import FactSources
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.gates import combine_gates as both
 from bot.tools import Tool, ToolError

@@ -17,8 +17,8 @@ from slack_sdk import WebClient
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import DeclinedForm
+from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server
-from bot.approvals.replies import OUTSIDER
 from bot.cards import button_codec, refusals, request_sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice
