@@ -400,7 +400,7 @@ class FormFactory:
 
 
 class FormRequestStarter:
-    """Begins requests made with forms. One per process; called by `bot.approvals.clicks` only."""
+    """Begins requests made with forms. One per process; called on the loop only."""
 
     def __init__(self, parts: FormFactory) -> None:
         """Store the `parts` that read forms and say where requests begin."""

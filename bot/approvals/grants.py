@@ -8,26 +8,30 @@ transaction that starts the call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from bot.approvals.call_gates import FactSources
-from bot.approvals.permissions import may_approve_alone
-from bot.cards import sentence_words
+from bot.approvals.permissions import may_approve_alone, reply_privately
+from bot.cards import notices, sentence_words
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
-from storage import calls, grants
+from storage import calls, grants, inbox
 from storage.digest import canonical_json
 from storage.grants import Grant
-from storage.models import Call, Run
+from storage.models import Call, Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
+
+NOTHING_LEFT = "That was revoked already, or has expired."
 
 
 def list_candidate_grants(
@@ -154,12 +158,28 @@ def describe_grant_scope(tools: Registry, grant: Grant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrantList:
-    """The grants of one workspace, as its people may see and end them."""
+    """The grants of one workspace: approvals are saved, and its people see and end them."""
 
     store: Store
     clock: Clock
     tools: Registry
     team: str
+    policy: CurrentPolicy
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of the button that ends a grant."""
+        return {Action.REVOKE: self.revoke_grants_of_call}
+
+    def save_approval(
+        self, tx: Transaction, run: Run, call: Call, person: str, offer: GrantOffer
+    ) -> list[str]:
+        """Save an approval as `save_approval` does; return the line that says so, if it could."""
+        now = self.clock.now()
+        grant = save_approval(tx, self.policy, run, call, person, offer, now=now)
+        if grant is None:
+            return []
+        same = describe_grant_scope(self.tools, grant)
+        return [notices.approval_saved_notice(grant.until, grant.uses, same)]
 
     def describe_grants(self, person: str) -> str:
         """Return the grants that this person requested or gave, as mrkdwn."""
@@ -184,6 +204,17 @@ class GrantList:
         given = [grant for grant in mine if grant.call_id == call_id]
         ended = [grants.revoke_grant(tx, grant.id, person, at) for grant in given]
         return any(ended)
+
+    def revoke_grants_of_call(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
+        """End the saved approval given with this call; Home then shows that it is gone."""
+        assert isinstance(asked.target, CallTarget)
+        person, at = delivery.user, delivery.received_at
+        with self.store.write() as tx:
+            ended = self.end_grants_of_call(tx, asked.target.call, person, at)
+            reply_privately(tx, delivery, "" if ended else NOTHING_LEFT)
+            inbox.mark_delivery_done(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def revoke_grant(self, grant_id: str, person: str) -> str:
         """End a grant, if this person requested or gave it; return the reply, as mrkdwn."""

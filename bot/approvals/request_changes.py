@@ -19,8 +19,9 @@ from bot.approvals.permissions import (
     reply_privately,
 )
 from bot.cards import answers, notices, refusals, request_sentences
-from bot.cards.action_names import Action
-from bot.cards.button_codec import AnswerRating, CallTarget
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import AnswerRating, CallTarget, Click, DialogSubject, RunTarget
+from bot.cards.review_dialog import parse_feedback
 from bot.cards.views import extract_message_text
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, load_gate
@@ -42,6 +43,12 @@ from storage.models import Delivery, Run
 from storage.states import CallStatus, CallVerb, DeliveryStatus, RunStatus, UnknownCallResolution
 from storage.store import Store
 from storage.transaction import Transaction
+
+RESOLVE = {
+    Action.RESOLVE_DONE: UnknownCallResolution.DONE,
+    Action.RESOLVE_NOT_DONE: UnknownCallResolution.NOT_DONE,
+    Action.RUN_AGAIN: UnknownCallResolution.AGAIN,
+}
 
 
 def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
@@ -67,7 +74,7 @@ def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime
 
 
 class RequestActionHandler:
-    """Handles clicks about a request. One per process; called by `bot.approvals.clicks` only."""
+    """Handles clicks about a request. One per process; called on the loop only."""
 
     def __init__(
         self,
@@ -87,6 +94,25 @@ class RequestActionHandler:
         self._ended = ended
         self._permissions = permissions
         self._replies = DeliverySettler(store)
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of each button about a request."""
+        acts = (Action.CANCEL_RUN, Action.RETRY, Action.FEEDBACK, *RESOLVE)
+        return dict.fromkeys(acts, self.handle_click)
+
+    def handle_click(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
+        """Do what the button is for, and settle the delivery."""
+        match asked:
+            case Click(Action.CANCEL_RUN, RunTarget(run)):
+                self.cancel_request(delivery, run)
+            case Click(Action.RETRY, RunTarget(run)):
+                self.retry_request(delivery, run)
+            case Click(Action.FEEDBACK, AnswerRating() as rating):
+                self.record_feedback(delivery, rating)
+            case Click(action, CallTarget() as target):
+                self.resolve_unknown_call(delivery, target, RESOLVE[action])
 
     def resolve_unknown_call(
         self, delivery: Delivery, target: CallTarget, resolution: UnknownCallResolution
@@ -213,7 +239,7 @@ class RequestActionHandler:
 class PlanChangeHandler:
     """Handles withdrawing a call and sending a plan back.
 
-    One per process; called by `bot.approvals.clicks` only.
+    One per process; called on the loop only.
     """
 
     def __init__(
@@ -227,6 +253,21 @@ class PlanChangeHandler:
         self._tools = tools
         self._permissions = permissions
         self._max_rounds = max_rounds
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handlers of the Withdraw button and of the dialog with feedback."""
+        return {Action.WITHDRAW: self.handle_act, DialogId.SEND_BACK: self.handle_act}
+
+    def handle_act(
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
+        """Withdraw the call, or send its plan back, and settle the delivery."""
+        assert isinstance(asked.target, CallTarget)
+        if isinstance(asked, Click):
+            self.withdraw_call(delivery, asked.target)
+        else:
+            feedback = parse_feedback(payload["view"]["state"]["values"])
+            self.send_back_plan(delivery, asked.target, feedback)
 
     def withdraw_call(self, delivery: Delivery, target: CallTarget) -> None:
         """Withdraw one call for its requester; the rest of the request goes on."""

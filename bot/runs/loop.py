@@ -34,8 +34,8 @@ from storage.states import RunStatus
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.clicks import ClickDispatcher
     from bot.approvals.question_answers import ReplyAnswerHandler
+    from bot.approvals.votes import ClickDispatcher
     from bot.config.startup import PolicyReloader
     from bot.runs.intake import TypedMessageIntake
     from bot.runs.program_calls import ProgramCalls
