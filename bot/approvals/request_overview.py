@@ -16,7 +16,7 @@ from bot.approvals.call_state import (
     list_approving_votes,
     map_delegators_to_delegates,
 )
-from bot.approvals.card_views import list_delegated_tasks
+from bot.approvals.call_views import list_delegated_tasks
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server, list_questions_for_person
 from bot.cards import request_list, slack_text

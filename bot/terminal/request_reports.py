@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals import call_state
-from bot.approvals.card_views import build_call_view
+from bot.approvals.call_views import build_call_view
 from bot.approvals.person_questions import find_question, is_question
 from bot.approvals.request_overview import list_past_votes
 from bot.cards.action_names import Action
