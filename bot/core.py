@@ -108,12 +108,12 @@ class Core:
     def build_clicks(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> ClickDispatcher:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
         permissions, grants = self.build_permissions(), self.build_grant_list()
-        ended = self._wrap_ended_callback(ended)
+        ended, replies = self._wrap_ended_callback(ended), DeliverySettler(self.store)
         handlers = (
             AnswerHandler(self.store, self.authority),
             self.build_person_views().build_delegation_manager(),
-            PlanChangeHandler(self.store, self.tools, permissions, self.settings.max_rounds),
-            RequestActionHandler(self.store, permissions, self.tools, self.key, ended),
+            PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
+            RequestActionHandler(replies, permissions, self.tools, self.key, ended),
             PreviewRowsSender(self.store, DialogAccess(self.store, self.clock, permissions)),
             grants,
         )
@@ -122,7 +122,7 @@ class Core:
             self.authority,
             VoteHandler(permissions, grants),
             self.build_edits(),
-            DeliverySettler(self.store),
+            replies,
             acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
         )
 

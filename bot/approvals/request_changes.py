@@ -15,7 +15,7 @@ from bot.approvals.permissions import (
     record_refusal,
     reply_privately,
 )
-from bot.cards import notices, refusals, request_sentences
+from bot.cards import notices, refusals
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import AnswerRating, CallTarget, Click, DialogSubject, RunTarget
 from bot.cards.review_dialog import parse_feedback
@@ -36,7 +36,6 @@ from storage import (
 from storage.decisions import AppliedDecision, DecidableCall, EarlierDecision
 from storage.models import Delivery, Run
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
-from storage.store import Store
 
 RESOLVE = {
     Action.RESOLVE_DONE: UnknownCallResolution.DONE,
@@ -50,7 +49,7 @@ class RequestActionHandler:
 
     def __init__(
         self,
-        store: Store,
+        replies: DeliverySettler,
         permissions: PermissionChecker,
         tools: Registry,
         key: bytes,
@@ -60,12 +59,12 @@ class RequestActionHandler:
 
         `ended` shows that a request is over; it never fails.
         """
-        self._store = store
+        self._store = replies.store
         self._tools = tools
         self._key = key
         self._ended = ended
         self._permissions = permissions
-        self._replies = DeliverySettler(store)
+        self._replies = replies
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handler of each button about a request."""
@@ -215,13 +214,17 @@ class PlanChangeHandler:
     """
 
     def __init__(
-        self, store: Store, tools: Registry, permissions: PermissionChecker, max_rounds: int
+        self,
+        replies: DeliverySettler,
+        tools: Registry,
+        permissions: PermissionChecker,
+        max_rounds: int,
     ) -> None:
         """Store the dependencies; a request may be sent back `max_rounds` times.
 
         `permissions` says who may.
         """
-        self._store = store
+        self._store = replies.store
         self._tools = tools
         self._permissions = permissions
         self._max_rounds = max_rounds
@@ -291,7 +294,7 @@ class PlanChangeHandler:
                     self._permissions.refusal_sentence(refused, found.call, CallVerb.REJECT),
                 )
             elif runs.is_run_without_model(run):
-                reply_privately(tx, delivery, request_sentences.no_planning_agent_reply())
+                reply_privately(tx, delivery, refusals.no_planning_agent_reply())
             elif run.rounds >= self._max_rounds:
                 reply_privately(tx, delivery, refusals.send_back_limit_reply(run.rounds))
             elif feedback and calls.find_open_plan(tx, run.id) is not None:

@@ -284,3 +284,11 @@ def edit_not_saved_reply(why: str) -> str:
         "Your edit was not saved: "
         f"{sanitise_for_mrkdwn(why) or 'what the tool takes has changed since.'}"
     )
+
+
+def no_planning_agent_reply() -> str:
+    """Return the reply to a plan sent back although no agent made it."""
+    return (
+        "No agent planned this, so there is nobody to make a new plan. Edit it, or reject it and "
+        "say why."
+    )

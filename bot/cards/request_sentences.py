@@ -330,14 +330,6 @@ def request_not_made_reply(why: str) -> str:
     return f"Your request was not made: {sanitise_for_mrkdwn(why)}"
 
 
-def no_planning_agent_reply() -> str:
-    """Return the reply to a plan sent back although no agent made it."""
-    return (
-        "No agent planned this, so there is nobody to make a new plan. Edit it, or reject it and "
-        "say why."
-    )
-
-
 def no_model_reply(person: str) -> str:
     """Return the reply to a message if there is no model to read it; a button goes with it."""
     return (
