@@ -19,7 +19,8 @@ from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import DialogAccess, PreviewRowsSender
 from bot.approvals.edits import EditHandler
-from bot.approvals.form_requests import FormFactory, FormRequestStarter, list_template_problems
+from bot.approvals.form_catalog import list_template_problems
+from bot.approvals.form_requests import FormFactory, FormRequestStarter
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory

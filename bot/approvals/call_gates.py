@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.approvals.call_state import get_approval_lifetime, load_preview
-from bot.approvals.channel_mode import get_strictest_mode, restrict_gate_by_mode
+from bot.approvals.channel_mode import get_mode_of_run, restrict_gate_by_mode
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.condition_values import Facts, NeededLookups, SlackId, SpendingSum
@@ -28,7 +28,7 @@ from bot.policy.gates import Allow, Ask, Deny, load_gate, shorten_deadline
 from bot.tools import Effect, Preview, Tool
 from bot.tools.arguments import dump_arguments, reveal_secrets
 from countersign.durations import format_duration
-from storage import call_history, channel_modes, spending
+from storage import call_history, spending
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run
 from storage.spending import CountedCall
@@ -267,7 +267,7 @@ def apply_channel_mode(
     tx: Transaction, sources: FactSources, run: Run, facts: Facts, gate: Allow | Deny | Ask
 ) -> tuple[Allow | Deny | Ask, ChannelMode]:
     """Return the gate as the mode of the request's channel changes it, and that mode."""
-    mode = get_strictest_mode(channel_modes.list_modes_of_run(tx, run))
+    mode = get_mode_of_run(tx, run)
     default = (
         sources.policy.policy.build_fallback_gate(facts) if mode is ChannelMode.STRICT else None
     )

@@ -58,11 +58,22 @@ def describe_effect_for_approvers(tools: Registry, call: Call, revision: Revisio
 
 
 def compute_call_digest(
-    key: bytes, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
+    key: bytes,
+    run: Run,
+    tool: Tool[Any],
+    arguments: str,
+    *,
+    gate: str,
+    revision: int,
+    expects: str,
+    key_id: str = "",
 ) -> str:
-    """Return the digest of what would run, for whom, under which gate and with which preview."""
+    """Return the digest of what would run, for whom, under which gate and with which preview.
+
+    It is made with the accepted key of that `key_id`, else with `key`, the one in use.
+    """
     return compute_keyed_digest(
-        key,
+        get_key_by_id_or_current(key, key_id),
         tool=tool.name,
         schema=tool.schema_digest(),
         arguments=arguments,
@@ -85,13 +96,14 @@ def compute_next_revision_digest(
     if tool is None or current is None:
         return ""
     return compute_call_digest(
-        get_key_by_id_or_current(key, call.key_id),
+        key,
         run,
         tool,
         current.arguments,
         gate=call.gate,
         revision=call.revision + 1,
         expects=call.expects,
+        key_id=call.key_id,
     )
 
 

@@ -12,7 +12,7 @@ from bot.agent import prompt
 from bot.approvals.call_state import measure_waiting_time, tally_votes
 from bot.approvals.call_views import build_call_view, list_delegated_tasks
 from bot.approvals.card_routing import list_still_away
-from bot.approvals.channel_mode import get_strictest_mode
+from bot.approvals.channel_mode import get_mode_of_run
 from bot.approvals.person_questions import find_question, get_asking_server
 from bot.cards.card import list_calls_with_approve_button
 from bot.cards.notices import away_note, describe_asker
@@ -26,7 +26,7 @@ from bot.cards.views import (
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from bot.tools.person_question import ASK_PERSON
-from storage import calls, channel_modes, outbox, runs, sub_agents
+from storage import calls, outbox, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.models import Call, Message, Plan, Run
 from storage.states import CallStatus, ChannelMode, RunSource
@@ -150,7 +150,7 @@ def list_card_notes(
 
     The mode is left out if it is the usual one. `away`: the absent people noted with the card.
     """
-    mode = get_strictest_mode(channel_modes.list_modes_of_run(tx, run))
+    mode = get_mode_of_run(tx, run)
     notes = [mode_note(mode)] if mode is not ChannelMode.ASK else []
     if gone := list_still_away(away, now):
         notes.append(away_note(gone))

@@ -32,7 +32,7 @@ from bot.approvals.card_routing import (
     resolve_card_place,
 )
 from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.cards import notices, refusals, sentence_words
+from bot.cards import notices, refusals
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
@@ -47,7 +47,6 @@ from bot.tools.names import NameResolver
 from bot.tools.preview import PreviewRunner
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import CallWithRevision
-from storage.chain import get_key_by_id_or_current
 from storage.columns import get_column_values
 from storage.decisions import AppliedDecision, DecidableCall
 from storage.models import Call, Delivery, Run
@@ -228,9 +227,7 @@ class EditHandler:
         before, now = load_gate(call.gate), compute_gate(self._sources, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
-                return ForbiddenEdit(
-                    f"Policy forbids this: {sentence_words.sanitise_for_mrkdwn(reason)}"
-                )
+                return ForbiddenEdit(refusals.policy_forbids_edit_reply(reason))
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit
             case Ask() if isinstance(before, Ask):
@@ -303,13 +300,14 @@ class EditHandler:
             "arguments": edit.arguments,
             "secret": tool.list_secret_paths(loads(edit.arguments)),
             "digest": compute_call_digest(
-                get_key_by_id_or_current(self._key, call.key_id),
+                self._key,
                 edit.run,
                 tool,
                 edit.arguments,
                 gate=gate,
                 revision=call.revision + 1,
                 expects=seen.expects,
+                key_id=call.key_id,
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,

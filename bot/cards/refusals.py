@@ -292,3 +292,8 @@ def no_planning_agent_reply() -> str:
         "No agent planned this, so there is nobody to make a new plan. Edit it, or reject it and "
         "say why."
     )
+
+
+def policy_forbids_edit_reply(reason: str) -> str:
+    """Return the reply to an editor whose new arguments policy denies."""
+    return f"Policy forbids this: {sanitise_for_mrkdwn(reason)}"

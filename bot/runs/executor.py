@@ -64,7 +64,6 @@ from bot.tools.preview import PreviewRunner
 from bot.tools.runner import StaleToolCall, StepReporter, get_step_end, run_tool
 from storage import calls, endings, inbox, moves, programs, runs
 from storage.availability import retry_until_stored
-from storage.chain import get_key_by_id_or_current
 from storage.models import Call, Delivery, Run
 from storage.states import (
     CALL_FINAL,
@@ -357,13 +356,14 @@ class CallExecutor:
         except ValidationError as error:
             raise DigestMismatchError("its arguments no longer fit the tool") from error
         digest = compute_call_digest(
-            get_key_by_id_or_current(self._key, call.key_id),
+            self._key,
             run,
             tool,
             shown.revision.arguments,
             gate=call.gate,
             revision=call.revision,
             expects=call.expects,
+            key_id=call.key_id,
         )
         votes = find_approved_digests(shown)
         if votes is None:

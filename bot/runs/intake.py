@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_requests import RequestPlacement, queue_form_invitation
+from bot.approvals.form_catalog import RequestPlacement, queue_form_invitation
 from bot.approvals.message_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
 from bot.approvals.call_state import describe_revision_effect, list_approving_votes
-from bot.approvals.channel_mode import get_strictest_mode
+from bot.approvals.channel_mode import get_mode_of_run
 from bot.cards import notices
 from bot.cards.notices import POLICY, describe_why_not_done
 from bot.cards.request_form import render_request_root_message
@@ -36,7 +36,6 @@ from bot.tools.handed_over import (
 )
 from storage import (
     calls,
-    channel_modes,
     endings,
     inbox,
     moves,
@@ -302,7 +301,7 @@ class ProgramRequests:
                 _check_rate_limit(tx, key, now)
             moves.insert_run(tx, run, at=now)
             inbox.hold_message(tx, stored, run.id)
-            mode = get_strictest_mode(channel_modes.list_modes_of_run(tx, run))
+            mode = get_mode_of_run(tx, run)
             text, blocks = render_request_root_message(run.requester, effect, "", mode, run.client)
             outbox.queue_thread_root_message(tx, run, text, blocks)
         return run.id, True

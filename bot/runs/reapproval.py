@@ -25,7 +25,6 @@ from bot.tools import Tool, ToolError
 from bot.tools.preview import PreviewRunner
 from bot.tools.runner import ToolRefusal
 from storage import calls, decisions
-from storage.chain import get_key_by_id_or_current
 from storage.models import Call, Run
 from storage.transaction import Transaction
 
@@ -79,13 +78,14 @@ def ask_people_again(
         return False
     gate, seen = dump_gate(again.gate), again.preview
     digest = call_state.compute_call_digest(
-        get_key_by_id_or_current(key, call.key_id),
+        key,
         run,
         tool,
         current.arguments,
         gate=gate,
         revision=call.revision + 1,
         expects=seen.expects,
+        key_id=call.key_id,
     )
     if not decisions.ask_people_again(
         tx,

@@ -24,7 +24,7 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
-from bot.approvals.form_requests import list_template_problems
+from bot.approvals.form_catalog import list_template_problems
 from bot.checks import check, inspection
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
 from bot.cli.read_only_core import FailingDirectory
