@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.agent import outputs
+from bot.agent import outputs, prompt
 from bot.approvals import call_state
 from bot.cards import sentence_words
 from bot.cards.call_blocks import list_delegated_task_lines
@@ -145,13 +145,14 @@ def _build_argument_values(
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
-    old = _get_readable_arguments(tool, before, names) if before else None
-    return list_argument_values(tool, _get_readable_arguments(tool, now, names), old)
+    old = get_readable_arguments(tool, before, names) if before else None
+    return list_argument_values(tool, get_readable_arguments(tool, now, names), old)
 
 
-def _get_readable_arguments(
+def get_readable_arguments(
     tool: Tool[Any], revision: Revision, names: Mapping[str, str]
 ) -> dict[str, Any]:
+    """Return a revision's arguments as people read them, with the `names` of the ids in them."""
     try:
         return build_readable_arguments(tool, revision.arguments, names)
     except ValidationError:  # the tool has changed since; as they were stored, then
@@ -233,3 +234,9 @@ def list_delegated_tasks(tools: Registry, tx: Transaction, run: Run) -> tuple[De
             )
         )
     return tuple(found)
+
+
+def list_request_texts(tx: Transaction, run: Run, until: datetime) -> list[str]:
+    """Return what a request's messages said until then, each on one line; secrets are masked."""
+    said = map(prompt.extract_request_text, runs.list_user_messages_until(tx, run.id, until))
+    return [" ".join(mask_secrets(text).split()) for text in said if text.strip()]

@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bot.agent import prompt
 from bot.approvals.call_state import measure_waiting_time, tally_votes
-from bot.approvals.call_views import build_call_view, list_delegated_tasks
+from bot.approvals.call_views import build_call_view, list_delegated_tasks, list_request_texts
 from bot.approvals.card_routing import list_still_away
 from bot.approvals.channel_mode import get_mode_of_run
 from bot.approvals.person_questions import find_question, get_asking_server
@@ -180,11 +179,7 @@ def build_origin_fields(tools: Registry, tx: Transaction, run: Run, plan: Plan) 
 
 def _list_request_texts(tx: Transaction, request: Run, plan: Plan) -> tuple[str, ...]:
     """Return the first and the last words of the request before the plan was made."""
-    written = [
-        prompt.extract_request_text(item)
-        for item in runs.list_user_messages_until(tx, request.id, plan.created_at)
-    ]
-    written = [" ".join(mask_secrets(text).split()) for text in written if text.strip()]
+    written = list_request_texts(tx, request, plan.created_at)
     return tuple(dict.fromkeys((*written[:1], *written[-1:])))
 
 
