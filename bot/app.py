@@ -24,7 +24,7 @@ from bot.agent.late_planner import LazyPlanner, create_planner
 from bot.approvals.channel_mode import ChannelModes
 from bot.approvals.delegation import DelegateFinder
 from bot.approvals.dialog_access import DialogAccess
-from bot.approvals.form_requests import require_fitting_templates
+from bot.approvals.form_catalog import require_fitting_templates
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector
 from bot.clock import Clock

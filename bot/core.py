@@ -15,21 +15,20 @@ from anyio.from_thread import BlockingPortal
 
 from bot.agent.turn import ModelPlanner
 from bot.approvals.call_checks import UsageLimits
-from bot.approvals.clicks import ClickDispatcher
+from bot.approvals.call_gates import FactSources
 from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import DialogAccess, PreviewRowsSender
 from bot.approvals.edits import EditHandler
-from bot.approvals.facts import FactSources
-from bot.approvals.form_requests import FormFactory, FormRequestStarter, list_template_problems
+from bot.approvals.form_catalog import list_template_problems
+from bot.approvals.form_requests import FormFactory, FormRequestStarter
 from bot.approvals.grants import GrantList
-from bot.approvals.permissions import PermissionChecker
+from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
 from bot.approvals.question_answers import AnswerHandler, ReplyAnswerHandler
 from bot.approvals.reminders import ReminderSender
-from bot.approvals.replies import DeliverySettler
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
-from bot.approvals.votes import VoteHandler
+from bot.approvals.votes import ClickDispatcher, VoteHandler
 from bot.cards.action_names import DialogId
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -114,22 +113,22 @@ class Core:
 
     def build_clicks(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> ClickDispatcher:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
-        permissions, answers = self.build_permissions(), AnswerHandler(self.store, self.authority)
-        acts = {
-            **answers.get_action_handlers(),
-            **self.build_person_views().build_delegation_manager().get_action_handlers(),
-        }
+        permissions, grants = self.build_permissions(), self.build_grant_list()
+        ended, replies = self._wrap_ended_callback(ended), DeliverySettler(self.store)
+        handlers = (
+            AnswerHandler(self.store, self.authority),
+            self.build_person_views().build_delegation_manager(),
+            PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
+            RequestActionHandler(replies, permissions, self.tools, self.key, ended),
+            PreviewRowsSender(self.store, DialogAccess(self.store, self.clock, permissions)),
+            grants,
+        )
+        acts = {act: do for each in handlers for act, do in each.get_action_handlers().items()}
         return ClickDispatcher(
             self.authority,
-            VoteHandler(self.store, self.clock, self.tools, permissions, self.policy),
+            VoteHandler(permissions, grants),
             self.build_edits(),
-            PlanChangeHandler(self.store, self.tools, permissions, self.settings.max_rounds),
-            RequestActionHandler(
-                self.store, permissions, self.tools, self.key, self._wrap_ended_callback(ended)
-            ),
-            PreviewRowsSender(self.store, DialogAccess(self.store, self.clock, permissions)),
-            self.build_grant_list(),
-            DeliverySettler(self.store),
+            replies,
             acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
         )
 
@@ -144,8 +143,8 @@ class Core:
         )
 
     def build_grant_list(self) -> GrantList:
-        """Return the object that lists and ends grants (saved approvals)."""
-        return GrantList(self.store, self.clock, self.tools, self.identity.team)
+        """Return the object that gives, lists and ends grants (saved approvals)."""
+        return GrantList(self.store, self.clock, self.tools, self.identity.team, self.policy)
 
     def build_person_views(self) -> PersonViewFactory:
         """Return the object that builds one person's lists, Home tab and delegations."""

@@ -8,15 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
 from sqlalchemy import BindParameter, and_, bindparam, func, or_, select, update
 from sqlmodel import col
 
-from storage.models import Call, Plan, Revision, Run, Vote
-from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
+from storage.models import Call, Message, PersonAnswer, Plan, Revision, Run, Vote
+from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, MessageStatus, RunStatus
+from storage.transaction import (
+    Transaction,
+    fetch_first_row,
+    fetch_readable_rows,
+    fetch_rows,
+    insert_row,
+)
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
@@ -310,3 +317,51 @@ def count_open_calls_by_signing_key(tx: Transaction) -> dict[str, int]:
 def list_open_calls_of_signing_key(tx: Transaction, key: str) -> list[Call]:
     """Return the pending and approved calls whose digest was made with this key id."""
     return fetch_rows(tx, Call, _OPEN_UNDER, id_=key)
+
+
+# Questions to people, which are calls that wait: their answers, and lists of them.
+
+_ANSWER = select(PersonAnswer).where(col(PersonAnswer.call_id) == bindparam("id_"))
+_QUESTIONS = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
+    .where(col(Run.team) == bindparam("team_"), col(Call.deadline) > bindparam("at_"))
+    .order_by(col(Call.deadline))
+)
+_BEING_POSTED = (
+    select(Message)
+    .join(Call, col(Call.plan_id) == col(Message.plan_id))
+    .where(col(Message.channel) == bindparam("channel_"))
+    .where(col(Message.status) == MessageStatus.SENDING, col(Message.ts) == "")
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
+    .limit(1)
+)
+
+
+def find_person_answer(tx: Transaction, call_id: str) -> PersonAnswer | None:
+    """Return the answer to the question; None if nobody has answered."""
+    return fetch_first_row(tx, PersonAnswer, _ANSWER, id_=call_id)
+
+
+def list_waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
+    """Return a workspace's questions (calls of `tool`) that wait then, earliest deadline first."""
+    return fetch_readable_rows(tx, Call, col(Call.id), _QUESTIONS, tool_=tool, team_=team, at_=at)
+
+
+def mark_question_reminded(tx: Transaction, call: Call) -> bool:
+    """Stop further reminders before the question's deadline; False if it has changed meanwhile."""
+    where = (
+        col(Call.id) == call.id,
+        col(Call.revision) == call.revision,
+        col(Call.status) == CallStatus.PENDING,
+    )
+    return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
+
+
+def is_question_being_posted(tx: Transaction, tool: str, channel: str) -> bool:
+    """Return whether a waiting question is about to be posted in this channel.
+
+    `tool`: the tool that asks people.
+    """
+    return fetch_first_row(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None

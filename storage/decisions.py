@@ -18,9 +18,9 @@ from sqlmodel import col
 from storage import call_history, calls, moves, outbox, runs, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
-from storage.models import Call, Plan, Revision, Vote
+from storage.models import Call, PersonAnswer, Plan, Revision, Vote
 from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution, VoteOutcome
-from storage.transaction import Transaction
+from storage.transaction import Transaction, insert_row
 
 # The outcomes of a decision: applied, already decided, stale, late, or no such call.
 
@@ -424,3 +424,51 @@ def _insert_revision_and_vote(tx: Transaction, call: Call, vote: Vote) -> None:
     row = _build_revision(call, arguments, vote.digest, calls.AGENT, vote.created_at)
     calls.revise_call(tx, call, row)
     calls.insert_vote(tx, vote)
+
+
+def store_person_answer(
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    person: str,
+    *,
+    at: datetime,
+    given: str,
+    declined: bool,
+    output: str,
+) -> AppliedDecision | UndecidableOutcome:
+    """Store a person's answer as of the moment `at`, and let the run go on.
+
+    `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
+    which tells a second person that another was first.
+    """
+    found = check_decidable(tx, call_id, revision, at)
+    if not isinstance(found, DecidableCall):
+        return found
+    call = found.call
+    row = PersonAnswer(
+        call_id=call.id,
+        revision=revision,
+        person=person,
+        given=given,
+        declined=declined,
+        created_at=at,
+    )
+    insert_row(tx, row)
+    digest = tx.chain.sign("answer", call.id, given)
+    moved = moves.change_call_status(
+        tx,
+        call,
+        CallStatus.ANSWERED,
+        at=at,
+        actor=person,
+        event="question.answered",
+        data={"answer": digest, "declined": declined},
+        decided_at=at,
+        finished_at=at,
+        output=output,
+    )
+    if not moved:
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
+    return AppliedDecision(call)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
-from storage import calls
+from storage import calls, grants
 from storage.decisions import VoteCounter
 from storage.digest import compute_keyed_digest, get_key_by_id_or_current
 from storage.masking import mask_secrets
@@ -57,11 +57,22 @@ def describe_effect_for_approvers(tools: Registry, call: Call, revision: Revisio
 
 
 def compute_call_digest(
-    key: bytes, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
+    key: bytes,
+    run: Run,
+    tool: Tool[Any],
+    arguments: str,
+    *,
+    gate: str,
+    revision: int,
+    expects: str,
+    key_id: str = "",
 ) -> str:
-    """Return the digest of what would run, for whom, under which gate and with which preview."""
+    """Return the digest of what would run, for whom, under which gate and with which preview.
+
+    It is made with the accepted key of that `key_id`, else with `key`, the one in use.
+    """
     return compute_keyed_digest(
-        key,
+        get_key_by_id_or_current(key, key_id),
         tool=tool.name,
         schema=tool.schema_digest(),
         arguments=arguments,
@@ -92,13 +103,14 @@ def compute_next_revision_digest(
     if tool is None or current is None:
         return ""
     return compute_call_digest(
-        get_key_by_id_or_current(key, call.key_id),
+        key,
         run,
         tool,
         current.arguments,
         gate=call.gate if gate is None else gate,
         revision=call.revision + 1,
         expects=call.expects if expects is None else expects,
+        key_id=call.key_id,
     )
 
 
@@ -186,6 +198,12 @@ def find_approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
     ):
         return None
     return [vote.digest for vote in shown.votes]
+
+
+def find_grantor(tx: Transaction, call: Call) -> str:
+    """Return the id of who gave the grant that the call runs on; "" for none."""
+    grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
+    return grant.given_by if grant else ""
 
 
 def list_approvals_with_waits(

@@ -7,7 +7,7 @@ stopped is seldom one request. Looks people up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from bot.signals import Signal
 from storage import calls, channel_modes, outbox, runs, trail
-from storage.models import Message, ModeSwitch
+from storage.models import Message, ModeSwitch, Run
 from storage.states import ChannelMode, MessageKind
 from storage.store import Store
 from storage.transaction import Transaction
@@ -59,9 +59,9 @@ def restrict_gate_by_mode(
             return default.copy_without_offers().model_copy(update={"rule": BY_MODE})
 
 
-def get_strictest_mode(modes: Iterable[ChannelMode]) -> ChannelMode:
-    """Return the mode that allows the least."""
-    return max(modes, key=STRICTNESS.__getitem__)
+def get_mode_of_run(tx: Transaction, run: Run) -> ChannelMode:
+    """Return the strictest of the modes that apply to a request."""
+    return max(channel_modes.list_modes_of_run(tx, run), key=STRICTNESS.__getitem__)
 
 
 def is_stricter_mode(now: ChannelMode, before: ChannelMode) -> bool:

@@ -16,8 +16,7 @@ from typing import Any
 
 from bot.approvals import card_routing
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import reply_privately
+from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import delegation_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
 from bot.cards.button_codec import Click, DelegationTarget, DialogSubject

@@ -6,14 +6,15 @@ told why not, and the attempt is recorded. The same goes for the file with all r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bot.approvals.call_state import load_preview_rows
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import reply_privately
+from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import sentences
-from bot.cards.action_names import Action
-from bot.cards.button_codec import CallTarget, CardTarget
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import CallTarget, CardTarget, Click, DialogSubject
 from bot.cards.call_pieces import ROWS_SENT
 from bot.clock import Clock
 from bot.policy.authority import Denial, Permission
@@ -129,13 +130,20 @@ class PreviewRowsSender:
         self._store = store
         self._access = access
 
-    def send_rows(self, delivery: Delivery, target: CallTarget) -> None:
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of the button that asks for the rows."""
+        return {Action.ROWS: self.send_rows}
+
+    def send_rows(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
         """Send the file to the person who clicked, in a direct message, or say why not.
 
         Settles the delivery. Looks people up.
         """
+        assert isinstance(asked.target, CallTarget)
         person = delivery.user
-        found = self._access.decide_access(CallVerb.APPROVE, target, person, delivery.team)
+        found = self._access.decide_access(CallVerb.APPROVE, asked.target, person, delivery.team)
         with self._store.write() as tx:
             match found:
                 case DialogRefusal(sentence=sentence):

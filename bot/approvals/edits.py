@@ -14,12 +14,24 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, describe_display_problem
-from bot.approvals.call_gates import compute_gate, prepare_preview_for_thread
-from bot.approvals.facts import FactSources
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import reply_privately
+from bot.approvals.call_gates import FactSources, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_state import (
+    build_preview_columns,
+    build_tool_context,
+    compute_call_digest,
+    describe_call_effect,
+    find_next_notification_time,
+)
+from bot.approvals.card_routing import (
+    CardPlace,
+    RoutedCall,
+    build_routing_key,
+    queue_cards,
+    remove_calls_from_cards,
+    resolve_card_place,
+)
+from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import notices, sentences, slack_text
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
 from bot.policy.authority import Authority, Denial, LookupFailedError
@@ -37,7 +49,6 @@ from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import CallWithRevision
 from storage.columns import get_column_values
 from storage.decisions import AppliedDecision, DecidableCall
-from storage.digest import get_key_by_id_or_current
 from storage.models import Call, Delivery, Run
 from storage.states import CallVerb
 from storage.transaction import Transaction
@@ -197,7 +208,7 @@ class EditHandler:
         seen = self._previews.get_edit_preview(
             tool,
             args,
-            call_state.build_tool_context(run, call, now),
+            build_tool_context(run, call, now),
             (call.id, call.revision, dump_arguments(args)),
             patience=patience,
             then=self._wake,
@@ -261,10 +272,10 @@ class EditHandler:
                 inbox.mark_delivery_done(tx, delivery, "the edit came too late")
                 return
             if place is not None:
-                card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
-                asked = card_routing.RoutedCall(outcome.call, edit.gate, place)
-                card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
-            effect = call_state.describe_call_effect(self._tools, tx, outcome.call)
+                remove_calls_from_cards(tx, call.plan_id, {call.id})
+                asked = RoutedCall(outcome.call, edit.gate, place)
+                queue_cards(tx, edit.run, call.plan_id, [asked])
+            effect = describe_call_effect(self._tools, tx, outcome.call)
             line = notices.decision_line(CallVerb.EDIT, delivery.user, [effect])
             key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
@@ -274,13 +285,11 @@ class EditHandler:
                 reply_privately(tx, delivery, LOOK_FIRST if edit.approve else "")
                 inbox.mark_delivery_done(tx, delivery, "edited")
 
-    def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
+    def _find_new_place(self, edit: Edit) -> CardPlace | None:
         """Return where other people are asked now; None if the same people are. Looks them up."""
-        if card_routing.build_routing_key(
-            load_gate(edit.shown.call.gate)
-        ) == card_routing.build_routing_key(edit.gate):
+        if build_routing_key(load_gate(edit.shown.call.gate)) == build_routing_key(edit.gate):
             return None
-        return card_routing.resolve_card_place(self._authority, edit.run, edit.gate)
+        return resolve_card_place(self._authority, edit.run, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
         """Return the columns of the new revision."""
@@ -292,22 +301,21 @@ class EditHandler:
         return {
             "arguments": edit.arguments,
             "secret": tool.list_secret_paths(loads(edit.arguments)),
-            "digest": call_state.compute_call_digest(
-                get_key_by_id_or_current(self._key, call.key_id),
+            "digest": compute_call_digest(
+                self._key,
                 edit.run,
                 tool,
                 edit.arguments,
                 gate=gate,
                 revision=call.revision + 1,
                 expects=seen.expects,
+                key_id=call.key_id,
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            **call_state.build_preview_columns(seen),
+            **build_preview_columns(seen),
             "names": edit.names,
-            "next_at": call_state.find_next_notification_time(
-                edit.gate, call.asked_at or call.created_at
-            ),
+            "next_at": find_next_notification_time(edit.gate, call.asked_at or call.created_at),
         }
 
 

@@ -8,25 +8,30 @@ transaction that starts the call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.approvals.facts import FactSources
-from bot.cards import slack_text
+from bot.approvals.call_gates import FactSources
+from bot.approvals.permissions import may_approve_alone, reply_privately
+from bot.cards import notices, slack_text
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, Permission
+from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
-from storage import calls, grants
+from storage import calls, grants, inbox
 from storage.digest import canonical_json
 from storage.grants import Grant
-from storage.models import Call, Run
+from storage.models import Call, Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
+
+NOTHING_LEFT = "That was revoked already, or has expired."
 
 
 def list_candidate_grants(
@@ -57,17 +62,6 @@ def find_valid_grant(
     )
 
 
-def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
-    """Return whether this person could approve such a call alone and at once.
-
-    Looks people up; False where Slack cannot be asked.
-    """
-    verdict = authority.may_approve(
-        gate, person, requester=run.requester, editors=frozenset(), channel=run.channel
-    )
-    return gate.required_approvers == 1 and isinstance(verdict, Permission)
-
-
 def consume_grant(
     tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime
 ) -> bool:
@@ -78,12 +72,6 @@ def consume_grant(
         and _is_grant_of_rule(policy, gate, grant)
         and grants.use_grant(tx, grant.id, now, call)
     )
-
-
-def find_grantor(tx: Transaction, call: Call) -> str:
-    """Return the id of who gave the grant that the call runs on; "" for none."""
-    grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
-    return grant.given_by if grant else ""
 
 
 def _is_grant_of_rule(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
@@ -170,12 +158,28 @@ def describe_grant_scope(tools: Registry, grant: Grant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrantList:
-    """The grants of one workspace, as its people may see and end them."""
+    """The grants of one workspace: approvals are saved, and its people see and end them."""
 
     store: Store
     clock: Clock
     tools: Registry
     team: str
+    policy: CurrentPolicy
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of the button that ends a grant."""
+        return {Action.REVOKE: self.revoke_grants_of_call}
+
+    def save_approval(
+        self, tx: Transaction, run: Run, call: Call, person: str, offer: GrantOffer
+    ) -> list[str]:
+        """Save an approval as `save_approval` does; return the line that says so, if it could."""
+        now = self.clock.now()
+        grant = save_approval(tx, self.policy, run, call, person, offer, now=now)
+        if grant is None:
+            return []
+        same = describe_grant_scope(self.tools, grant)
+        return [notices.approval_saved_notice(grant.until, grant.uses, same)]
 
     def describe_grants(self, person: str) -> str:
         """Return the grants that this person requested or gave, as mrkdwn."""
@@ -200,6 +204,17 @@ class GrantList:
         given = [grant for grant in mine if grant.call_id == call_id]
         ended = [grants.revoke_grant(tx, grant.id, person, at) for grant in given]
         return any(ended)
+
+    def revoke_grants_of_call(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
+        """End the saved approval given with this call; Home then shows that it is gone."""
+        assert isinstance(asked.target, CallTarget)
+        person, at = delivery.user, delivery.received_at
+        with self.store.write() as tx:
+            ended = self.end_grants_of_call(tx, asked.target.call, person, at)
+            reply_privately(tx, delivery, "" if ended else NOTHING_LEFT)
+            inbox.mark_delivery_done(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def revoke_grant(self, grant_id: str, person: str) -> str:
         """End a grant, if this person requested or gave it; return the reply, as mrkdwn."""

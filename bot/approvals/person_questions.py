@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from bot.agent import outputs
 from bot.approvals import card_routing
 from bot.approvals.call_checks import CallRefusedError, UsageLimits
-from bot.approvals.facts import FactSources
+from bot.approvals.call_gates import FactSources
 from bot.cards import sentences
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Approvers
 from bot.tools.approval_words import find_approval_words
 from bot.tools.arguments import load_arguments
 from bot.tools.person_question import ASK_PERSON, AskPerson, build_answerers, build_suggested_values
-from storage import calls, outbox, person_answers, runs, trail
+from storage import calls, outbox, runs, trail
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
 from storage.store import Store
@@ -109,7 +109,7 @@ def list_questions_for_person(
     Looks people up; a question is left out where Slack cannot be asked who may answer it.
     """
     with store.read() as tx:
-        waiting = person_answers.list_waiting_questions(tx, ASK_PERSON.name, authority.team, at)
+        waiting = calls.list_waiting_questions(tx, ASK_PERSON.name, authority.team, at)
         found = [find_question(tx, call.id) for call in waiting[:LOOKED_AT]]
     mine: list[AskedQuestion] = []
     for each in found:
@@ -266,7 +266,7 @@ def queue_question_reminder(
 
     The messages then say who is away.
     """
-    if not person_answers.mark_question_reminded(tx, call):
+    if not calls.mark_question_reminded(tx, call):
         return
     found = find_question(tx, call.id)
     if found is None:

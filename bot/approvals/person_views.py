@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.approvals import request_overview
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.card_routing import list_still_away
 from bot.approvals.delegation import DelegationManager
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server, list_questions_for_person
+from bot.approvals.request_overview import (
+    DecidableCallFinder,
+    ListEntryBuilder,
+    RequestHistoryReader,
+    RequestOverview,
+)
 from bot.cards import home_tab
 from bot.cards.button_codec import CallTarget, HomePart, HomeTarget
 from bot.cards.home_tab import HomeView, HomeWaitingCall, HomeWaitingQuestion, SavedApprovalView
@@ -39,8 +44,8 @@ class HomeViewBuilder:
 
     bot: str  # its user id
     authority: Authority
-    decidable: request_overview.DecidableCallFinder
-    lister: request_overview.ListEntryBuilder
+    decidable: DecidableCallFinder
+    lister: ListEntryBuilder
     grants: GrantList
     delegations: DelegationManager
 
@@ -188,13 +193,13 @@ class PersonViewFactory:
         """Return the delegations: giving, ending and listing them."""
         return DelegationManager(self.grants.store, self.grants.clock, self.authority)
 
-    def build_overview(self) -> request_overview.RequestOverview:
+    def build_overview(self) -> RequestOverview:
         """Return the lists of requests and decisions, for people who may read them."""
         store, clock, lister = self.grants.store, self.grants.clock, self._build_entry_builder()
-        lives = request_overview.RequestHistoryReader(
+        lives = RequestHistoryReader(
             store, clock, self.authority, self.permissions, self.policy, lister
         )
-        return request_overview.RequestOverview(
+        return RequestOverview(
             store, clock, self.identity.team, self._build_call_finder(), lister, lives
         )
 
@@ -209,8 +214,8 @@ class PersonViewFactory:
             delegations=self.build_delegation_manager(),
         )
 
-    def _build_call_finder(self) -> request_overview.DecidableCallFinder:
-        return request_overview.DecidableCallFinder(self.grants.store, self.permissions)
+    def _build_call_finder(self) -> DecidableCallFinder:
+        return DecidableCallFinder(self.grants.store, self.permissions)
 
-    def _build_entry_builder(self) -> request_overview.ListEntryBuilder:
-        return request_overview.ListEntryBuilder(self.grants.tools, self.identity.workspace)
+    def _build_entry_builder(self) -> ListEntryBuilder:
+        return ListEntryBuilder(self.grants.tools, self.identity.workspace)

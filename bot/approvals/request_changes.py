@@ -1,23 +1,24 @@
-"""Changes to whole requests: cancel, retry, feedback, sending back, edited or deleted messages; and
-the outcome of calls that ended unknown.
+"""Changes to whole requests by buttons: cancel, retry, feedback, withdrawing, sending back; and the
+outcome of calls that ended unknown.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs
 from bot.approvals.call_state import compute_next_revision_digest, describe_call_effect
-from bot.approvals.permissions import PermissionChecker
-from bot.approvals.replies import DeliverySettler, record_refusal, reply_privately
-from bot.cards import answers, notices, sentences
-from bot.cards.action_names import Action
-from bot.cards.button_codec import AnswerRating, CallTarget
-from bot.cards.views import extract_message_text
+from bot.approvals.permissions import (
+    DeliverySettler,
+    PermissionChecker,
+    record_refusal,
+    reply_privately,
+)
+from bot.cards import notices, sentences
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import AnswerRating, CallTarget, Click, DialogSubject, RunTarget
+from bot.cards.review_dialog import parse_feedback
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -31,43 +32,24 @@ from storage import (
     runs,
     sub_agents,
     trail,
-    transcripts,
 )
 from storage.decisions import AppliedDecision, DecidableCall, EarlierDecision
 from storage.models import Delivery, Run
-from storage.states import CallStatus, CallVerb, DeliveryStatus, RunStatus, UnknownCallResolution
-from storage.store import Store
-from storage.transaction import Transaction
+from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
 
-
-def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
-    """Cancel the open requests of a person whose account was deactivated; return them.
-
-    Their cards say so: nobody is left who wants the result.
-    """
-    with store.write() as tx:
-        mine = (
-            run
-            for run in runs.list_unfinished_runs(tx)
-            if (run.team, run.requester) == (team, person)
-        )
-        first = [run for run in mine if not run.parent_call and runs.is_run_open(run)]
-        for run in first:
-            found = sub_agents.list_open_runs_of_request(tx, run.id)
-            plans = [plan.id for each in found for plan in calls.list_open_plans(tx, each.id)]
-            note = notices.WHO_ASKED_HAS_LEFT
-            endings.cancel_run(tx, run, at=at, actor="system", words=outputs, note=note)
-            text = notices.requester_left_notice(person)
-            outbox.queue_line_in_all_threads(tx, run, plans, f"left:{run.id}", text)
-    return first
+RESOLVE = {
+    Action.RESOLVE_DONE: UnknownCallResolution.DONE,
+    Action.RESOLVE_NOT_DONE: UnknownCallResolution.NOT_DONE,
+    Action.RUN_AGAIN: UnknownCallResolution.AGAIN,
+}
 
 
 class RequestActionHandler:
-    """Handles clicks about a request. One per process; called by `bot.approvals.clicks` only."""
+    """Handles clicks about a request. One per process; called on the loop only."""
 
     def __init__(
         self,
-        store: Store,
+        replies: DeliverySettler,
         permissions: PermissionChecker,
         tools: Registry,
         key: bytes,
@@ -77,12 +59,31 @@ class RequestActionHandler:
 
         `ended` shows that a request is over; it never fails.
         """
-        self._store = store
+        self._store = replies.store
         self._tools = tools
         self._key = key
         self._ended = ended
         self._permissions = permissions
-        self._replies = DeliverySettler(store)
+        self._replies = replies
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of each button about a request."""
+        acts = (Action.CANCEL_RUN, Action.RETRY, Action.FEEDBACK, *RESOLVE)
+        return dict.fromkeys(acts, self.handle_click)
+
+    def handle_click(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
+        """Do what the button is for, and settle the delivery."""
+        match asked:
+            case Click(Action.CANCEL_RUN, RunTarget(run)):
+                self.cancel_request(delivery, run)
+            case Click(Action.RETRY, RunTarget(run)):
+                self.retry_request(delivery, run)
+            case Click(Action.FEEDBACK, AnswerRating() as rating):
+                self.record_feedback(delivery, rating)
+            case Click(action, CallTarget() as target):
+                self.resolve_unknown_call(delivery, target, RESOLVE[action])
 
     def resolve_unknown_call(
         self, delivery: Delivery, target: CallTarget, resolution: UnknownCallResolution
@@ -209,20 +210,39 @@ class RequestActionHandler:
 class PlanChangeHandler:
     """Handles withdrawing a call and sending a plan back.
 
-    One per process; called by `bot.approvals.clicks` only.
+    One per process; called on the loop only.
     """
 
     def __init__(
-        self, store: Store, tools: Registry, permissions: PermissionChecker, max_rounds: int
+        self,
+        replies: DeliverySettler,
+        tools: Registry,
+        permissions: PermissionChecker,
+        max_rounds: int,
     ) -> None:
         """Store the dependencies; a request may be sent back `max_rounds` times.
 
         `permissions` says who may.
         """
-        self._store = store
+        self._store = replies.store
         self._tools = tools
         self._permissions = permissions
         self._max_rounds = max_rounds
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handlers of the Withdraw button and of the dialog with feedback."""
+        return {Action.WITHDRAW: self.handle_act, DialogId.SEND_BACK: self.handle_act}
+
+    def handle_act(
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
+        """Withdraw the call, or send its plan back, and settle the delivery."""
+        assert isinstance(asked.target, CallTarget)
+        if isinstance(asked, Click):
+            self.withdraw_call(delivery, asked.target)
+        else:
+            feedback = parse_feedback(payload["view"]["state"]["values"])
+            self.send_back_plan(delivery, asked.target, feedback)
 
     def withdraw_call(self, delivery: Delivery, target: CallTarget) -> None:
         """Withdraw one call for its requester; the rest of the request goes on."""
@@ -282,172 +302,3 @@ class PlanChangeHandler:
                 line = notices.sent_back_line(delivery.user, feedback)
                 outbox.queue_notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
             inbox.mark_delivery_done(tx, delivery, "send back")
-
-
-# Requests whose message is edited or deleted: the cards say so, or the request is withdrawn.
-
-CHANGES = ("message_changed", "message_deleted")
-UNASKED = "no request's message changed"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageChangeOutcome:
-    """The result of a change to a message."""
-
-    note: str  # for the operator
-    ended: Run | None = None  # the run that is over by it
-
-
-def apply_message_change(
-    tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
-) -> MessageChangeOutcome:
-    """Apply an edit or deletion of a Slack message to its request.
-
-    A request that has ended does not change, nor does an edit count that leaves the words the same,
-    as when Slack adds a link's preview.
-    """
-    after = event.get("message") or {}
-    before = event.get("previous_message") or {}
-    ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
-    key = transcripts.build_message_key(delivery.team, delivery.channel, ts)
-    # a deleted message that has replies stays as an empty one
-    gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
-    _withhold_removed_files(tx, key, before, {} if gone else after, at)
-    asked = inbox.find_delivery(tx, key)
-    if asked is None:
-        is_for_us = gone and _may_be_for_bot(tx, delivery, event, before, bot_user)
-        return MessageChangeOutcome(
-            _store_deleted_message(tx, delivery, key, before) if is_for_us else UNASKED
-        )
-    if asked.status is DeliveryStatus.NEW:
-        return MessageChangeOutcome(_change_unread_message(tx, asked, None if gone else after))
-    run = runs.find_run(tx, asked.run_id) if asked.run_id else None
-    if run is None or not runs.is_run_open(run):
-        return MessageChangeOutcome("no open request's message changed")
-    if gone:
-        if inbox.is_first_delivery_of_run(tx, asked):
-            return _cancel_deleted_request(tx, run, ts, at)
-        return _record_deleted_message(tx, run, asked, ts, at)
-    if asked.status is DeliveryStatus.HELD:
-        return MessageChangeOutcome(_change_unread_message(tx, asked, after))
-    if (words := json.loads(asked.body).get("event")) is None:
-        return MessageChangeOutcome(
-            "the message was deleted before it was read"
-        )  # Slack told of that first
-    read = extract_message_text(words, bot_user)
-    old = extract_message_text(before, bot_user) if before else read
-    text = extract_message_text(after, bot_user)
-    if text == old:
-        return MessageChangeOutcome("the words are the same")
-    trail.record_event(
-        tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts}
-    )
-    runs.store_edited_message_text(tx, run, ts, None if text == read else text)
-    _post_in_thread_and_under_cards(
-        tx, run, delivery, answers.request_edited_notice(asked.user, text)
-    )
-    return MessageChangeOutcome("request edited")
-
-
-def _may_be_for_bot(
-    tx: Transaction,
-    delivery: Delivery,
-    event: Mapping[str, Any],
-    before: Mapping[str, Any],
-    bot_user: str,
-) -> bool:
-    """Return whether a message that never arrived may have been for the bot."""
-    if event.get("channel_type") == "im" or f"<@{bot_user}" in (before.get("text") or ""):
-        return True
-    thread = before.get("thread_ts") or ""
-    return bool(
-        thread and runs.find_newest_run_in_thread(tx, delivery.team, delivery.channel, thread)
-    )
-
-
-def _store_deleted_message(
-    tx: Transaction, delivery: Delivery, key: str, before: Mapping[str, Any]
-) -> str:
-    """Store a message deleted before Slack delivers it as delivered and done; return a note."""
-    never = Delivery(
-        key=key,
-        kind=delivery.kind,
-        team=delivery.team,
-        user=str(before.get("user") or delivery.user),
-        channel=delivery.channel,
-        thread_ts=str(before.get("thread_ts") or before.get("ts") or delivery.thread_ts),
-        body="{}",
-        received_at=delivery.received_at,
-    )
-    note = "deleted before it was delivered"
-    if inbox.insert_delivery(tx, never) and (stored := inbox.find_delivery(tx, key)):
-        inbox.erase_delivery(tx, stored, note)
-    return note
-
-
-def _withhold_removed_files(
-    tx: Transaction, key: str, before: Mapping[str, Any], after: Mapping[str, Any], at: datetime
-) -> None:
-    """Withhold from the model the files that were removed with this change of a message."""
-    there, had = _list_file_ids(after), _list_file_ids(before)
-    for file in transcripts.list_files_of_message(tx, key):
-        if file.slack_id not in there and (file.slack_id in had or not after):
-            transcripts.withhold_file(
-                tx, file, transcripts.WithheldReason.DELETED, at=at, actor="system"
-            )
-
-
-def _list_file_ids(message: Mapping[str, Any]) -> set[str]:
-    """Return the Slack ids of a message's files, without deleted ones."""
-    files = message.get("files") or ()
-    return {str(each.get("id")) for each in files if each.get("mode") != "tombstone"}
-
-
-def _change_unread_message(
-    tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None
-) -> str:
-    """Store the new text of a message nobody has read yet, or drop a deleted one; return a note."""
-    if after is None:
-        inbox.erase_delivery(tx, asked, "deleted before it was read")
-        return "deleted before it was read"
-    body = json.loads(asked.body)
-    body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
-    inbox.replace_message_body(tx, asked, json.dumps(body))
-    return "edited before it was read"
-
-
-def _cancel_deleted_request(
-    tx: Transaction, run: Run, ts: str, at: datetime
-) -> MessageChangeOutcome:
-    data = {"message": ts, "why": "its message was deleted"}
-    trail.record_event(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
-    endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
-    outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": answers.REQUEST_DELETED_NOTICE})
-    return MessageChangeOutcome("request withdrawn", run)
-
-
-def _record_deleted_message(
-    tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime
-) -> MessageChangeOutcome:
-    """Record that a later message of a request was deleted; the request goes on.
-
-    If the model has not read the message yet, it never will.
-    """
-    if asked.status is DeliveryStatus.HELD:
-        inbox.erase_delivery(tx, asked, "deleted before it was read")
-    data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
-    trail.record_event(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
-    return MessageChangeOutcome("a later message of the request was deleted")
-
-
-def _post_in_thread_and_under_cards(
-    tx: Transaction, run: Run, delivery: Delivery, text: str
-) -> None:
-    """Post the text in the request's thread and under each card elsewhere, and redraw the cards."""
-    agents = sub_agents.list_open_runs_of_request(tx, run.root_id)
-    plans = [plan for each in agents for plan in calls.list_open_plans(tx, each.id)]
-    for plan in plans:
-        outbox.mark_cards_for_redraw(tx, plan.id)
-    outbox.queue_line_in_all_threads(
-        tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text
-    )

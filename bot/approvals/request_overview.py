@@ -8,17 +8,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import ValidationError
-
-from bot.agent import prompt
 from bot.approvals.call_state import (
     describe_call_effect,
     list_approving_votes,
     map_delegators_to_delegates,
 )
-from bot.approvals.card_views import list_delegated_tasks
+from bot.approvals.call_views import (
+    get_readable_arguments,
+    list_delegated_tasks,
+    list_request_texts,
+)
 from bot.approvals.permissions import PermissionChecker
-from bot.approvals.person_questions import get_asking_server, list_questions_for_person
+from bot.approvals.person_questions import (
+    get_asking_server,
+    is_question,
+    list_questions_for_person,
+)
 from bot.cards import request_list, slack_text
 from bot.cards.notices import describe_wordless_request
 from bot.cards.request_list import (
@@ -37,8 +42,6 @@ from bot.policy.authority import Authority, Denial, LookupFailedError, Permissio
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from bot.tools.arguments import build_readable_arguments
-from bot.tools.person_question import ASK_PERSON
 from storage import call_history, calls, outbox, request_lists, runs, trail
 from storage.masking import mask_secrets
 from storage.models import Call, Revision, Run, Vote
@@ -161,7 +164,7 @@ class ListEntryBuilder:
                 (
                     call.status,
                     describe_call_effect(self.tools, tx, call),
-                    call.tool == ASK_PERSON.name,
+                    is_question(call),
                     call_history.was_question_declined(tx, call),
                 )
                 for call in last
@@ -195,10 +198,7 @@ class ListEntryBuilder:
 
 def get_first_words(tx: Transaction, run: Run, now: datetime) -> str:
     """Return the first words of a request, on one line; "" if there are none or they are unread."""
-    said = (
-        prompt.extract_request_text(item) for item in runs.list_user_messages_until(tx, run.id, now)
-    )
-    return " ".join(mask_secrets(next((text for text in said if text.strip()), "")).split())
+    return next(iter(list_request_texts(tx, run, now)), "")
 
 
 def describe_request_origin(run: Run) -> str:
@@ -339,11 +339,7 @@ class RequestHistoryReader:
         tool = self.lister.tools.find_tool_of_call(call)
         if tool is None:  # which of them were secret went with the tool
             return dict.fromkeys(stored, HIDDEN)
-        try:
-            names: dict[str, str] = json.loads(call.names)
-            stored = build_readable_arguments(tool, revision.arguments, names)
-        except ValidationError:  # the tool has changed since; as they were stored, then
-            pass
+        stored = get_readable_arguments(tool, revision, json.loads(call.names))
         fields = tool.arguments.model_fields
         labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
         return {

@@ -1,21 +1,39 @@
-"""Approvals and rejections: voters are looked up first, then votes are cast in one transaction."""
+"""Clicks and submitted dialogs, each passed to the code that handles it, and votes: voters are
+looked up first, then votes are cast in one transaction. Runs on the loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bot.agent import outputs
-from bot.approvals import call_state, grants
-from bot.approvals.permissions import PermissionChecker, has_own_words, needs_reason
-from bot.approvals.replies import record_refusal, reply_privately
-from bot.cards import notices, sentences
-from bot.cards.button_codec import CallTarget, CardTarget
-from bot.clock import Clock
-from bot.policy.authority import Denial, Permission
-from bot.policy.evaluation import CurrentPolicy
+from bot.approvals.call_state import (
+    build_vote_counter,
+    count_missing_approvals,
+    describe_call_effect,
+    has_newly_opened_stage,
+)
+from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.grants import GrantList, find_grant_offer
+from bot.approvals.permissions import (
+    DeliverySettler,
+    PermissionChecker,
+    has_own_words,
+    needs_reason,
+    record_refusal,
+    reply_privately,
+)
+from bot.cards import button_codec, notices, sentences
+from bot.cards.action_names import Action, DialogId
+from bot.cards.button_codec import CallTarget, CardTarget, Click, DialogSubject, MalformedValue
+from bot.cards.edit_form import FieldErrors
+from bot.cards.review_dialog import parse_approval, parse_rejection
+from bot.policy.authority import Authority, Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
-from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
 from storage.decisions import (
     AppliedDecision,
@@ -25,8 +43,7 @@ from storage.decisions import (
     UndecidableOutcome,
 )
 from storage.models import Call, Delivery, Run
-from storage.states import CallStatus, CallVerb
-from storage.store import Store
+from storage.states import CallStatus, CallVerb, DeliveryKind
 from storage.transaction import Transaction
 
 
@@ -57,23 +74,12 @@ AdmissionResult = VoteAdmission | UndecidableOutcome | VoteRefusal
 class VoteHandler:
     """Casts votes on calls. One per process; called on the loop only."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        tools: Registry,
-        permissions: PermissionChecker,
-        policy: CurrentPolicy,
-    ) -> None:
-        """Store the dependencies; `permissions` says who may vote, `tools` word what was decided.
-
-        `policy` says which approvals may be saved.
-        """
-        self._store = store
-        self._clock = clock
-        self._tools = tools
+    def __init__(self, permissions: PermissionChecker, grants: GrantList) -> None:
+        """Store the dependencies; `permissions` says who may vote, `grants` saves approvals."""
+        self._store = grants.store
+        self._tools = grants.tools
         self._permissions = permissions
-        self._policy = policy
+        self._grants = grants
 
     def cast_votes(
         self,
@@ -222,7 +228,7 @@ class VoteHandler:
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not has_own_words(verb, reason):
                 return VoteRefusal(call, Denial("words"), sentences.REASON_REQUIRED_REPLY)
-            offer = grants.find_grant_offer(gate, remember) if verb is CallVerb.APPROVE else None
+            offer = find_grant_offer(gate, remember) if verb is CallVerb.APPROVE else None
             if offer and not self._permissions.may_save_approval(gate, run, person):
                 offer = None
             who, also = verdict.giver, verdict.also
@@ -243,14 +249,9 @@ class VoteHandler:
         `said` is "" for an approval that starts calls: the thread gets their results.
         """
         lines = [said] if said else []
-        policy, now = self._policy, self._clock.now()
         for call, found in done:
             if call.status is CallStatus.APPROVED and found.offer is not None:
-                person, offer = delivery.user, found.offer
-                given = grants.save_approval(tx, policy, run, call, person, offer, now=now)
-                if given:
-                    same = grants.describe_grant_scope(self._tools, given)
-                    lines.append(notices.approval_saved_notice(given.until, given.uses, same))
+                lines += self._grants.save_approval(tx, run, call, delivery.user, found.offer)
         if lines:
             outbox.queue_notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
 
@@ -267,12 +268,10 @@ class VoteHandler:
 
         "" if the votes open the next stage: the line that notifies its people says so.
         """
-        if verb is CallVerb.APPROVE and all(
-            call_state.has_newly_opened_stage(tx, call) for call, _ in done
-        ):
+        if verb is CallVerb.APPROVE and all(has_newly_opened_stage(tx, call) for call, _ in done):
             return ""
-        effects = [call_state.describe_call_effect(self._tools, tx, call) for call, _ in done]
-        needed = max(call_state.count_missing_approvals(tx, call) for call, _ in done)
+        effects = [describe_call_effect(self._tools, tx, call) for call, _ in done]
+        needed = max(count_missing_approvals(tx, call) for call, _ in done)
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
         givers = {found.giver for _, found in done}
@@ -308,6 +307,142 @@ def _cast_vote(
         counts_as=admission.why,
         surface=delivery.surface,
         giver=admission.giver,
-        weigh=call_state.build_vote_counter(admission.gate),
+        weigh=build_vote_counter(admission.gate),
         words=outputs,
     )
+
+
+# Clicks and submitted dialogs: decoded, and passed to the code that handles them.
+
+log = logging.getLogger("countersign.clicks")
+# deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
+ClickHandler = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
+
+
+class ClickDispatcher:
+    """Dispatcher of clicks and submitted dialogs.
+
+    One per process; `take` is called by the loop only.
+    """
+
+    def __init__(
+        self,
+        authority: Authority,
+        votes: VoteHandler,
+        edits: EditHandler,
+        replies: DeliverySettler,
+        acts: Mapping[Action | DialogId, ClickHandler],
+    ) -> None:
+        """Store the handlers; `authority` says from which workspaces clicks are accepted.
+
+        Each handler checks who may use it. `acts` handle what is neither a vote nor an edit, by
+        button or dialog.
+        """
+        self._authority = authority
+        self._votes = votes
+        self._edits = edits
+        self._replies = replies
+        self._acts = acts
+
+    def handle_delivery(self, delivery: Delivery) -> None:
+        """Handle one click or submitted dialog, and settle its delivery.
+
+        Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
+        the delivery has to be taken again in a moment.
+        """
+        payload = json.loads(delivery.body)
+        wanted = (
+            button_codec.decode_clicked_element(payload["actions"][0])
+            if delivery.kind == DeliveryKind.ACTION
+            else button_codec.decode_dialog_subject(payload["view"])
+        )
+        match wanted:
+            case MalformedValue():
+                self._refuse_malformed(delivery, wanted)
+                return
+            case Click(name, target) | DialogSubject(name, target) if (
+                not self._is_from_accepted_workspace(delivery)
+            ):
+                self._replies.refuse_outsider(delivery, name, target)
+                return
+        delivery.team = self._authority.team  # whichever of their workspaces they clicked in
+        match wanted:
+            case Click(Action() as name) if name in self._acts:
+                self._acts[name](delivery, wanted, payload)
+            case DialogSubject(DialogId() as name) if name in self._acts:
+                self._acts[name](delivery, wanted, payload)
+            case Click():
+                self._handle_click(delivery, wanted)
+            case DialogSubject():
+                self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
+
+    def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
+        return self._authority.may_act_from_workspace(delivery.user, delivery.team)
+
+    def _handle_click(self, delivery: Delivery, click: Click) -> None:
+        match click:
+            case Click(Action.APPROVE, CallTarget() as target):
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+            case Click(Action.REJECT_NOW, CallTarget() as target):
+                self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
+            case Click(Action.APPROVE_ALL, CardTarget() as target):
+                self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
+            case Click(action):
+                self._refuse_malformed(delivery, MalformedValue(f"{action} is not for the loop"))
+
+    def _handle_dialog(
+        self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]
+    ) -> None:
+        match dialog:
+            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+                note, chosen = parse_approval(state)
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
+            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
+                reason = parse_rejection(state)
+                if not isinstance(reason, str):
+                    self._replies.settle_silently(delivery, "invalid reason")
+                elif isinstance(target, CardTarget):
+                    self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
+                else:
+                    self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
+            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+                self._handle_edit(delivery, target, state)
+            case DialogSubject(name):
+                self._refuse_malformed(
+                    delivery, MalformedValue(f"{name} is about something else", name)
+                )
+
+    def _refuse_malformed(self, delivery: Delivery, malformed: MalformedValue) -> None:
+        """Refuse a click with values the bot never sent.
+
+        If the button is one of the bot's, the person is told that the card is out of date.
+        """
+        log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
+        if malformed.name is None:
+            self._replies.settle_silently(delivery, "unknown action refused")
+        else:
+            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
+
+    def _handle_edit(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
+        at = delivery.received_at
+        match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
+            case ForbiddenEdit(sentence=sentence):
+                self._replies.refuse_click(delivery, sentence)
+            case FieldErrors(errors=errors):  # something has changed since the dialog was checked
+                why = next(iter(errors.values()), "")
+                self._replies.refuse_click(delivery, sentences.edit_not_saved_reply(why))
+            case UnchangedEdit(approve=True):
+                self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+            case UnchangedEdit():
+                self._replies.settle_silently(delivery, "an edit that changes nothing")
+            case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
+                found = self._votes.admit_editor(delivery, edit.build_edited_call(), edit.run)
+                self._edits.store_edit(
+                    delivery,
+                    edit,
+                    lambda tx, call, tell: self._votes.approve_edited_call(
+                        tx, delivery, call, found, tell
+                    ),
+                )
+            case Edit() as edit:
+                self._edits.store_edit(delivery, edit)

@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from bot.approvals.facts import get_lookups_for_tool
+from bot.approvals.call_gates import get_lookups_for_tool
 from bot.cli import read_only_core
 from bot.clock import SystemClock
 from bot.explain.explanation import explain_call

@@ -18,7 +18,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.approvals.call_checks import UsageLimits
-from bot.approvals.facts import FactSources
+from bot.approvals.call_gates import FactSources
 from bot.cards.slack_text import show_hidden_characters
 from bot.checks.slack import UNREACHABLE, build_retrying_client, describe_slack_failure
 from bot.clock import Clock, SystemClock

@@ -16,8 +16,13 @@ from pydantic import BaseModel
 
 from bot.approvals import card_routing, grants
 from bot.approvals.call_checks import UsageLimits
-from bot.approvals.call_gates import apply_channel_mode
-from bot.approvals.facts import FactSources, add_spending_sums, get_lookups_for_tool, load_facts
+from bot.approvals.call_gates import (
+    FactSources,
+    add_spending_sums,
+    apply_channel_mode,
+    get_lookups_for_tool,
+    load_facts,
+)
 from bot.cards.sentences import ICONS
 from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError

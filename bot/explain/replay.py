@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.call_checks import CallRefusedError, parse_call_arguments
+from bot.approvals.call_gates import FactSources, get_lookups_for_tool, load_facts, sum_spending
 from bot.approvals.call_state import list_approvals_with_waits, tally_votes
-from bot.approvals.facts import FactSources, get_lookups_for_tool, load_facts, sum_spending
 from bot.cards.slack_text import format_in_utc
 from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError

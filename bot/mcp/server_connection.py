@@ -19,8 +19,7 @@ from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, ElicitRequestParams, Eli
 
 from bot.mcp.server_file import PATIENCE, Definitions, Server, ToolDefinition
 from bot.mcp.server_questions import RunningServerCall
-from bot.tools import BrokeOffError, ToolError
-from bot.tools.elicitation import ElicitationPort
+from bot.tools import BrokeOffError, ElicitationPort, ToolError
 from countersign.mcp_client import sent_calls
 from countersign.mcp_client.connection import (
     Address,

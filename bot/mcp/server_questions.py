@@ -22,7 +22,12 @@ from anyio import to_thread
 from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
-from bot.tools import elicitation
+from bot.tools import (
+    ElicitationAnswer,
+    ElicitationOutcome,
+    ElicitationPort,
+    ElicitationRequest,
+)
 from bot.tools.invisible_characters import is_hidden_character
 from bot.tools.person_question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
 
@@ -287,7 +292,7 @@ class _NoAnswerError(Exception):
 class RunningServerCall:
     """One running call of a server's tool; used on one loop."""
 
-    def __init__(self, server: Server, line: elicitation.ElicitationPort) -> None:
+    def __init__(self, server: Server, line: ElicitationPort) -> None:
         self._server, self._line = server, line
         self._scope = anyio.CancelScope()
         self._to_answer = server.answer_within
@@ -343,13 +348,13 @@ class RunningServerCall:
                 raise _NoAnswerError(ElicitResult(action="cancel"))
         return found
 
-    async def _ask_question(self, asked: AskPerson) -> elicitation.ElicitationAnswer:
+    async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
         """Ask one question; raises _NoAnswerError if there is no answer."""
         began = anyio.current_time()
         if self._to_answer < SHORTEST:
             raise _NoAnswerError(ElicitResult(action="cancel"))
         over = threading.Event()
-        question = elicitation.ElicitationRequest(asked, self._server.name, self._to_answer)
+        question = ElicitationRequest(asked, self._server.name, self._to_answer)
         try:
             heard = await to_thread.run_sync(
                 partial(self._line.ask, question, over.is_set),
@@ -360,13 +365,13 @@ class RunningServerCall:
             over.set()
             self._to_answer -= anyio.current_time() - began
         match heard.outcome:
-            case elicitation.ElicitationOutcome.ANSWERED:
+            case ElicitationOutcome.ANSWERED:
                 return heard
-            case elicitation.ElicitationOutcome.REFUSED:
+            case ElicitationOutcome.REFUSED:
                 raise UnaskableQuestionError(heard.why)
-            case elicitation.ElicitationOutcome.DECLINED:
+            case ElicitationOutcome.DECLINED:
                 raise _NoAnswerError(ElicitResult(action="decline"))
-            case elicitation.ElicitationOutcome.NOBODY:
+            case ElicitationOutcome.NOBODY:
                 raise _NoAnswerError(ElicitResult(action="cancel"))
 
     @contextmanager

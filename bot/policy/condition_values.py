@@ -3,7 +3,7 @@ times; and the operators and methods over them, by the names of CEL's grammar. P
 
 A number is a fraction, so nothing is ever rounded. An operator takes values of one kind; values of
 other kinds, unusable values and results that would grow without bound raise UnknownValueError.
-`bot.approvals.facts` fills the facts in.
+`bot.approvals.call_gates` fills the facts in.
 """
 
 from __future__ import annotations

@@ -13,16 +13,16 @@ from bot.approvals.call_state import build_tool_context
 from bot.approvals.person_questions import build_server_client_name
 from bot.clock import Clock
 from bot.signals import Signals
-from bot.tools import ToolContext
-from bot.tools.elicitation import (
+from bot.tools import (
     ElicitationAnswer,
     ElicitationOutcome,
     ElicitationPort,
     ElicitationRequest,
+    ToolContext,
 )
 from bot.tools.person_question import ASK_PERSON
 from bot.tools.runner import StepReporter
-from storage import calls, endings, inbox, moves, person_answers, programs, runs
+from storage import calls, endings, inbox, moves, programs, runs
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.store import Store
@@ -170,7 +170,7 @@ def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
     call = found[0]
     match call.status:
         case CallStatus.ANSWERED:
-            answer = person_answers.find_person_answer(tx, call.id)
+            answer = calls.find_person_answer(tx, call.id)
             if answer is None or answer.declined:
                 return ElicitationAnswer(ElicitationOutcome.DECLINED)
             return ElicitationAnswer(ElicitationOutcome.ANSWERED, json.loads(answer.given))

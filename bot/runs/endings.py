@@ -16,7 +16,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.agent import outputs
-from bot.approvals.call_gates import ReapprovalRequest, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_gates import (
+    FactSources,
+    ReapprovalRequest,
+    compute_gate,
+    prepare_preview_for_thread,
+)
 from bot.approvals.call_state import (
     build_preview_columns,
     build_tool_context,
@@ -25,7 +30,6 @@ from bot.approvals.call_state import (
     list_approving_votes,
 )
 from bot.approvals.card_routing import remove_calls_from_cards
-from bot.approvals.facts import FactSources
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import post_approved_call_outcome, post_table
 from bot.runs.sub_agent_runs import hand_call_to_sub_agent

@@ -15,23 +15,26 @@ from pydantic import BaseModel, ValidationError
 
 from bot.agent.outputs import now_forbidden_output
 from bot.approvals.call_gates import (
+    FactSources,
     ReapprovalRequest,
     build_invalid_grant_reapproval,
     build_policy_change_reapproval,
     compute_gate_in_transaction,
     describe_expired_approval,
     describe_expired_rerun,
+    load_facts,
 )
 from bot.approvals.call_state import (
     compute_call_digest,
     find_approved_digests,
+    find_grantor,
     is_approval_expired,
     list_approvals_with_waits,
     measure_waiting_time,
     tally_votes,
 )
-from bot.approvals.facts import FactSources, load_facts
-from bot.approvals.grants import consume_grant, find_grantor, may_approve_alone
+from bot.approvals.grants import consume_grant
+from bot.approvals.permissions import may_approve_alone
 from bot.monitoring.spans import WorkKind
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
@@ -43,7 +46,6 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import StepReporter, get_step_end, run_tool
 from storage import calls, moves, programs, runs
-from storage.digest import get_key_by_id_or_current
 from storage.models import Call, Run
 from storage.states import CallStatus, CallVerb, RunStatus, VoteOutcome
 from storage.transaction import Transaction
@@ -158,13 +160,14 @@ class CallExecutor:
         except ValidationError as error:
             raise DigestMismatchError("its arguments no longer fit the tool") from error
         digest = compute_call_digest(
-            get_key_by_id_or_current(self._key, call.key_id),
+            self._key,
             run,
             tool,
             shown.revision.arguments,
             gate=call.gate,
             revision=call.revision,
             expects=call.expects,
+            key_id=call.key_id,
         )
         votes = find_approved_digests(shown)
         if votes is None:

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_requests import RequestPlacement, queue_form_invitation
+from bot.approvals.form_catalog import RequestPlacement, queue_form_invitation
+from bot.approvals.message_changes import CHANGES, apply_message_change, cancel_requests_of_person
+from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
-from bot.approvals.replies import reply_privately
-from bot.approvals.request_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.cards.answers import greeting_text, help_text, render_notice
 from bot.cards.notices import (
     NO_MODEL_AT_TERMINAL_TEXT,

@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.approvals.call_checks import SAME_CALL, CallRefusedError
+from bot.approvals.call_gates import FactSources
 from bot.approvals.call_state import compute_call_digest, describe_call_effect
 from bot.approvals.card_routing import (
     CardPlace,
@@ -20,7 +21,6 @@ from bot.approvals.card_routing import (
     queue_status_emoji,
     resolve_card_place,
 )
-from bot.approvals.facts import FactSources
 from bot.approvals.person_questions import PlacedQuestion, queue_question
 from bot.cards.notices import nobody_asked_notice, votes_void_notice
 from bot.policy.authority import Authority

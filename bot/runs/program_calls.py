@@ -15,12 +15,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent.outputs import extract_result
+from bot.approvals.call_gates import FactSources
 from bot.approvals.call_state import (
     describe_revision_effect,
     is_approval_expired,
     list_approving_votes,
 )
-from bot.approvals.facts import FactSources
 from bot.cards.request_list import format_permalink
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.results import post_outcome_unless_posted
@@ -28,7 +28,7 @@ from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import ToolFailure, ToolSuccess
-from storage import calls, person_answers, programs, runs
+from storage import calls, programs, runs
 from storage.masking import mask_secrets
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus, CallVerb, RunStatus
@@ -336,14 +336,14 @@ def _build_call_status(
 
 def _list_deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     if call.status is CallStatus.ANSWERED:
-        answer = person_answers.find_person_answer(tx, call.id)
+        answer = calls.find_person_answer(tx, call.id)
         return (answer.person,) if answer else ()
     return tuple(vote.person for vote in votes)
 
 
 def _load_result(tx: Transaction, call: Call) -> Any:
     if call.status is CallStatus.ANSWERED:
-        answer = person_answers.find_person_answer(tx, call.id)
+        answer = calls.find_person_answer(tx, call.id)
         return None if answer is None or answer.declined else json.loads(answer.given)
     if call.status is not CallStatus.SUCCEEDED:
         return None

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.channel_mode import get_strictest_mode
+from bot.approvals.channel_mode import get_mode_of_run
 from bot.approvals.form_requests import FormFactory
 from bot.cards.notices import cancelled_line
 from bot.cards.request_form import render_request_root_message
@@ -33,7 +33,7 @@ from bot.tools.handed_over import (
     dump_checked_action,
     load_action_tool,
 )
-from storage import calls, channel_modes, endings, inbox, moves, outbox, programs, runs
+from storage import calls, endings, inbox, moves, outbox, programs, runs
 from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
 from storage.programs import LEASE, ClientKey
@@ -236,7 +236,7 @@ class ProgramRequests:
                 _check_rate_limit(tx, key, now)
             moves.insert_run(tx, run, at=now)
             inbox.hold_message(tx, stored, run.id)
-            mode = get_strictest_mode(channel_modes.list_modes_of_run(tx, run))
+            mode = get_mode_of_run(tx, run)
             text, blocks = render_request_root_message(run.requester, effect, "", mode, run.client)
             outbox.queue_thread_root_message(tx, run, text, blocks)
         return run.id, True

@@ -23,7 +23,9 @@ from bot.approvals.call_checks import (
 )
 from bot.approvals.call_gates import (
     AFTER_REJECTION,
+    FactSources,
     compute_gate_in_transaction,
+    load_facts,
     prepare_preview_for_thread,
 )
 from bot.approvals.call_state import (
@@ -32,7 +34,6 @@ from bot.approvals.call_state import (
     find_next_notification_time,
 )
 from bot.approvals.card_routing import resolve_card_place
-from bot.approvals.facts import FactSources, load_facts
 from bot.approvals.grants import find_valid_grant, list_candidate_grants
 from bot.approvals.person_questions import prepare_question
 from bot.policy.authority import Authority

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from bot.agent import outputs, prompt
-from bot.approvals import call_state, grants
+from bot.approvals import call_state
 from bot.cards import answers, notices, sentences
 from bot.cards.claims import extract_claims, is_contradicted_by_record
 from bot.cards.request_form import render_lookup_result
@@ -109,7 +109,7 @@ def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) 
 def _build_participants(
     tx: Transaction, run: Run, approved: calls.ApprovedCall
 ) -> notices.CallParticipants:
-    if giver := grants.find_grantor(tx, approved.call):
+    if giver := call_state.find_grantor(tx, approved.call):
         return notices.CallParticipants(run.requester, (), ((giver, ""),), was_saved_approval=True)
     return notices.CallParticipants(
         run.requester,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent import prompt
-from bot.approvals.channel_mode import get_strictest_mode
-from bot.approvals.form_requests import RequestPlacement
+from bot.approvals.channel_mode import get_mode_of_run
+from bot.approvals.form_catalog import RequestPlacement
 from bot.cards import notices
 from bot.cards.answers import render_notice
 from bot.cards.request_form import render_mode_note
@@ -58,7 +58,7 @@ def post_where_request_continues(tx: Transaction, run: Run, delivery: Delivery, 
     text = told(delivery.channel, words)
     blocks = [
         *render_notice(text),
-        *render_mode_note(get_strictest_mode(channel_modes.list_modes_of_run(tx, run))),
+        *render_mode_note(get_mode_of_run(tx, run)),
     ]
     if run.thread_ts:
         outbox.queue_notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
@@ -123,7 +123,7 @@ class ChannelChangeHandler:
             prompt.extract_request_text(item)
             for item in runs.list_user_messages_until(tx, run.id, now)
         ]
-        modes_line = render_mode_note(get_strictest_mode(channel_modes.list_modes_of_run(tx, run)))
+        modes_line = render_mode_note(get_mode_of_run(tx, run))
         if not channel_modes.move_request_out_of_channel(tx, run, at=now):
             return
         line = {"text": notices.continues_in_private_notice(run.requester)}

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bot.approvals.call_state import describe_call_effect
-from bot.approvals.card_views import build_full_call_view, is_approvable_on_card
+from bot.approvals.call_views import build_full_call_view
+from bot.approvals.card_views import is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason

@@ -17,9 +17,9 @@ from slack_sdk import WebClient
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.form_requests import DeclinedForm, FormFactory
+from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server
 from bot.approvals.question_answers import AnswerHandler
-from bot.approvals.replies import OUTSIDER
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice
 from bot.cards.button_codec import (

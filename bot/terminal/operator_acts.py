@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from bot.approvals.call_state import count_missing_approvals, describe_call_effect
-from bot.approvals.card_views import build_call_view
+from bot.approvals.call_views import build_call_view
 from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import find_question, is_question
 from bot.cards.action_names import Action, DialogId

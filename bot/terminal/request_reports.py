@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals import call_state
-from bot.approvals.card_views import build_call_view
+from bot.approvals.call_views import build_call_view
 from bot.approvals.person_questions import find_question, is_question
 from bot.approvals.request_overview import list_past_votes
 from bot.cards.action_names import Action
@@ -22,7 +22,7 @@ from bot.cards.question_message import build_readable_answer
 from bot.cards.request_list import PastVote
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
-from storage import call_history, calls, person_answers, request_lists, runs, sub_agents
+from storage import call_history, calls, request_lists, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
@@ -273,7 +273,7 @@ def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: dateti
 
 def _find_answer_report(tx: Transaction, call: Call) -> AnswerReport | None:
     """Return the answer to a question; None if nobody answered, or the call is no question."""
-    found, answer = find_question(tx, call.id), person_answers.find_person_answer(tx, call.id)
+    found, answer = find_question(tx, call.id), calls.find_person_answer(tx, call.id)
     if answer is None:
         return None
     given = json.loads(answer.given)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from bot.approvals.call_state import describe_call_effect, list_approving_votes
-from bot.approvals.card_views import build_call_view
+from bot.approvals.call_views import build_call_view
 from bot.approvals.person_questions import (
     AskedQuestion,
     find_question,

@@ -27,11 +27,11 @@ from pydantic import BaseModel
 
 from bot.policy.condition_values import SlackId
 from bot.tools import declared_secrets, registration
-from bot.tools.elicitation import NOBODY, ElicitationPort
 from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
     from bot.tools.agents import Agent
+    from bot.tools.person_question import AskPerson
     from storage.models import Call
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
@@ -51,6 +51,53 @@ class EffectSource(StrEnum):
     BY_AUTHOR = "author"  # whoever wrote the tool
     BY_NOBODY = "nobody"  # its author did not say
     BY_STRANGER = "stranger"  # its server did, and is not trusted to
+
+
+class ElicitationOutcome(StrEnum):
+    """How a question from a running tool ended."""
+
+    ANSWERED = "answered"
+    DECLINED = "declined"  # whoever was asked cannot say, or does not want to
+    NOBODY = "nobody"  # nobody answered in time, or it is no longer needed
+    REFUSED = "refused"  # it may not be asked
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitationAnswer:
+    """The outcome of a question that a tool asked while it ran, with the values that were given."""
+
+    outcome: ElicitationOutcome
+    values: dict[str, Any] = field(default_factory=dict)  # in JSON, by field: a0, a1, …
+    why: str = ""  # it was refused
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitationRequest:
+    """A question that an MCP server asks in the middle of a call."""
+
+    question: AskPerson
+    server: str  # which asks, by its name
+    seconds: float  # within which somebody has to answer
+
+
+class ElicitationPort:
+    """What one call may tell and ask people while it runs; usable from any thread.
+
+    An answer is data and approves nothing. This base class reaches nobody.
+    """
+
+    def tell(self, words: str) -> None:
+        """Report the call's progress in words for people; only the latest text counts."""
+
+    def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
+        """Ask the requester a question and wait for the answer, or until `is_over` returns true.
+
+        This base class refuses every question.
+        """
+        return ElicitationAnswer(ElicitationOutcome.REFUSED, why="there is nobody to ask")
+
+
+NOBODY = ElicitationPort()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Detects, by its words and in many languages, whether a text asks for an approval. Pure.
 
 This is a filter and no guarantee: an approval can be asked for without any of these words. That is
-safe because an answer decides nothing (`person_answers`). So when in doubt the filter lets a text
+safe because an answer decides nothing. So when in doubt the filter lets a text
 through rather than block a question for facts: what an approval number is, who approved, when
 somebody may be called, which of two is meant.
 """

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from bot.approvals import grants
+from bot.approvals import call_state, grants
+from bot.approvals.permissions import may_approve_alone
 from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.policy.evaluation import parse
 from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
@@ -148,7 +149,7 @@ def test_it_holds_while_its_rule_does(world: World) -> None:
     policy.policy = parse(OFFERS)
     with world.store.write() as tx:
         assert grants.consume_grant(tx, policy, made.call(), gate, AT) is True
-        assert grants.find_grantor(tx, made.call()) == ANA
+        assert call_state.find_grantor(tx, made.call()) == ANA
 
 
 def test_a_call_without_one(world: World) -> None:
@@ -157,7 +158,7 @@ def test_a_call_without_one(world: World) -> None:
     call, gate = world.asked(world.gate()).call(), world.gate()
     gone = world.asked(world.gate(), grant_id="gone").call()
     with world.store.write() as tx:
-        assert [grants.find_grantor(tx, each) for each in (call, gone)] == ["", ""]
+        assert [call_state.find_grantor(tx, each) for each in (call, gone)] == ["", ""]
         assert grants.consume_grant(tx, world.core.policy, call, gate, AT) is False
 
 
@@ -169,10 +170,10 @@ def test_who_gave_it_must_be_able_to_still(world: World) -> None:
     assert grants.find_valid_grant(authority, run, gate, among) == among[1]
     assert grants.find_valid_grant(authority, run, gate, among[:1]) is None
     two = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,)), quorum=2),))
-    assert grants.may_approve_alone(authority, run, two, ANA) is False
+    assert may_approve_alone(authority, run, two, ANA) is False
     late = Escalation(after=60, approvers=Approvers(users=(DAN,)))
     waiting = gate_of([ANA], escalation=(late,))
-    assert [grants.may_approve_alone(authority, run, waiting, each) for each in (ANA, DAN)] == [
+    assert [may_approve_alone(authority, run, waiting, each) for each in (ANA, DAN)] == [
         True,
         False,
     ]

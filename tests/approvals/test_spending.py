@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, update
 from sqlmodel import col
 
-from bot.approvals.facts import add_spending_sums, load_facts
+from bot.approvals.call_gates import add_spending_sums, load_facts
 from bot.core import Core
 from bot.policy.condition_values import Facts, SpendingSum
 from bot.policy.evaluation import parse

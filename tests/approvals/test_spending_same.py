@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.approvals.facts import sum_spending
+from bot.approvals.call_gates import sum_spending
 from bot.policy.condition import Condition, ConditionError, SpendingSum
 from storage import call_history
 from storage.call_history import CountedCall

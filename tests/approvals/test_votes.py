@@ -56,9 +56,7 @@ class Booth:
     def __init__(self, store: Store) -> None:
         self.world = World(store, OFFERS)
         self.store, core = store, self.world.core
-        self.votes = VoteHandler(
-            store, core.clock, core.tools, core.build_permissions(), core.policy
-        )
+        self.votes = VoteHandler(core.build_permissions(), core.build_grant_list())
         self.delivery = Delivery(key="", kind="action", team="", user="")
 
     def click(self, person: str) -> Delivery:

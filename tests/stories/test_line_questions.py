@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from bot.demo.model_server import Turn
-from bot.tools import Effect, ToolContext, tool
-from bot.tools.elicitation import ElicitationRequest
+from bot.tools import Effect, ElicitationRequest, ToolContext, tool
 from bot.tools.person_question import AnswerKind, AskPerson
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.grants import GrantList
 from bot.demo.model_server import Turn
 from bot.policy.evaluation import parse
 from storage.grants import Grant
@@ -245,7 +244,7 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     core = harness.app.core
-    listing = GrantList(core.store, core.clock, core.tools, core.identity.team)
+    listing = core.build_grant_list()
     [grant] = harness.all(Grant)
     assert grant.id in listing.describe_grants("UBEN00001")
     assert grant.id in listing.describe_grants("UANA00001")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from bot.approvals.form_requests import list_template_problems
+from bot.approvals.form_catalog import list_template_problems
 from bot.checks.check import (
     PATIENCE,
     CheckResult,

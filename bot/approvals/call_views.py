@@ -1,0 +1,241 @@
+"""Views of calls, made from stored rows: what a call would do, its votes, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from bot.agent import outputs, prompt
+from bot.approvals import call_state
+from bot.cards import sentences
+from bot.cards.call_blocks import list_delegated_task_lines
+from bot.cards.field_values import list_argument_values
+from bot.cards.notices import asking_program_line, describe_asker
+from bot.cards.review_dialog import list_covered_pieces, mask_call_for_viewers
+from bot.cards.slack_text import unescape_mrkdwn
+from bot.cards.views import (
+    ArgumentValue,
+    CallView,
+    DelegatedTask,
+    VoteProgress,
+)
+from bot.policy.gates import Ask, load_gate
+from bot.tools import EffectSource, Registry, Tool
+from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
+from storage import calls, runs, sub_agents
+from storage.calls import CallWithRevision
+from storage.masking import mask_secrets
+from storage.models import Call, Revision, Run, Vote
+from storage.states import MODELLED, CallStatus, CallVerb, RunSource
+from storage.transaction import Transaction
+
+DECIDED = (
+    CallStatus.APPROVED,
+    CallStatus.REJECTED,
+    CallStatus.RUNNING,
+    CallStatus.ENTRUSTED,
+    CallStatus.SUCCEEDED,
+    CallStatus.FAILED,
+    CallStatus.UNKNOWN,
+)
+
+_ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
+
+
+def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
+    """Return a call as everybody who sees its card may read it; None if it does not exist."""
+    shown = calls.find_call_with_revision(tx, call_id)
+    if shown is None:
+        return None
+    whole = _build_unmasked_call_view(tools, tx, shown)
+    seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
+    return replace(seen, covered_pieces=list_covered_pieces(whole, seen))
+
+
+def build_full_call_view(tools: Registry, tx: Transaction, shown: CallWithRevision) -> CallView:
+    """Return a call as its approvers may read it: only fields declared secret are masked.
+
+    `covered` names what is hidden from everybody else.
+    """
+    whole = _build_unmasked_call_view(tools, tx, shown)
+    seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
+    return replace(whole, covered_pieces=list_covered_pieces(whole, seen))
+
+
+def _build_unmasked_call_view(
+    tools: Registry, tx: Transaction, shown: CallWithRevision
+) -> CallView:
+    call, tool = shown.call, tools.find_tool_of_call(shown.call)
+    before = calls.find_revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
+    changed = before is not None and before.arguments != shown.revision.arguments
+    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+    over = call.status is CallStatus.SUCCEEDED
+    return CallView(
+        id=call.id,
+        revision=call.revision,
+        title=tool.title if tool else call.tool,
+        effect=call_state.describe_effect_for_approvers(tools, call, shown.revision),
+        does=call.does,
+        effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
+        status=call.status,
+        values=_build_argument_values(tools, call, shown.revision, before if changed else None),
+        digest=call.digest,
+        deadline=call.deadline,
+        preview=call.preview,
+        has_more_rows=bool(call.preview_rows),
+        agent_reason=call.reason,
+        **_build_proposer_fields(tools, tx, call),
+        edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
+        decided_by=_list_deciders(call, votes),
+        stand_ins=call_state.map_delegators_to_delegates(votes),
+        decided_at=call.decided_at,
+        approval_expires_at=_find_expiry_if_approved(call),
+        was_handed_over=calls.was_passed_on_by_program(call),
+        note="" if over else mask_secrets(call.note),
+        failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
+        needs_quotation=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
+        **_build_outcome_fields(tool, call, votes),
+        editable=tool is not None and _is_editable(tool, call),
+        progress=_build_vote_progress(call, votes),
+        **_build_choice_fields(tool, call),
+    )
+
+
+def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
+    """Return who proposed the call: a sub-agent with its delegated tasks, or a program by name."""
+    run = runs.find_run(tx, call.run_id)
+    errands = list_delegated_tasks(tools, tx, run) if run else ()
+    agent: dict[str, Any] = {}
+    if errands:
+        agent = {
+            "agent": errands[-1].agent,
+            "delegation_lines": tuple(list_delegated_task_lines(errands)),
+        }
+    if run and run.source not in MODELLED:
+        asker = describe_asker(run.source, run.client) if run.source is RunSource.PROGRAM else ""
+        agent = {"by_agent": False, "agent": unescape_mrkdwn(asker[:1].upper() + asker[1:])}
+    program = unescape_mrkdwn(asking_program_line(run.client)) if run and call.action else ""
+    return {"program_note": program, **agent}
+
+
+def _build_outcome_fields(
+    tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]
+) -> dict[str, Any]:
+    """Return the outcome of a call that ran, and what its approvers wrote."""
+    said = [
+        (each.person, mask_secrets(each.reason)) for each in call_state.list_approving_votes(votes)
+    ]
+    remarks = tuple((who, text) for who, text in said if text.strip())
+    if call.status is not CallStatus.SUCCEEDED:
+        return {"remarks": remarks}
+    stated = tool is not None and tool.outcome is not None
+    return {"remarks": remarks, "outcome" if stated else "result": mask_secrets(call.note)}
+
+
+def _build_argument_values(
+    tools: Registry, call: Call, now: Revision, before: Revision | None
+) -> tuple[ArgumentValue, ...]:
+    tool = tools.find_tool_of_call(call)
+    if tool is None:  # which of them were secret went with the tool, so none of them is shown
+        return tuple(ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
+    names: dict[str, str] = json.loads(call.names)
+    old = get_readable_arguments(tool, before, names) if before else None
+    return list_argument_values(tool, get_readable_arguments(tool, now, names), old)
+
+
+def get_readable_arguments(
+    tool: Tool[Any], revision: Revision, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a revision's arguments as people read them, with the `names` of the ids in them."""
+    try:
+        return build_readable_arguments(tool, revision.arguments, names)
+    except ValidationError:  # the tool has changed since; as they were stored, then
+        stored: dict[str, Any] = json.loads(revision.arguments)
+        return stored
+
+
+def _is_editable(tool: Tool[Any], call: Call) -> bool:
+    gate = load_gate(call.gate)
+    fields = restrict_editable_fields(tool, gate).editable
+    return (fields is None or bool(fields)) and not (
+        isinstance(gate, Ask) and gate.editors == "nobody"
+    )
+
+
+def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    """Return the people whose votes decided the call; empty if it is not decided by votes."""
+    if call.status not in DECIDED:
+        return ()
+    if call.status is CallStatus.REJECTED:
+        return tuple(vote.counted_person for vote in votes if vote.verb is CallVerb.REJECT)
+    return tuple(vote.counted_person for vote in call_state.list_approving_votes(votes))
+
+
+def _find_expiry_if_approved(call: Call) -> datetime | None:
+    """Return until when an approved call may start without being asked again; None for others."""
+    return call_state.find_approval_expiry(call) if call.status is CallStatus.APPROVED else None
+
+
+def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
+    """Return what an approver of a pending call has to write, and what they may choose."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return {}
+    titles = (
+        {name: field.title or name for name, field in tool.arguments.model_fields.items()}
+        if tool
+        else {}
+    )
+    return {
+        "needs_approval_reason": gate.reasons in ("approve", "always"),
+        "needs_rejection_reason": gate.reasons in ("reject", "always"),
+        "grant_offers": tuple(
+            sentences.grant_offer_label(offer, titles) for offer in gate.remember
+        ),
+    }
+
+
+def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> VoteProgress | None:
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return None
+    if gate.required_approvers == 1 and gate.veto == 1:
+        return None
+    seen = call_state.tally_votes(gate, votes)
+    approved = tuple(person for people in seen.approved for person in people)
+    return VoteProgress(
+        approved=approved,
+        rejected=seen.rejected,
+        approvals_needed=seen.needed,
+        stage=seen.stage + 1,
+        stages=1 if gate.any_order else len(gate.stages),
+        rejections_to_end=gate.veto,
+        stand_ins=call_state.map_delegators_to_delegates(votes),
+    )
+
+
+def list_delegated_tasks(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
+    """Return the delegated tasks between the requester's agent and this run, outermost first."""
+    found: list[DelegatedTask] = []
+    for call in sub_agents.list_calls_leading_to_run(tx, run):
+        tool = tools.find_tool_of_call(call)
+        by = found[-1].agent if found else ""
+        found.append(
+            DelegatedTask(
+                tool.title if tool else call.tool,
+                by,
+                call_state.describe_call_effect(tools, tx, call),
+            )
+        )
+    return tuple(found)
+
+
+def list_request_texts(tx: Transaction, run: Run, until: datetime) -> list[str]:
+    """Return what a request's messages said until then, each on one line; secrets are masked."""
+    said = map(prompt.extract_request_text, runs.list_user_messages_until(tx, run.id, until))
+    return [" ".join(mask_secrets(text).split()) for text in said if text.strip()]
