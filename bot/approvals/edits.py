@@ -32,7 +32,7 @@ from bot.approvals.card_routing import (
     resolve_card_place,
 )
 from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.cards import notices, sentences, slack_text
+from bot.cards import notices, sentences
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, combine_gates, dump_gate, load_gate
@@ -227,9 +227,7 @@ class EditHandler:
         before, now = load_gate(call.gate), compute_gate(self._sources, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
-                return ForbiddenEdit(
-                    f"Policy forbids this: {slack_text.sanitise_for_mrkdwn(reason)}"
-                )
+                return ForbiddenEdit(sentences.policy_forbids_sentence(reason))
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit
             case Ask() if isinstance(before, Ask):

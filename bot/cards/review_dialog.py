@@ -66,6 +66,12 @@ def list_covered_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
     return tuple(found)
 
 
+def list_covered_values(whole: CallView) -> list[str]:
+    """Return the labels of the values that onlookers do not see in full."""
+    pieces = frozenset(call_pieces.PieceKind)
+    return [name for name in whole.covered_pieces if name not in pieces]
+
+
 def revealed_pieces_note(names: Sequence[str]) -> str:
     """Return the note in a dialog that it shows more than the card, namely `names`."""
     return (

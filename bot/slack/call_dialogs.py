@@ -23,9 +23,9 @@ from bot.cards.button_codec import (
     DialogSubject,
     add_thread_to_metadata,
 )
-from bot.cards.call_pieces import PieceKind
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
 from bot.cards.review_dialog import (
+    list_covered_values,
     parse_rejection,
     render_reject_dialog,
     render_review_dialog,
@@ -142,8 +142,7 @@ class CallDialogFamily:
                 return DialogOpening(render_send_back_dialog(target, title=title))
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
-                found = build_full_call_view(self.tools, tx, shown).covered_pieces
-                covered = [name for name in found if name not in frozenset(PieceKind)]
+                covered = list_covered_values(build_full_call_view(self.tools, tx, shown))
                 view = self._render_edit_form(tx, shown, covered)
                 return DialogOpening(view, call, bool(covered))
 

@@ -92,7 +92,6 @@ SAID = {
     "call_not_done_notice": (EVIL, EVIL),
     "no_approver_asked_notice": (EVIL,),
     "policy_forbids_sentence": (EVIL,),
-    "policy_forbids_edit_reply": (EVIL,),
     "unknown_form_reply": (EVIL,),
     "request_not_made_reply": (EVIL,),
     "no_model_reply": ("UBEN00001",),
