@@ -45,7 +45,6 @@ from bot.runs.executor import CallExecutor
 from bot.runs.intake import MessageIntake, TypedMessageIntake
 from bot.runs.loop import MainLoop, TickActions
 from bot.runs.plans import MissingCards
-from bot.runs.ports import Answer, Presence, RunThread
 from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.proposals import ProposalPreparer
@@ -59,9 +58,8 @@ from bot.signals import Signals
 from bot.tools import Registry
 from bot.tools.preview import PreviewRunner
 from bot.upkeep import DailyPurge
-from storage.models import Delivery, Run
+from storage.record import Delivery, Run, Store
 from storage.states import MODELLED, RunSource
-from storage.store import Store
 from storage.transcripts import TranscriptCache
 
 
@@ -216,9 +214,9 @@ class Core:
         self,
         planner: ModelPlanner,
         executor: CallExecutor,
-        thread: RunThread,
-        answer: Callable[[Run], Answer],
-        presence: Presence,
+        thread: ports.RunThread,
+        answer: Callable[[Run], ports.Answer],
+        presence: ports.Presence,
     ) -> RunWorker:
         """Return the worker that advances runs; `answer` returns where a turn's text is written."""
         presence = ports.BroadcastPresence(presence, self.signals.live)

@@ -17,10 +17,9 @@ from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import audit_log, calls, moves
-from storage.audit_log import AuditLine
 from storage.digest import KeyFileError, compute_key_id, key_file_path, list_key_ids
+from storage.record import Store
 from storage.states import CallStatus
-from storage.store import Store
 
 log = logging.getLogger("countersign.keys")
 SHORT = 16  # digits of a policy's digest; all of them stand where it was read, before
@@ -31,7 +30,7 @@ def open_store(
     settings: Settings,
     now: datetime,
     policy: Callable[[], str],
-    told: Callable[[Sequence[AuditLine]], None] = audit_log.log_audit_lines,
+    told: Callable[[Sequence[audit_log.AuditLine]], None] = audit_log.log_audit_lines,
     *,
     exclusive: bool = True,
 ) -> Store:

@@ -12,7 +12,8 @@ from bot.clock import Clock
 from bot.signals import Alarm
 from countersign.durations import DAY
 from storage import purge
-from storage.store import BREATH, Store
+from storage.record import Store
+from storage.store import BREATH
 
 log = logging.getLogger("countersign.purge")
 SOON = timedelta(minutes=1)  # after the start, which has other things to do

@@ -22,14 +22,6 @@ from storage import schema as schema_upgrade
 from storage.columns import copy_row_with_changes
 from storage.digest import AuditChain, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_record
-from storage.record_copies import (
-    CopyNote,
-    UnreadableRowsError,
-    copy_rows,
-    count_rows_by_table,
-    list_record_tables,
-    quote_name,
-)
 from storage.sqlite_connections import WAIT, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
@@ -142,12 +134,12 @@ def make_backup(
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
     kept = format_signing_key(key) if with_key else ""
     why = f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC"
-    row = CopyNote(at=at, why=why, version=version, signing_key=kept)
+    row = record_copies.CopyNote(at=at, why=why, version=version, signing_key=kept)
     try:
         with temporary_folder_beside(path) as folder:
             made = _write_checked_copy(source, folder, key, row)
             move_file_into_place(folder / NAME, path)
-    except UnreadableRowsError as error:
+    except record_copies.UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
         raise BackupError(f"{path} is there by now, and a backup writes over nothing") from None
@@ -157,12 +149,12 @@ def make_backup(
 
 
 def _write_checked_copy(
-    source: Store, folder: Path, key: bytes, row: CopyNote
+    source: Store, folder: Path, key: bytes, row: record_copies.CopyNote
 ) -> tuple[Mapping[str, int], ExaminationResult]:
     made, chain = build_store_in_folder(folder, key), AuditChain(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
-            counts = copy_rows(tx, into)
+            counts = record_copies.copy_rows(tx, into)
             head = trail.get_audit_head(tx)
         with made.write() as into:
             found = examine_record(into, chain, head)
@@ -175,7 +167,7 @@ def _write_checked_copy(
             )
             record_copies.replace_copy_note(into, record_copies.seal_copy_note(row, chain))
     if wrong := merge_log_and_find_fault(folder / NAME):
-        raise UnreadableRowsError(wrong)
+        raise record_copies.UnreadableRowsError(wrong)
     return counts, found
 
 
@@ -216,7 +208,7 @@ class BackupWorkingCopy:
         store, chain = build_store_in_folder(self.folder, key), AuditChain(key)
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
-                there, row = count_rows_by_table(tx), record_copies.find_copy_note(tx)
+                there, row = record_copies.count_rows_by_table(tx), record_copies.find_copy_note(tx)
                 head = trail.get_audit_head(tx)
                 found = ExaminationResult(head) if lost else self._examine_copy(tx, chain, row)
             known = row.known_problems if row else []
@@ -225,7 +217,9 @@ class BackupWorkingCopy:
             with store.write() as into:
                 record_copies.replace_copy_note(
                     into,
-                    copy_row_with_changes(row or CopyNote(at=now, why=UNDATED), signing_key=""),
+                    copy_row_with_changes(
+                        row or record_copies.CopyNote(at=now, why=UNDATED), signing_key=""
+                    ),
                 )
         if wrong := merge_log_and_find_fault(self.database_path):
             raise BackupError(f"{self.file} is damaged: {wrong}")
@@ -233,7 +227,7 @@ class BackupWorkingCopy:
         return Backup(self.file, there, found, self.database_path.stat().st_size)
 
     def _examine_copy(
-        self, tx: Transaction, chain: AuditChain, row: CopyNote | None
+        self, tx: Transaction, chain: AuditChain, row: record_copies.CopyNote | None
     ) -> ExaminationResult:
         """Return what is wrong with the copy: in its rows, and compared with its own note."""
         if row is None or not row.seal:
@@ -243,7 +237,7 @@ class BackupWorkingCopy:
         found = examine_record(tx, chain, row.audit_head)
         if not row.has_valid_seal(chain):
             found.add_problem("what it says of itself was changed")
-        elif missing := row.describe_missing_rows(count_rows_by_table(tx)):
+        elif missing := row.describe_missing_rows(record_copies.count_rows_by_table(tx)):
             found.add_problem(missing)
         return found
 
@@ -382,16 +376,20 @@ def replace_record(
     require_no_other_process(target)
     with source.read() as tx, target.write() as into:
         aside = (
-            _copy_tables_to_new_schema(into, at) if any(count_rows_by_table(into).values()) else ""
+            _copy_tables_to_new_schema(into, at)
+            if any(record_copies.count_rows_by_table(into).values())
+            else ""
         )
-        everything = ", ".join(quote_name(into, each.name) for each in list_record_tables())
+        everything = ", ".join(
+            record_copies.quote_name(into, each.name) for each in record_copies.list_record_tables()
+        )
         for statement in (
             *target.database.list_drop_trigger_statements(),
             f"TRUNCATE {everything}",
             *target.database.list_create_trigger_statements(),
         ):
             into.exec_driver_sql(statement)
-        there = copy_rows(tx, into)
+        there = record_copies.copy_rows(tx, into)
         head = trail.get_audit_head(tx)
         found = ExaminationResult(head) if known is None else _check_copied_rows(into, head, known)
         if row := record_copies.find_copy_note(tx):
@@ -413,24 +411,28 @@ def require_no_other_process(target: Store) -> None:
         time.sleep(0.1)
 
 
-def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> CopyNote | None:
+def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> record_copies.CopyNote | None:
     """Mark the record as left for a copy; return its earlier copy note, or None."""
     why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
     with source.write() as tx:
         before = record_copies.find_copy_note(tx)
-        record_copies.replace_copy_note(tx, CopyNote(at=at, why=why))
+        record_copies.replace_copy_note(tx, record_copies.CopyNote(at=at, why=why))
     return before
 
 
 def _copy_and_check_record(
-    tx: Transaction, into: Transaction, known: list[str], at: datetime, before: CopyNote | None
+    tx: Transaction,
+    into: Transaction,
+    known: list[str],
+    at: datetime,
+    before: record_copies.CopyNote | None,
 ) -> RecordMoveResult:
-    head, there = trail.get_audit_head(tx), count_rows_by_table(into)
+    head, there = trail.get_audit_head(tx), record_copies.count_rows_by_table(into)
     if any(there.values()):
         if head.seq and trail.find_audit_head_at(into, head.seq) == head:
             return RecordMoveResult(there, ExaminationResult(head), was_already_there=True)
         raise BackupError("the other database holds a record already, and nothing is written over")
-    poured = copy_rows(tx, into)
+    poured = record_copies.copy_rows(tx, into)
     found = _check_copied_rows(into, head, known)
     if before is not None:  # what is asked again at a start here is asked again there
         record_copies.replace_copy_note(into, copy_row_with_changes(before, seq=None))
@@ -450,7 +452,7 @@ def _copy_tables_to_new_schema(into: Transaction, at: datetime) -> str:
     """Copy each table into a new schema; return the schema's name."""
     schema = f"countersign_before_restore_{at:%Y%m%dt%H%M%Sz}"
     into.exec_driver_sql(f"CREATE SCHEMA {schema}")
-    for table in list_record_tables():
-        name = quote_name(into, table.name)
+    for table in record_copies.list_record_tables():
+        name = record_copies.quote_name(into, table.name)
         into.exec_driver_sql(f"CREATE TABLE {schema}.{name} AS TABLE {name}")
     return schema

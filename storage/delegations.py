@@ -12,12 +12,11 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row
 from storage.models import new_id
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 
-class Delegation(Row, table=True):
+class Delegation(columns.Row, table=True):
     """Who decides for whom, until when."""
 
     __tablename__ = "delegation"

@@ -15,12 +15,11 @@ from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row
 from storage.models import Call, Run, new_id
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
 
 
-class Grant(Row, table=True):
+class Grant(columns.Row, table=True):
     """A remembered approval: which calls of a requester may run on it, until when, how often."""
 
     __tablename__ = "remembered"  # GRANT is a word of SQL's own

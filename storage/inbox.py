@@ -14,7 +14,6 @@ from sqlalchemy import bindparam, func, select, update
 from sqlmodel import Field, col
 
 from storage import columns, moves
-from storage.columns import Row, thread_conditions
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store, is_temporary_error
@@ -76,7 +75,7 @@ _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
     .where(
-        *thread_conditions(Delivery),
+        *columns.thread_conditions(Delivery),
         col(Run.channel) == bindparam("run_channel_"),
         col(Run.thread_ts) == bindparam("run_thread_"),
     )
@@ -283,7 +282,7 @@ class DeliveryGroupWriter:
 # People whom the bot has greeted.
 
 
-class GreetedPerson(Row, table=True):
+class GreetedPerson(columns.Row, table=True):
     """A person the bot has greeted."""
 
     __tablename__ = "contact"

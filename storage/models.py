@@ -13,7 +13,6 @@ from sqlalchemy import Index, UniqueConstraint
 from sqlmodel import Field
 
 from storage import columns, states
-from storage.columns import Row
 
 PURGED = "{}"  # what is left of arguments and of a transcript's item
 
@@ -28,7 +27,7 @@ def new_id() -> str:
     return found
 
 
-class Delivery(Row, table=True):
+class Delivery(columns.Row, table=True):
     """The inbox: one row for each thing Slack delivered, stored before it was acknowledged."""
 
     __tablename__ = "delivery"
@@ -54,7 +53,7 @@ class Delivery(Row, table=True):
     answer: str = columns.text_column("")  # what its person is told elsewhere than in Slack
 
 
-class Run(Row, table=True):
+class Run(columns.Row, table=True):
     """One request being worked on, in one Slack thread."""
 
     __tablename__ = "run"
@@ -98,7 +97,7 @@ class Run(Row, table=True):
         return self.asked_in or self.channel
 
 
-class Item(Row, table=True):
+class Item(columns.Row, table=True):
     """One entry of a thread's transcript, verbatim as the model sends and sees it; append-only."""
 
     __tablename__ = "item"
@@ -109,7 +108,7 @@ class Item(Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-class Plan(Row, table=True):
+class Plan(columns.Row, table=True):
     """The calls proposed in one model turn, shown and decided together."""
 
     __tablename__ = "plan"
@@ -121,7 +120,7 @@ class Plan(Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-class Call(Row, table=True):
+class Call(columns.Row, table=True):
     """One tool call the model proposed."""
 
     __tablename__ = "call"
@@ -179,7 +178,7 @@ class Call(Row, table=True):
     finished_at: datetime | None = columns.time_column(nullable=True)
 
 
-class Revision(Row, table=True):
+class Revision(columns.Row, table=True):
     """The arguments of a call at one moment; append-only."""
 
     __tablename__ = "revision"
@@ -194,7 +193,7 @@ class Revision(Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-class Vote(Row, table=True):
+class Vote(columns.Row, table=True):
     """One person's word on one revision of one call; append-only."""
 
     __tablename__ = "vote"
@@ -220,7 +219,7 @@ class Vote(Row, table=True):
         return self.for_person or self.person
 
 
-class PersonAnswer(Row, table=True):
+class PersonAnswer(columns.Row, table=True):
     """What one person said to a question, which is a call; append-only."""
 
     __tablename__ = "answer"
@@ -234,7 +233,7 @@ class PersonAnswer(Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-class ModeSwitch(Row, table=True):
+class ModeSwitch(columns.Row, table=True):
     """A channel's mode from that moment on; append-only, the newest counts."""
 
     __tablename__ = "mode"
@@ -246,7 +245,7 @@ class ModeSwitch(Row, table=True):
     at: datetime = columns.time_column()
 
 
-class Attempt(Row, table=True):
+class Attempt(columns.Row, table=True):
     """A start that may have had its effect, of a call not done or to run again; append-only."""
 
     __tablename__ = "attempt"
@@ -256,7 +255,7 @@ class Attempt(Row, table=True):
     at: datetime = columns.time_column()  # when it ended so
 
 
-class Audit(Row, table=True):
+class Audit(columns.Row, table=True):
     """What happened, sealed in a chain from the first row; triggers refuse update and delete."""
 
     __tablename__ = "audit"
@@ -274,7 +273,7 @@ class Audit(Row, table=True):
     hash: str  # the seal; two rows never have the same, for it covers `seq`
 
 
-class Message(Row, table=True):
+class Message(columns.Row, table=True):
     """The outbox: one row for each Slack message.
 
     A card's row is drawn again whenever `wanted` passes `shown`.

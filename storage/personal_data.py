@@ -27,7 +27,6 @@ from sqlmodel import SQLModel, col
 from storage import grants, purge, trail
 from storage.columns import thread_conditions
 from storage.delegations import Delegation
-from storage.grants import Grant
 from storage.inbox import GreetedPerson
 from storage.models import (
     Attempt,
@@ -91,11 +90,11 @@ _OPEN = (
     ),
 )
 _UNPURGED = select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.purged_at).is_(None))
-_REMEMBERED = select(Grant).where(
-    or_(col(Grant.call_id).in_(purge.CALLS_OF_RUNS), col(Grant.requester) == _PERSON),
-    col(Grant.pinned) != "{}",
+_REMEMBERED = select(grants.Grant).where(
+    or_(col(grants.Grant.call_id).in_(purge.CALLS_OF_RUNS), col(grants.Grant.requester) == _PERSON),
+    col(grants.Grant.pinned) != "{}",
 )
-_UNPINNED = update(Grant).where(col(Grant.id) == bindparam("id_")).values(pinned="{}")
+_UNPINNED = update(grants.Grant).where(col(grants.Grant.id) == bindparam("id_")).values(pinned="{}")
 # what a purge leaves in the requests of others, and a program's own key of a request
 _BESIDES = (
     update(Delivery)
@@ -291,7 +290,7 @@ def _empty_closed_threads(
         named = purge.build_run_id_parameters(some)
         fresh = tx.scalars(_UNPURGED, named)
         purge.empty_request_contents(tx, some, at=at)
-        for grant in fetch_rows(tx, Grant, _REMEMBERED, person_=person, **named):
+        for grant in fetch_rows(tx, grants.Grant, _REMEMBERED, person_=person, **named):
             grants.revoke_grant(tx, grant.id, actor, at)
             tx.execute(_UNPINNED, {"id_": grant.id})
         for statement in _BESIDES:
@@ -411,7 +410,10 @@ def _conditions_for_rows_elsewhere(
     yield Audit, (col(Audit.actor) == person, col(Audit.run_id).not_in(mine))
     yield ModeSwitch, (col(ModeSwitch.person) == person,)
     yield Delegation, (or_(col(Delegation.giver) == person, col(Delegation.delegate) == person),)
-    yield Grant, (or_(col(Grant.requester) == person, col(Grant.given_by) == person),)
+    yield (
+        grants.Grant,
+        (or_(col(grants.Grant.requester) == person, col(grants.Grant.given_by) == person),),
+    )
     yield ClientKey, (col(ClientKey.person) == person,)
     yield GreetedPerson, (col(GreetedPerson.person) == person,)
 

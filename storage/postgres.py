@@ -19,19 +19,11 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from storage import postgres_session
 from storage.backend import Backend
 from storage.digest import AuditChain, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY, DELETED, EMPTIED
-from storage.postgres_session import (
-    LOCKS,
-    MIGRATING,
-    READ,
-    SCHEMA,
-    WRITE,
-    PostgresServerSession,
-    connect_session,
-)
 from storage.transaction import Row, Trace, Transaction, wrap_driver_error
 
 # A transaction on PostgreSQL. Whether it was committed is known even if the connection broke.
@@ -44,8 +36,8 @@ class PostgresTransaction(Transaction):
 
     def __init__(
         self,
-        session: PostgresServerSession,
-        give_back: Callable[[PostgresServerSession], None],
+        session: postgres_session.PostgresServerSession,
+        give_back: Callable[[postgres_session.PostgresServerSession], None],
         was_committed: Callable[[str], bool],
         dialect: Dialect,
         trace: Trace | None,
@@ -133,9 +125,9 @@ def _build_table_create_triggers(table: str) -> list[str]:
     refuse = f"RAISE EXCEPTION '{table} is append-only' USING ERRCODE = '23001'"
     function = f"{table}_append_only"
     return [
-        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql"
-        f" SET search_path TO {SCHEMA} AS $$ BEGIN {_build_purge_exception(table)} {refuse}; END "
-        "$$",
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET "
+        f"search_path TO {postgres_session.SCHEMA} AS $$ BEGIN {_build_purge_exception(table)} "
+        f"{refuse}; END $$",
         *_build_table_drop_triggers(table),
         *(
             f"CREATE TRIGGER {table}_no_{change} BEFORE {change.upper()}"
@@ -157,9 +149,8 @@ def _build_purge_exception(table: str) -> str:
     purged = f"(SELECT purged_at FROM run WHERE id = ({run})) IS NOT NULL"  # noqa: S608 # our names
     gone = f" IF TG_OP = 'DELETE' THEN IF {purged} THEN RETURN OLD; END IF; END IF;"
     return (
-        "IF TG_OP = 'UPDATE' THEN"
-        f" IF NEW.{column} = '{empty}' AND {same} AND {purged} THEN RETURN NEW; END IF;"
-        f" END IF;{gone if table in DELETED else ''}"
+        f"IF TG_OP = 'UPDATE' THEN IF NEW.{column} = '{empty}' AND {same} AND {purged} THEN "
+        f"RETURN NEW; END IF; END IF;{gone if table in DELETED else ''}"
     )
 
 
@@ -183,7 +174,7 @@ class PostgresDatabase(Backend):
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self._engine, "connect", _set_search_path)
-        self._idle: list[PostgresServerSession] = []
+        self._idle: list[postgres_session.PostgresServerSession] = []
 
     @property
     def engine(self) -> Engine:
@@ -224,17 +215,21 @@ class PostgresDatabase(Backend):
         """Create the schema if it does not exist."""
         with self._temporary_session() as session:
             if not session.run_psycopg_statement(
-                "SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)
+                "SELECT 1 FROM pg_namespace WHERE nspname = %s", (postgres_session.SCHEMA,)
             )[0]:
                 with self.migration_lock():
-                    session.run_long_statements(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                    session.run_long_statements(
+                        f"CREATE SCHEMA IF NOT EXISTS {postgres_session.SCHEMA}"
+                    )
 
     @contextmanager
     def migration_lock(self) -> Iterator[None]:
         """Hold the migration lock during the block; wait for it without a time limit."""
         with self._temporary_session() as session:
             session.run_long_statements("SET lock_timeout TO 0; SET statement_timeout TO 0")
-            session.run_long_statements(f"SELECT pg_advisory_lock({LOCKS}, {MIGRATING})")
+            session.run_long_statements(
+                f"SELECT pg_advisory_lock({postgres_session.LOCKS}, {postgres_session.MIGRATING})"
+            )
             try:
                 yield
             finally:
@@ -256,13 +251,15 @@ class PostgresDatabase(Backend):
         self, trace: Trace | None, chain: AuditChain, *, writes: bool, durable: bool
     ) -> PostgresTransaction:
         """Begin a transaction; one that `writes` waits for the other writers."""
-        session = self._begin_on_free_session(WRITE if writes else READ)
+        session = self._begin_on_free_session(
+            postgres_session.WRITE if writes else postgres_session.READ
+        )
         dialect = self.engine.dialect
         return PostgresTransaction(
             session, self._return_session, self._was_committed, dialect, trace, chain, writes=writes
         )
 
-    def _begin_on_free_session(self, begin: str) -> PostgresServerSession:
+    def _begin_on_free_session(self, begin: str) -> postgres_session.PostgresServerSession:
         """Return a session with a begun transaction; skip those that the server ended."""
         while True:
             kept = bool(self._idle)
@@ -283,16 +280,16 @@ class PostgresDatabase(Backend):
             else:
                 return session
 
-    def _connect(self) -> PostgresServerSession:
+    def _connect(self) -> postgres_session.PostgresServerSession:
         """Return a new session; DBAPIError if the server cannot be reached."""
         _, given = self.engine.dialect.create_connect_args(self._url)
         try:
-            return connect_session(**given)
+            return postgres_session.connect_session(**given)
         except psycopg.Error as error:
             raise wrap_driver_error(error, self.engine.dialect, "connect", ()) from error
 
     @contextmanager
-    def _temporary_session(self) -> Iterator[PostgresServerSession]:
+    def _temporary_session(self) -> Iterator[postgres_session.PostgresServerSession]:
         """Yield a new session outside a transaction, and close it at the end."""
         session = self._connect()
         try:
@@ -302,7 +299,7 @@ class PostgresDatabase(Backend):
         finally:
             session.close()
 
-    def _return_session(self, session: PostgresServerSession) -> None:
+    def _return_session(self, session: postgres_session.PostgresServerSession) -> None:
         """Keep the session for the next transaction, or close it if it stopped during one."""
         if session.is_free:
             self._idle.append(session)
@@ -336,5 +333,5 @@ class PostgresDatabase(Backend):
 
 def _set_search_path(connection: psycopg.Connection[Any], _record: object) -> None:
     """Set the search path of SQLAlchemy's own connections, which migrations use."""
-    connection.execute(f"SET search_path TO {SCHEMA}")
+    connection.execute(f"SET search_path TO {postgres_session.SCHEMA}")
     connection.commit()

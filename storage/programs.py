@@ -12,7 +12,6 @@ from sqlalchemy import Index, and_, bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import calls, columns, inbox, moves, runs, trail
-from storage.columns import Row
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.transaction import (
@@ -26,7 +25,7 @@ from storage.transaction import (
 # API keys of programs: who answers for each, and what it may ask for. No secret is stored.
 
 
-class ClientKey(Row, table=True):
+class ClientKey(columns.Row, table=True):
     """By what a program shows which one it is, and the person who answers for it."""
 
     __tablename__ = "client_key"

@@ -15,7 +15,6 @@ from sqlalchemy import Table, delete, select
 from sqlmodel import Field, SQLModel, col
 
 from storage import columns
-from storage.columns import Row
 from storage.delegations import Delegation as Delegation
 from storage.digest import AuditChain, AuditHead
 from storage.inbox import GreetedPerson as GreetedPerson
@@ -28,7 +27,7 @@ from storage.webhooks import Webhook as Webhook
 # The copy note: a record states that it is a copy, or was left for one.
 
 
-class CopyNote(Row, table=True):
+class CopyNote(columns.Row, table=True):
     """That the record is a copy, or was left for one."""
 
     __tablename__ = "copied"

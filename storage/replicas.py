@@ -15,7 +15,6 @@ from sqlalchemy import Select, bindparam, delete, func, select
 from sqlmodel import Field, col
 
 from storage import columns
-from storage.columns import Row
 from storage.models import Audit, Delivery
 from storage.states import DeliveryKind
 from storage.transaction import Transaction, fetch_readable_rows, get_dialect_insert
@@ -46,7 +45,7 @@ def find_newest_stored_time(tx: Transaction) -> datetime | None:
 PauseEnds = Mapping[tuple[str, str], datetime]  # by method and channel
 
 
-class Replica(Row, table=True):
+class Replica(columns.Row, table=True):
     """A process that works on this database, and until when it counts as alive."""
 
     __tablename__ = "replica"
@@ -54,7 +53,7 @@ class Replica(Row, table=True):
     until: datetime = columns.time_column()
 
 
-class ChannelQueue(Row, table=True):
+class ChannelQueue(columns.Row, table=True):
     """A channel, and the one replica that sends to it as long as that is alive."""
 
     __tablename__ = "lane"
@@ -62,7 +61,7 @@ class ChannelQueue(Row, table=True):
     replica: str = Field(index=True)
 
 
-class Pause(Row, table=True):
+class Pause(columns.Row, table=True):
     """What Slack wants to be asked no more until then: a method, or posts for a channel."""
 
     __tablename__ = "pause"

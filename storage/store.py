@@ -22,7 +22,6 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import col
 
 from storage import audit_log, schema
-from storage.audit_log import AuditLine
 from storage.backend import Backend, build_backend
 from storage.digest import AuditChain, AuditHead, PolicyContextReader
 from storage.migrations import SCRIPTS, newest, stranger
@@ -123,7 +122,7 @@ class Store:
         *,
         key: bytes | None = None,
         under: PolicyContextReader = dict,
-        told: Callable[[Sequence[AuditLine]], None] = audit_log.log_audit_lines,
+        told: Callable[[Sequence[audit_log.AuditLine]], None] = audit_log.log_audit_lines,
     ) -> None:
         """Set the database by URL or backend; ValueError for a URL that cannot be used.
 

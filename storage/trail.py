@@ -19,16 +19,8 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
+from storage import digest
 from storage.audit_log import WORD, AuditLine
-from storage.digest import (
-    FIRST,
-    AuditChain,
-    AuditHead,
-    NonCanonicalValueError,
-    canonical_json,
-    encode_json,
-    parse_json_object,
-)
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
 from storage.transaction import Transaction, build_insert, fetch_rows
@@ -53,7 +45,7 @@ def build_revision_evidence(
     }
 
 
-def compute_arguments_seal(chain: AuditChain, row: Revision) -> str:
+def compute_arguments_seal(chain: digest.AuditChain, row: Revision) -> str:
     """Return the keyed digest of the stored arguments, exactly as they would run."""
     return chain.sign("revision", row.call_id, row.number, row.arguments)
 
@@ -63,8 +55,10 @@ def build_refusal_evidence(
 ) -> dict[str, Any]:
     """Return the audit data of a proposed call that was refused without asking anybody."""
     try:
-        return {"arguments": _replace_secret_values(tx, call_id, parse_json_object(text), secret)}
-    except NonCanonicalValueError:  # where a secret would stand is not known
+        return {
+            "arguments": _replace_secret_values(tx, call_id, digest.parse_json_object(text), secret)
+        }
+    except digest.NonCanonicalValueError:  # where a secret would stand is not known
         kept = f"{len(text)} characters" if secret else text[:MOST_EVIDENCE]
         return {"arguments": kept, "sealed": tx.chain.sign("refused", call_id, text)}
 
@@ -78,8 +72,8 @@ def _replace_secret_values(
     """
 
     def sealed_value(path: ValuePath, value: Any) -> str:
-        name = path[0] if len(path) == 1 else canonical_json(list(path))
-        return f"secret {tx.chain.sign('secret', call_id, name, canonical_json(value))[:16]}"
+        name = path[0] if len(path) == 1 else digest.canonical_json(list(path))
+        return f"secret {tx.chain.sign('secret', call_id, name, digest.canonical_json(value))[:16]}"
 
     paths = [(each,) if isinstance(each, str) else each for each in secret]
     found: dict[str, Any] = replace_values_at_paths(values, paths, sealed_value)
@@ -138,10 +132,10 @@ def record_event(
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
     apart = {name: told.pop(name) for name in [*told] if _is_payload_value(name, told[name])}
-    payload = encode_json(apart) if apart else ""
+    payload = digest.encode_json(apart) if apart else ""
     if payload:
         told[SEAL] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
-    text = encode_json(told)
+    text = digest.encode_json(told)
     before = get_audit_head(tx)
     tx.head = tx.chain.seal_row(before, at, run_id, call_id, actor, event, text)
     row = {
@@ -167,18 +161,18 @@ def set_newest_event_start(tx: Transaction, since: datetime | None) -> None:
     tx.appended[-1] = tx.appended[-1]._replace(since=since)
 
 
-def get_audit_head(tx: Transaction) -> AuditHead:
+def get_audit_head(tx: Transaction) -> digest.AuditHead:
     """Return the chain's newest row, including those that this transaction has appended."""
     if tx.head is None:
         last = tx.execute(_LAST)
-        tx.head = AuditHead(*last[0]) if last else AuditHead()
+        tx.head = digest.AuditHead(*last[0]) if last else digest.AuditHead()
     return tx.head
 
 
-def find_audit_head_at(tx: Transaction, seq: int) -> AuditHead | None:
+def find_audit_head_at(tx: Transaction, seq: int) -> digest.AuditHead | None:
     """Return the chain's head as of that row; None if the row does not exist."""
-    seal = FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
-    return AuditHead(seq, seal) if seal else None
+    seal = digest.FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
+    return digest.AuditHead(seq, seal) if seal else None
 
 
 def iterate_audit_rows(tx: Transaction) -> Iterator[Audit]:
@@ -222,7 +216,7 @@ def _is_payload_value(name: str, value: Any) -> bool:
 
 
 def _compute_payload_seal(
-    chain: AuditChain, run_id: str, call_id: str, event: str, payload: str
+    chain: digest.AuditChain, run_id: str, call_id: str, event: str, payload: str
 ) -> str:
     return chain.sign("payload", run_id, call_id, event, payload)
 
@@ -236,7 +230,7 @@ def get_audit_row_data(row: Audit) -> dict[str, Any]:
     return data
 
 
-def is_payload_intact(chain: AuditChain, row: Audit) -> bool:
+def is_payload_intact(chain: digest.AuditChain, row: Audit) -> bool:
     """Return whether the row's payload matches its seal; True if it was purged."""
     if not row.payload:
         return True
@@ -244,7 +238,7 @@ def is_payload_intact(chain: AuditChain, row: Audit) -> bool:
     return bool(json.loads(row.data).get(SEAL) == seal)
 
 
-def is_valid_next_row(chain: AuditChain, before: AuditHead, row: Audit) -> bool:
+def is_valid_next_row(chain: digest.AuditChain, before: digest.AuditHead, row: Audit) -> bool:
     """Return whether this row directly follows `before` and has a correct seal under `chain`."""
     own = chain.seal_row(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
     is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
@@ -266,13 +260,13 @@ def audit_head_file_path(database: Path) -> Path:
 class AuditHeadFile:
     """The file that notes the newest row of one audit."""
 
-    def __init__(self, path: Path, chain: AuditChain) -> None:
+    def __init__(self, path: Path, chain: digest.AuditChain) -> None:
         """Use the key of `chain` for signing; no file is created yet."""
         self.path, self._chain = path, chain
         self._file: int | None = None
-        self._noted: AuditHead | None = None
+        self._noted: digest.AuditHead | None = None
 
-    def read_head(self) -> AuditHead | None:
+    def read_head(self) -> digest.AuditHead | None:
         """Return the newest head in the file; None if there is none with a valid signature.
 
         A head signed with an unknown key cannot be checked, and is accepted for comparison with the
@@ -286,14 +280,14 @@ class AuditHeadFile:
         found = [head for head in map(self._parse_line, lines) if head]
         return max(found, key=lambda head: head.seq, default=None)
 
-    def _parse_line(self, line: list[str]) -> AuditHead | None:
+    def _parse_line(self, line: list[str]) -> digest.AuditHead | None:
         if len(line) != 5 or line[0] != _MARK or not line[1].isdecimal():
             return None
         _, seq, seal, key, signature = line
         signer = self._chain.find_chain_by_key_id(key)
         if signer and not hmac.compare_digest(signature, signer.sign(_MARK, seq, seal)):
             return None
-        return AuditHead(int(seq), seal)
+        return digest.AuditHead(int(seq), seal)
 
     def describe_contradiction(self, tx: Transaction) -> str:
         """Return why the rows do not match the noted head; "" if they may match."""
@@ -308,7 +302,7 @@ class AuditHeadFile:
             return f"it ends at row {last} of the audit, and had come to row {noted.seq}"
         return f"row {noted.seq} of the audit is another one than it was"
 
-    def write_head(self, head: AuditHead) -> None:
+    def write_head(self, head: digest.AuditHead) -> None:
         """Write the head to the file; a failure is only logged, as the rows are already stored."""
         if head == self._noted:
             return
@@ -321,7 +315,7 @@ class AuditHeadFile:
         else:
             self._noted = head
 
-    def _format_line(self, head: AuditHead) -> bytes:
+    def _format_line(self, head: digest.AuditHead) -> bytes:
         seq, key = str(head.seq), self._chain.key_id
         line = " ".join((_MARK, seq, head.hash, key, self._chain.sign(_MARK, seq, head.hash)))
         return f"{line:<{_LINE - 1}}\n".encode()
@@ -340,9 +334,9 @@ class AuditHeadFile:
         Otherwise a crash between the first row and its note would look like an older record.
         """
         if self.read_head() is None:
-            self.write_head(AuditHead())
+            self.write_head(digest.AuditHead())
 
-    def replace_file(self, head: AuditHead) -> None:
+    def replace_file(self, head: digest.AuditHead) -> None:
         """Replace the file with one that notes this head only."""
         self.close()
         self.path.unlink(missing_ok=True)

@@ -18,7 +18,6 @@ from sqlalchemy import bindparam, func, or_, select, update
 from sqlmodel import Field, col
 
 from storage import columns, trail
-from storage.columns import Row, thread_conditions
 from storage.models import PURGED, Call, Item, Run, new_id
 from storage.states import CallStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_rows, insert_row
@@ -37,7 +36,7 @@ class WithheldReason(StrEnum):
     REFUSED = "refused"  # by the model's server
 
 
-class AttachedFile(Row, table=True):
+class AttachedFile(columns.Row, table=True):
     """One file that the model is given."""
 
     __tablename__ = "attached"
@@ -67,7 +66,7 @@ _SIZE = (
     select(func.coalesce(func.sum(col(AttachedFile.size)), 0))
     .join(Run, col(Run.id) == col(AttachedFile.run_id))
     .where(
-        *thread_conditions(Run),
+        *columns.thread_conditions(Run),
         _IS_GIVEN,
         col(AttachedFile.media) != TEXT,
     )
@@ -153,7 +152,7 @@ _ON_RECORD = (
     select(col(Call.provider_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
-        *thread_conditions(Run, "parent_call"),
+        *columns.thread_conditions(Run, "parent_call"),
         or_(
             col(Call.asked_at).is_not(None),
             col(Call.grant_id) != "",
@@ -215,7 +214,7 @@ KEPT, ITEMS = 1_000_000, 6000
 _SINCE = (
     select(col(Item.seq), col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
-    .where(*thread_conditions(Run, "parent_call"))
+    .where(*columns.thread_conditions(Run, "parent_call"))
     .where(col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
 )  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
 

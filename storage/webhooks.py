@@ -25,7 +25,6 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Field, col
 
 from storage import columns
-from storage.columns import Row
 from storage.models import Call, Run, new_id
 from storage.programs import ClientKey
 from storage.states import CALL_FINAL, CallStatus, RunStatus
@@ -39,7 +38,7 @@ class WebhookKind(StrEnum):
     ENDED = "request.ended"  # nothing more comes of it, or nobody knows what came of it
 
 
-class Webhook(Row, table=True):
+class Webhook(columns.Row, table=True):
     """One thing to tell."""
 
     __tablename__ = "webhook"

@@ -18,7 +18,6 @@ UNKNOWN = (
 STILL_RUNNING = "UNKNOWN: the request was cancelled while this was running; it may still finish."
 STEP_FAILED = "CANCELLED: an earlier step of the plan failed, so it was not run."
 _MIDWAY = "It had begun, so part of it may have happened: look before it is tried again."
-CANCELLED_EARLY = "the request was cancelled before the sub-agent had begun"
 TOO_SLOW = "it took too long"
 REMEMBERED = " It ran on a remembered approval."
 REJECTED_BEFORE = (

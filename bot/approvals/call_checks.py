@@ -25,9 +25,8 @@ from bot.tools.names import NameResolver
 from bot.tools.registration import REASON_FIELD
 from storage import call_history, calls, runs, sub_agents
 from storage.digest import NonCanonicalValueError, parse_json_object
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, RunSource
-from storage.transaction import Transaction
 
 
 class CallRefusedError(Exception):

@@ -29,12 +29,9 @@ from bot.tools import Effect, Preview, Tool
 from bot.tools.arguments import dump_arguments, reveal_secrets
 from countersign.durations import format_duration
 from storage import call_history
-from storage.call_history import CountedCall
 from storage.digest import MOST_DIGITS
-from storage.models import Call, Run
+from storage.record import Call, Run, Store, Transaction
 from storage.states import ChannelMode
-from storage.store import Store
-from storage.transaction import Transaction
 
 # The facts by which policy judges a call: people and places looked up live, sums read from the
 # database.
@@ -124,7 +121,11 @@ def add_spending_sums(
         since = now - timedelta(seconds=max(each.window for each in some))
         found = [
             *call_history.counted_calls(tx, run.team, whose, name, since=since, beside=beside),
-            *(CountedCall(None, arguments) for other, arguments in siblings if other == name),
+            *(
+                call_history.CountedCall(None, arguments)
+                for other, arguments in siblings
+                if other == name
+            ),
         ]
         for each in some:
             begun = now - timedelta(seconds=each.window)
@@ -142,7 +143,7 @@ def _group_sums(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[Sp
 
 
 def sum_spending(
-    wanted: SpendingSum, calls: list[CountedCall], arguments: str = ""
+    wanted: SpendingSum, calls: list[call_history.CountedCall], arguments: str = ""
 ) -> Decimal | None:
     """Return the exact sum of a field over these calls, or their number if no field is named.
 
@@ -169,8 +170,8 @@ def sum_spending(
 
 
 def _filter_comparable_calls(
-    fields: tuple[str, ...], calls: Iterable[CountedCall], arguments: str
-) -> list[CountedCall] | None:
+    fields: tuple[str, ...], calls: Iterable[call_history.CountedCall], arguments: str
+) -> list[call_history.CountedCall] | None:
     """Return the calls with the same values in these fields; None if one cannot be compared."""
     mine, found = _get_comparable_values(fields, arguments), []
     if mine is None:

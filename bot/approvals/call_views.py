@@ -12,27 +12,19 @@ from pydantic import ValidationError
 
 from bot.agent import outputs, prompt
 from bot.approvals import call_state
-from bot.cards import sentences
+from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_program_line, describe_asker
 from bot.cards.review_dialog import list_covered_pieces, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
-from bot.cards.views import (
-    ArgumentValue,
-    CallView,
-    DelegatedTask,
-    VoteProgress,
-)
 from bot.policy.gates import Ask, load_gate
 from bot.tools import EffectSource, Registry, Tool
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from storage import calls, runs, sub_agents
-from storage.calls import CallWithRevision
 from storage.masking import mask_secrets
-from storage.models import Call, Revision, Run, Vote
+from storage.record import Call, Revision, Run, Transaction, Vote
 from storage.states import MODELLED, CallStatus, CallVerb, RunSource
-from storage.transaction import Transaction
 
 DECIDED = (
     CallStatus.APPROVED,
@@ -47,7 +39,7 @@ DECIDED = (
 _ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
 
 
-def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
+def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> views.CallView | None:
     """Return a call as everybody who sees its card may read it; None if it does not exist."""
     shown = calls.find_call_with_revision(tx, call_id)
     if shown is None:
@@ -57,7 +49,9 @@ def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView 
     return replace(seen, covered_pieces=list_covered_pieces(whole, seen))
 
 
-def build_full_call_view(tools: Registry, tx: Transaction, shown: CallWithRevision) -> CallView:
+def build_full_call_view(
+    tools: Registry, tx: Transaction, shown: calls.CallWithRevision
+) -> views.CallView:
     """Return a call as its approvers may read it: only fields declared secret are masked.
 
     `covered` names what is hidden from everybody else.
@@ -68,14 +62,14 @@ def build_full_call_view(tools: Registry, tx: Transaction, shown: CallWithRevisi
 
 
 def _build_unmasked_call_view(
-    tools: Registry, tx: Transaction, shown: CallWithRevision
-) -> CallView:
+    tools: Registry, tx: Transaction, shown: calls.CallWithRevision
+) -> views.CallView:
     call, tool = shown.call, tools.find_tool_of_call(shown.call)
     before = calls.find_revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
     changed = before is not None and before.arguments != shown.revision.arguments
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     over = call.status is CallStatus.SUCCEEDED
-    return CallView(
+    return views.CallView(
         id=call.id,
         revision=call.revision,
         title=tool.title if tool else call.tool,
@@ -139,10 +133,10 @@ def _build_outcome_fields(
 
 def _build_argument_values(
     tools: Registry, call: Call, now: Revision, before: Revision | None
-) -> tuple[ArgumentValue, ...]:
+) -> tuple[views.ArgumentValue, ...]:
     tool = tools.find_tool_of_call(call)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
-        return tuple(ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
+        return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
     old = get_readable_arguments(tool, before, names) if before else None
     return list_argument_values(tool, get_readable_arguments(tool, now, names), old)
@@ -200,7 +194,7 @@ def _build_choice_fields(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     }
 
 
-def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> VoteProgress | None:
+def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> views.VoteProgress | None:
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return None
@@ -208,7 +202,7 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> VoteProgress | No
         return None
     seen = call_state.tally_votes(gate, votes)
     approved = tuple(person for people in seen.approved for person in people)
-    return VoteProgress(
+    return views.VoteProgress(
         approved=approved,
         rejected=seen.rejected,
         approvals_needed=seen.needed,
@@ -219,14 +213,16 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> VoteProgress | No
     )
 
 
-def list_delegated_tasks(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
+def list_delegated_tasks(
+    tools: Registry, tx: Transaction, run: Run
+) -> tuple[views.DelegatedTask, ...]:
     """Return the delegated tasks between the requester's agent and this run, outermost first."""
-    found: list[DelegatedTask] = []
+    found: list[views.DelegatedTask] = []
     for call in sub_agents.list_calls_leading_to_run(tx, run):
         tool = tools.find_tool_of_call(call)
         by = found[-1].agent if found else ""
         found.append(
-            DelegatedTask(
+            views.DelegatedTask(
                 tool.title if tool else call.tool,
                 by,
                 call_state.describe_call_effect(tools, tx, call),

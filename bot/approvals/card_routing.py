@@ -17,9 +17,8 @@ from bot.cards import notices
 from bot.policy.authority import AWAY, Authority, LookupFailedError, LookupPendingError
 from bot.policy.gates import Ask, Gate, load_gate
 from storage import calls, inbox, outbox, sub_agents
-from storage.models import Call, Message, Run
+from storage.record import Call, Message, Run, Transaction
 from storage.states import CallStatus, MessageKind, RunSource
-from storage.transaction import Transaction
 
 # Who of the people that decide or answer is away by their status in Slack. Looks people up.
 

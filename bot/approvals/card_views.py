@@ -27,9 +27,8 @@ from bot.tools import Registry
 from bot.tools.person_question import ASK_PERSON
 from storage import calls, outbox, runs, sub_agents
 from storage.masking import mask_secrets
-from storage.models import Call, Message, Plan, Run
+from storage.record import Call, Message, Plan, Run, Transaction
 from storage.states import CallStatus, ChannelMode, RunSource
-from storage.transaction import Transaction
 
 
 def is_approvable_on_card(tools: Registry, tx: Transaction, call: Call, now: datetime) -> bool:

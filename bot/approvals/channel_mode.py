@@ -19,10 +19,8 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from bot.signals import Signal
 from storage import calls, channel_modes, outbox, runs, trail
-from storage.models import Message, ModeSwitch, Run
+from storage.record import Message, ModeSwitch, Run, Store, Transaction
 from storage.states import ChannelMode, MessageKind
-from storage.store import Store
-from storage.transaction import Transaction
 
 # How a channel's mode changes a gate: it never allows more than the policy. PURE.
 

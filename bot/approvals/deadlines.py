@@ -12,22 +12,17 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from bot.agent import outputs
+from bot.approvals import person_questions
 from bot.approvals.call_state import (
     describe_call_effect,
-)
-from bot.approvals.person_questions import (
-    announce_unanswered_questions,
-    is_question,
-    was_replied_in_time,
 )
 from bot.cards import button_codec, notices
 from bot.clock import Clock
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
-from storage.models import Call, Delivery, Message
+from storage.record import Call, Delivery, Message, Store, Transaction
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
-from storage.store import Store, is_temporary_error
-from storage.transaction import Transaction
+from storage.store import is_temporary_error
 
 # Expiry: the clock denies the calls that nobody decided in time, and tells the thread.
 
@@ -74,7 +69,10 @@ class CallExpirer:
                     for call in found
                     if call
                     and not _was_clicked_in_time(call, clicked)
-                    and not (is_question(call) and was_replied_in_time(tx, call, arrived))
+                    and not (
+                        person_questions.is_question(call)
+                        and person_questions.was_replied_in_time(tx, call, arrived)
+                    )
                     and endings.expire_call(
                         tx, call, at=now, words=outputs, output=_unanswered_question_text(call)
                     )
@@ -93,10 +91,10 @@ class CallExpirer:
     def _announce_expiry(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread which calls of one plan have expired."""
         run = runs.find_run(tx, fallen[0].run_id)
-        asking = [call for call in fallen if is_question(call)]
-        fallen = [call for call in fallen if not is_question(call)]
+        asking = [call for call in fallen if person_questions.is_question(call)]
+        fallen = [call for call in fallen if not person_questions.is_question(call)]
         if run is not None:
-            announce_unanswered_questions(tx, run, asking)
+            person_questions.announce_unanswered_questions(tx, run, asking)
         if run is not None and fallen:
             first, effects = fallen[0], [self._describe_effect(tx, call) for call in fallen]
             text = notices.expired_line(effects, first.deadline, run.requester)
@@ -115,7 +113,7 @@ class CallExpirer:
 
 def _unanswered_question_text(call: Call) -> str:
     """Return what the model gets for an unanswered question; "" for any other call."""
-    return outputs.UNANSWERED if is_question(call) else ""
+    return outputs.UNANSWERED if person_questions.is_question(call) else ""
 
 
 def _find_first_click_times(deliveries: Iterable[Delivery]) -> dict[str, datetime]:

@@ -25,11 +25,8 @@ from bot.policy.authority import Authority, LookupFailedError, LookupPendingErro
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import calls, delegations, inbox, outbox, request_lists, runs, trail
-from storage.delegations import Delegation
-from storage.models import Call, Delivery, Message, Run
+from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallStatus, CallVerb, MessageKind
-from storage.store import Store
-from storage.transaction import Transaction
 
 NO_COLLEAGUE = "Only full members of this workspace can decide."
 
@@ -108,7 +105,7 @@ class DelegationManager:
                 reply_privately(tx, delivery, next(iter(found.values())))
                 inbox.mark_delivery_done(tx, delivery, "not delegated")
                 return
-            row = Delegation(
+            row = delegations.Delegation(
                 team=team,
                 giver=giver,
                 delegate=found.delegate,
@@ -194,7 +191,7 @@ class DelegateNotifier:
                 log.exception("delegation %s: what waits was not shown", each.id)
         return bool(new)
 
-    def _notify_delegate(self, row: Delegation, now: datetime) -> None:
+    def _notify_delegate(self, row: delegations.Delegation, now: datetime) -> None:
         found = [
             (run, card_routing.RoutedCall(call, gate, self._resolve_place(run, gate, row.delegate)))
             for call, run, gate in self._list_waiting_calls(row, now)
@@ -221,7 +218,9 @@ class DelegateNotifier:
                 data = {"delegation": row.id, "delegate": row.delegate, "calls": told}
                 trail.record_event(tx, "delegation.shown", at=now, actor="system", data=data)
 
-    def _list_waiting_calls(self, row: Delegation, now: datetime) -> list[tuple[Call, Run, Ask]]:
+    def _list_waiting_calls(
+        self, row: delegations.Delegation, now: datetime
+    ) -> list[tuple[Call, Run, Ask]]:
         """Return the calls this delegate may approve only for the giver. Looks people up."""
         with self._store.read() as tx:
             pending = request_lists.list_waiting_calls(tx, row.team, now, LOOKED_AT)
@@ -256,7 +255,11 @@ class DelegateNotifier:
         return replace(place, groups=card_routing.list_group_ids(self._authority, gate))
 
     def _queue_messages(
-        self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[card_routing.RoutedCall]
+        self,
+        tx: Transaction,
+        row: delegations.Delegation,
+        run: Run,
+        waiting: Sequence[card_routing.RoutedCall],
     ) -> None:
         """Put a line under the cards the delegate sees, and new cards for calls on none of them."""
         if not waiting:
@@ -284,7 +287,7 @@ class DelegateNotifier:
     def _build_notice(
         self,
         tx: Transaction,
-        row: Delegation,
+        row: delegations.Delegation,
         run: Run,
         shown: Sequence[card_routing.RoutedCall],
         place: tuple[str, str],

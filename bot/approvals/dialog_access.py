@@ -21,11 +21,8 @@ from bot.policy.authority import Denial, Permission
 from bot.tools import Table
 from bot.tools.tables import csv_text
 from storage import decisions, inbox, outbox, runs, trail
-from storage.decisions import DecidableCall
-from storage.models import Call, Delivery, Message, Run
+from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallVerb, MessageKind
-from storage.store import Store
-from storage.transaction import Transaction
 
 # who cannot approve for one of these may reject, and so may look
 LOOKS_ON = frozenset({"own_request", "own_edit", "not_yet"})
@@ -70,7 +67,7 @@ class DialogAccess:
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
                 found = decisions.check_decidable(tx, target.call, target.revision, now)
-                waiting = [found.call] if isinstance(found, DecidableCall) else []
+                waiting = [found.call] if isinstance(found, decisions.DecidableCall) else []
             else:
                 found = None
                 waiting = decisions.list_pending_calls_on_card(

@@ -14,23 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, describe_display_problem
 from bot.approvals.call_gates import FactSources, compute_gate, prepare_preview_for_thread
-from bot.approvals.call_state import (
-    build_preview_columns,
-    build_tool_context,
-    compute_call_digest,
-    describe_call_effect,
-    find_next_notification_time,
-)
-from bot.approvals.card_routing import (
-    CardPlace,
-    RoutedCall,
-    build_routing_key,
-    queue_cards,
-    remove_calls_from_cards,
-    resolve_card_place,
-)
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import notices, sentences
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
@@ -46,12 +32,9 @@ from bot.tools.arguments import (
 from bot.tools.names import NameResolver
 from bot.tools.preview import PreviewRunner
 from storage import calls, decisions, inbox, outbox, runs
-from storage.calls import CallWithRevision
 from storage.columns import get_column_values
-from storage.decisions import AppliedDecision, DecidableCall
-from storage.models import Call, Delivery, Run
+from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallVerb
-from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +42,7 @@ class Edit:
     """A submitted edit, checked and ready to be stored."""
 
     run: Run
-    shown: CallWithRevision  # the call as it was when it was checked
+    shown: calls.CallWithRevision  # the call as it was when it was checked
     arguments: str  # canonical JSON
     gate: Ask
     preview: Preview
@@ -83,7 +66,7 @@ class UnchangedEdit:
     """A submission that changes nothing."""
 
     run: Run
-    shown: CallWithRevision
+    shown: calls.CallWithRevision
     approve: bool
 
 
@@ -141,7 +124,7 @@ class EditHandler:
         """
         with self._sources.store.read() as tx:
             found = decisions.check_decidable(tx, call_id, revision, at)
-            is_open = isinstance(found, DecidableCall)
+            is_open = isinstance(found, decisions.DecidableCall)
             shown = calls.find_call_with_revision(tx, call_id) if is_open else None
             run = runs.find_run(tx, shown.call.run_id) if shown else None
         tool = self._tools.find_tool_of_call(shown.call) if shown else None
@@ -198,7 +181,12 @@ class EditHandler:
         )
 
     def _preview_edit(
-        self, run: Run, shown: CallWithRevision, tool: Tool[Any], args: BaseModel, patience: float
+        self,
+        run: Run,
+        shown: calls.CallWithRevision,
+        tool: Tool[Any],
+        args: BaseModel,
+        patience: float,
     ) -> Preview:
         """Return the tool's preview of the edited call.
 
@@ -208,7 +196,7 @@ class EditHandler:
         seen = self._previews.get_edit_preview(
             tool,
             args,
-            build_tool_context(run, call, now),
+            call_state.build_tool_context(run, call, now),
             (call.id, call.revision, dump_arguments(args)),
             patience=patience,
             then=self._wake,
@@ -216,7 +204,7 @@ class EditHandler:
         return prepare_preview_for_thread(self._sources, run, seen)
 
     def _compute_gate(
-        self, run: Run, shown: CallWithRevision, tool: Tool[Any], args: BaseModel
+        self, run: Run, shown: calls.CallWithRevision, tool: Tool[Any], args: BaseModel
     ) -> Ask | ForbiddenEdit:
         """Return the gate of the edited call, or a refusal if policy denies it.
 
@@ -263,17 +251,17 @@ class EditHandler:
                 at=delivery.received_at,
                 **self._build_revision_columns(edit, delivery.received_at),
             )
-            if not isinstance(outcome, AppliedDecision):
+            if not isinstance(outcome, decisions.AppliedDecision):
                 reply_privately(
                     tx, delivery, self._permissions.too_late_sentence(outcome, delivery.user)
                 )
                 inbox.mark_delivery_done(tx, delivery, "the edit came too late")
                 return
             if place is not None:
-                remove_calls_from_cards(tx, call.plan_id, {call.id})
-                asked = RoutedCall(outcome.call, edit.gate, place)
-                queue_cards(tx, edit.run, call.plan_id, [asked])
-            effect = describe_call_effect(self._tools, tx, outcome.call)
+                card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
+                asked = card_routing.RoutedCall(outcome.call, edit.gate, place)
+                card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
+            effect = call_state.describe_call_effect(self._tools, tx, outcome.call)
             line = notices.decision_line(CallVerb.EDIT, delivery.user, [effect])
             key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
@@ -283,11 +271,13 @@ class EditHandler:
                 reply_privately(tx, delivery, LOOK_FIRST if edit.approve else "")
                 inbox.mark_delivery_done(tx, delivery, "edited")
 
-    def _find_new_place(self, edit: Edit) -> CardPlace | None:
+    def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
         """Return where other people are asked now; None if the same people are. Looks them up."""
-        if build_routing_key(load_gate(edit.shown.call.gate)) == build_routing_key(edit.gate):
+        if card_routing.build_routing_key(
+            load_gate(edit.shown.call.gate)
+        ) == card_routing.build_routing_key(edit.gate):
             return None
-        return resolve_card_place(self._authority, edit.run, edit.gate)
+        return card_routing.resolve_card_place(self._authority, edit.run, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
         """Return the columns of the new revision."""
@@ -299,7 +289,7 @@ class EditHandler:
         return {
             "arguments": edit.arguments,
             "secret": tool.list_secret_paths(loads(edit.arguments)),
-            "digest": compute_call_digest(
+            "digest": call_state.compute_call_digest(
                 self._key,
                 edit.run,
                 tool,
@@ -311,14 +301,20 @@ class EditHandler:
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            **build_preview_columns(seen),
+            **call_state.build_preview_columns(seen),
             "names": edit.names,
-            "next_at": find_next_notification_time(edit.gate, call.asked_at or call.created_at),
+            "next_at": call_state.find_next_notification_time(
+                edit.gate, call.asked_at or call.created_at
+            ),
         }
 
 
 def _describe_hidden_content(
-    tool: Tool[Any], shown: CallWithRevision, arguments: str, names: dict[str, str], seen: Preview
+    tool: Tool[Any],
+    shown: calls.CallWithRevision,
+    arguments: str,
+    names: dict[str, str],
+    seen: Preview,
 ) -> str:
     """Return why approvers could not be shown all of an edit; "" if they can."""
     before, reason = shown.revision.arguments, shown.call.reason
@@ -327,6 +323,6 @@ def _describe_hidden_content(
     )
 
 
-def _get_shown_arguments(tool: Tool[Any], shown: CallWithRevision) -> dict[str, Any]:
+def _get_shown_arguments(tool: Tool[Any], shown: calls.CallWithRevision) -> dict[str, Any]:
     """Return the arguments as the dialog showed them."""
     return build_readable_arguments(tool, shown.revision.arguments)

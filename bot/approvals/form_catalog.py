@@ -19,9 +19,8 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import build_readable_arguments
 from storage import calls, outbox, runs
 from storage.masking import mask_secrets
-from storage.models import Delivery, Message
+from storage.record import Delivery, Message, Transaction
 from storage.states import MessageKind
-from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from bot.tools.arguments import dump_arguments
 from bot.tools.names import NameResolver
 from bot.tools.preview import PreviewRunner
 from storage import inbox, moves, outbox
-from storage.models import Call, Delivery, Run
+from storage.record import Call, Delivery, Run
 from storage.states import CallStatus, RunSource
 
 # Filled-in forms, checked: the person, the fields, the policy, the tool's preview.

@@ -18,7 +18,6 @@ from bot.approvals.permissions import may_approve_alone, reply_privately
 from bot.cards import notices, slack_text
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
-from bot.cards.slack_text import channel_mention, format_local_time, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy
@@ -26,10 +25,7 @@ from bot.policy.gates import Ask, GrantOffer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants, inbox
 from storage.digest import canonical_json
-from storage.grants import Grant
-from storage.models import Call, Delivery, Run
-from storage.store import Store
-from storage.transaction import Transaction
+from storage.record import Call, Delivery, Run, Store, Transaction
 
 NOTHING_LEFT = "That was revoked already, or has expired."
 
@@ -41,7 +37,7 @@ def list_candidate_grants(
     tool: Tool[Any],
     gate: Ask,
     arguments: str,
-) -> list[Grant]:
+) -> list[grants.Grant]:
     """Return the grants this call may run on, if their givers may still decide.
 
     Empty if the gate offers no saved approvals: then no grant was given under its rule.
@@ -54,8 +50,8 @@ def list_candidate_grants(
 
 
 def find_valid_grant(
-    authority: Authority, run: Run, gate: Ask, among: Iterable[Grant]
-) -> Grant | None:
+    authority: Authority, run: Run, gate: Ask, among: Iterable[grants.Grant]
+) -> grants.Grant | None:
     """Return the first of these grants whose giver may still decide. Looks people up."""
     return next(
         (each for each in among if may_approve_alone(authority, run, gate, each.given_by)), None
@@ -74,7 +70,7 @@ def consume_grant(
     )
 
 
-def _is_grant_of_rule(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
+def _is_grant_of_rule(policy: CurrentPolicy, gate: Ask, grant: grants.Grant) -> bool:
     """Return whether the gate comes from the very rule the grant was given under."""
     return bool(grant.rule) and policy.policy.find_rule_digest(gate) == grant.rule
 
@@ -107,7 +103,7 @@ def save_approval(
     offer: GrantOffer,
     *,
     now: datetime,
-) -> Grant | None:
+) -> grants.Grant | None:
     """Save an approval by `person` as a grant, as wide as the offer, and return the grant.
 
     None if the gate is not that of a rule in force, or an argument of the offer is missing.
@@ -123,7 +119,7 @@ def save_approval(
     if any(name not in arguments for name in fields):
         return None
     here = offer.where == "thread"
-    grant = Grant(
+    grant = grants.Grant(
         team=run.team,
         requester=run.requester,
         tool=call.tool,
@@ -142,7 +138,7 @@ def save_approval(
     return grant
 
 
-def describe_grant_scope(tools: Registry, grant: Grant) -> str:
+def describe_grant_scope(tools: Registry, grant: grants.Grant) -> str:
     """Return the argument values a grant is for, with their titles, as mrkdwn: "Order 1042"."""
     tool, pinned = tools.get(grant.tool), json.loads(grant.pinned)
     shown = tool.mask_arguments(pinned) if tool else dict.fromkeys(pinned, "••••••••")
@@ -189,7 +185,7 @@ class GrantList:
         lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
         return "\n".join(["Saved approvals (these run without asking):", *lines])
 
-    def list_grants(self, person: str) -> list[tuple[Grant, str]]:
+    def list_grants(self, person: str) -> list[tuple[grants.Grant, str]]:
         """Return each saved approval this person may end, with the sentence that describes it."""
         with self.store.read() as tx:
             found = grants.list_usable_grants_of_person(tx, self.team, person, self.clock.now())
@@ -230,15 +226,15 @@ class GrantList:
                 return "That was revoked already."
         return f"Revoked: {self._describe_grant(grant)}. The next such call is asked again."
 
-    def _describe_grant(self, grant: Grant) -> str:
+    def _describe_grant(self, grant: grants.Grant) -> str:
         tool, same = self.tools.get(grant.tool), describe_grant_scope(self.tools, grant)
         often = "once more" if grant.uses == 1 else f"{grant.uses} more times"
-        where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
+        where = f"in {slack_text.channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where
         return (
             f"{slack_text.sanitise_for_mrkdwn(tool.title if tool else grant.tool, 80)} "
             f"({same}) "
-            f"for {user_mention(grant.requester)}, {where}, until "
-            f"{format_local_time(grant.until)}, "
-            f"{often}; given by {user_mention(grant.given_by)}"
+            f"for {slack_text.user_mention(grant.requester)}, {where}, until "
+            f"{slack_text.format_local_time(grant.until)}, "
+            f"{often}; given by {slack_text.user_mention(grant.given_by)}"
         )

@@ -24,10 +24,8 @@ from storage import (
     trail,
     transcripts,
 )
-from storage.models import Delivery, Run
+from storage.record import Delivery, Run, Store, Transaction
 from storage.states import DeliveryStatus
-from storage.store import Store
-from storage.transaction import Transaction
 
 CHANGES = ("message_changed", "message_deleted")
 UNASKED = "no request's message changed"

@@ -20,11 +20,8 @@ from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
 from bot.policy.gates import Ask, load_gate
 from storage import calls, decisions, delegations, inbox, outbox, runs, trail
-from storage.calls import CallPeople
-from storage.models import Call, Delivery, Run
+from storage.record import Call, Delivery, Run, Store, Transaction
 from storage.states import CallStatus, CallVerb, Surface, UnknownCallResolution
-from storage.store import Store
-from storage.transaction import Transaction
 
 STRANGER = "You cannot decide this one: only full members of this workspace can."
 # what one may have somebody else do: to decide, and to say what became of it; not to edit
@@ -61,7 +58,7 @@ class PermissionChecker:
         person: str,
         *,
         at: datetime,
-        involved: CallPeople | None = None,
+        involved: calls.CallPeople | None = None,
         fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
@@ -71,7 +68,9 @@ class PermissionChecker:
         otherwise they are read here where they matter.
         """
         if fresh_editor:
-            involved = CallPeople((involved or self._load_involvement(call)).editors | {person}, ())
+            involved = calls.CallPeople(
+                (involved or self._load_involvement(call)).editors | {person}, ()
+            )
         found = self._judge_own_right(verb, call, run, person, involved, at)
         barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
         if barred and verb in DELEGATED and not fresh_editor:
@@ -88,7 +87,7 @@ class PermissionChecker:
             return Denial("lookup")
         return Denial("requester_gone") if requester is None or requester.deleted else None
 
-    def _load_involvement(self, call: Call) -> CallPeople:
+    def _load_involvement(self, call: Call) -> calls.CallPeople:
         with self._store.read() as tx:
             return calls.get_call_participants(tx, call)
 
@@ -98,7 +97,7 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: CallPeople | None,
+        involved: calls.CallPeople | None,
         at: datetime,
     ) -> Verdict | None:
         """Return a Yes as the delegate of somebody who may; None if there is nobody.
@@ -129,7 +128,7 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: CallPeople | None,
+        involved: calls.CallPeople | None,
         at: datetime,
     ) -> Verdict:
         """Return whether the person may do it by their own right, not as a delegate."""
@@ -174,7 +173,7 @@ class PermissionChecker:
         return may_approve_alone(self._authority, run, gate, person)
 
     def _judge_any_stage(
-        self, gate: Ask, call: Call, run: Run, person: str, involved: CallPeople, at: datetime
+        self, gate: Ask, call: Call, run: Run, person: str, involved: calls.CallPeople, at: datetime
     ) -> Verdict:
         verdicts = [
             self._authority.may_approve(

@@ -21,10 +21,8 @@ from bot.tools.approval_words import find_approval_words
 from bot.tools.arguments import load_arguments
 from bot.tools.person_question import ASK_PERSON, AskPerson, build_answerers, build_suggested_values
 from storage import calls, outbox, runs, trail
-from storage.models import Call, Delivery, Message, Run
+from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
-from storage.store import Store
-from storage.transaction import Transaction
 
 # A question as it is stored: what is asked, of whom, in which messages. Only reads.
 

@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from bot.approvals import request_overview
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.card_routing import list_still_away
 from bot.approvals.delegation import DelegationManager
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import PermissionChecker
 from bot.approvals.person_questions import get_asking_server, list_questions_for_person
-from bot.approvals.request_overview import (
-    DecidableCallFinder,
-    ListEntryBuilder,
-    RequestHistoryReader,
-    RequestOverview,
-)
 from bot.cards import home_tab
 from bot.cards.button_codec import CallTarget, HomePart, HomeTarget
-from bot.cards.home_tab import HomeView, HomeWaitingCall, HomeWaitingQuestion, SavedApprovalView
 from bot.cards.notices import describe_asker
 from bot.identity import Identity
 from bot.policy.authority import Authority
@@ -28,9 +22,8 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.tools import Effect, EffectSource
 from storage import calls, outbox, request_lists, runs
 from storage.masking import mask_secrets
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, RunStatus
-from storage.transaction import Transaction
 
 # The Home tab of one person: calls they may decide now, their requests, past decisions,
 # delegations, saved approvals.
@@ -44,12 +37,12 @@ class HomeViewBuilder:
 
     bot: str  # its user id
     authority: Authority
-    decidable: DecidableCallFinder
-    lister: ListEntryBuilder
+    decidable: request_overview.DecidableCallFinder
+    lister: request_overview.ListEntryBuilder
     grants: GrantList
     delegations: DelegationManager
 
-    def build_home_view(self, person: str, shows: HomeTarget) -> HomeView | None:
+    def build_home_view(self, person: str, shows: HomeTarget) -> home_tab.HomeView | None:
         """Return what this page of a person's Home tab shows; None if they are not a full member.
 
         Raises LookupFailedError.
@@ -59,17 +52,21 @@ class HomeViewBuilder:
         match shows.part:
             case HomePart.WAITING:
                 return self._add_waiting_calls(
-                    HomeView(self.bot, shows), person, home_tab.WAITING_PAGE
+                    home_tab.HomeView(self.bot, shows), person, home_tab.WAITING_PAGE
                 )
             case HomePart.MINE:
-                return self._add_requests(HomeView(self.bot, shows), person, home_tab.REQUESTS_PAGE)
+                return self._add_requests(
+                    home_tab.HomeView(self.bot, shows), person, home_tab.REQUESTS_PAGE
+                )
             case HomePart.ALL:
-                first = HomeView(self.bot, replace(shows, page=0))
+                first = home_tab.HomeView(self.bot, replace(shows, page=0))
                 view = self._add_waiting_calls(first, person, home_tab.WAITING)
                 view = self._add_requests(view, person, home_tab.REQUESTS)
                 return self._add_decisions_and_grants(replace(view, pages=1), person)
 
-    def _add_waiting_calls(self, view: HomeView, person: str, most: int) -> HomeView:
+    def _add_waiting_calls(
+        self, view: home_tab.HomeView, person: str, most: int
+    ) -> home_tab.HomeView:
         now = self.grants.clock.now()
         say, channel = self.decidable.list_decidable_calls(person, now), view.shows.channel
         found = [(call, run) for call, run in say.calls if channel in ("", run.channel)]
@@ -91,12 +88,12 @@ class HomeViewBuilder:
 
     def _list_waiting_questions(
         self, person: str, now: datetime, channel: str
-    ) -> tuple[HomeWaitingQuestion, ...]:
+    ) -> tuple[home_tab.HomeWaitingQuestion, ...]:
         asked = list_questions_for_person(self.grants.store, self.authority, person, now)
         mine = [each for each in asked if channel in ("", each.run.channel)][: home_tab.QUESTIONS]
         with self.grants.store.read() as tx:
             return tuple(
-                HomeWaitingQuestion(
+                home_tab.HomeWaitingQuestion(
                     target=CallTarget(each.call.id, each.call.revision),
                     question=mask_secrets(each.asked.question),
                     requester=each.run.requester,
@@ -111,9 +108,9 @@ class HomeViewBuilder:
 
     def _build_waiting_call(
         self, tx: Transaction, call: Call, run: Run, person: str
-    ) -> HomeWaitingCall:
+    ) -> home_tab.HomeWaitingCall:
         tool = self.grants.tools.find_tool_of_call(call)
-        return HomeWaitingCall(
+        return home_tab.HomeWaitingCall(
             target=CallTarget(call.id, call.revision),
             effect=describe_call_effect(self.grants.tools, tx, call),
             does=call.does,
@@ -127,7 +124,7 @@ class HomeViewBuilder:
             has_warnings=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )
 
-    def _add_requests(self, view: HomeView, person: str, most: int) -> HomeView:
+    def _add_requests(self, view: home_tab.HomeView, person: str, most: int) -> home_tab.HomeView:
         team, now, page = self.authority.team, self.grants.clock.now(), view.shows.page
         with self.grants.store.read() as tx:
             late = request_lists.list_recent_requests(
@@ -142,7 +139,7 @@ class HomeViewBuilder:
             view, requests=requests, away_approvers=away, more_requests=more, pages=page + 1 + more
         )
 
-    def _add_decisions_and_grants(self, view: HomeView, person: str) -> HomeView:
+    def _add_decisions_and_grants(self, view: home_tab.HomeView, person: str) -> home_tab.HomeView:
         """Return the view with decided calls, delegations and saved approvals added.
 
         The last two belong to no channel, and are left out if only one channel is shown.
@@ -165,7 +162,7 @@ class HomeViewBuilder:
             view,
             delegations=tuple(self.delegations.list_delegations(person)),
             remembered=tuple(
-                SavedApprovalView(grant.call_id, text)
+                home_tab.SavedApprovalView(grant.call_id, text)
                 for grant, text in remembered[: home_tab.REMEMBERED]
             ),
             more_remembered=max(0, len(remembered) - home_tab.REMEMBERED),
@@ -193,13 +190,13 @@ class PersonViewFactory:
         """Return the delegations: giving, ending and listing them."""
         return DelegationManager(self.grants.store, self.grants.clock, self.authority)
 
-    def build_overview(self) -> RequestOverview:
+    def build_overview(self) -> request_overview.RequestOverview:
         """Return the lists of requests and decisions, for people who may read them."""
         store, clock, lister = self.grants.store, self.grants.clock, self._build_entry_builder()
-        lives = RequestHistoryReader(
+        lives = request_overview.RequestHistoryReader(
             store, clock, self.authority, self.permissions, self.policy, lister
         )
-        return RequestOverview(
+        return request_overview.RequestOverview(
             store, clock, self.identity.team, self._build_call_finder(), lister, lives
         )
 
@@ -214,8 +211,8 @@ class PersonViewFactory:
             delegations=self.build_delegation_manager(),
         )
 
-    def _build_call_finder(self) -> DecidableCallFinder:
-        return DecidableCallFinder(self.grants.store, self.permissions)
+    def _build_call_finder(self) -> request_overview.DecidableCallFinder:
+        return request_overview.DecidableCallFinder(self.grants.store, self.permissions)
 
-    def _build_entry_builder(self) -> ListEntryBuilder:
-        return ListEntryBuilder(self.grants.tools, self.identity.workspace)
+    def _build_entry_builder(self) -> request_overview.ListEntryBuilder:
+        return request_overview.ListEntryBuilder(self.grants.tools, self.identity.workspace)

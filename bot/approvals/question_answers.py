@@ -13,43 +13,20 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs as told
+from bot.approvals import person_questions
 from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.permissions import record_refusal, reply_privately
-from bot.approvals.person_questions import (
-    AskedQuestion,
-    describe_asked_people,
-    find_question,
-    list_question_messages,
-    may_answer,
-    was_asked_in_thread,
-)
 from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.slack_text import format_in_utc
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
-from bot.tools.person_question import (
-    ASK_PERSON,
-    MOST_TEXT,
-    AnswerKind,
-    AnswerValues,
-    build_single_answer,
-    validate_answer,
-)
+from bot.tools import person_question
 from storage import calls, decisions, inbox, outbox
-from storage.decisions import (
-    AppliedDecision,
-    DecidableCall,
-    EarlierDecision,
-    MissedDeadline,
-    UndecidableOutcome,
-)
 from storage.digest import canonical_json
-from storage.models import Delivery
+from storage.record import Delivery, Store, Transaction
 from storage.states import CallStatus, DeliveryKind
-from storage.store import Store
-from storage.transaction import Transaction
 
 # Answers: who may give one; an answer changes its own call, and nothing else.
 
@@ -65,19 +42,23 @@ class AnswerHandler:
 
     def admit_answerer(
         self, target: CallTarget, person: str, at: datetime
-    ) -> AskedQuestion | DialogRefusal:
+    ) -> person_questions.AskedQuestion | DialogRefusal:
         """Return the question if this person may answer it as of `at`, or why not.
 
         Looks people up.
         """
         with self.store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            asked = find_question(tx, target.call) if isinstance(found, DecidableCall) else None
+            asked = (
+                person_questions.find_question(tx, target.call)
+                if isinstance(found, decisions.DecidableCall)
+                else None
+            )
             if asked is None:
-                closed = found if not isinstance(found, DecidableCall) else None
+                closed = found if not isinstance(found, decisions.DecidableCall) else None
                 return DialogRefusal(_too_late_sentence(tx, closed, person))
-            rows = list_question_messages(tx, asked.call)
-            names = describe_asked_people(asked, rows[0] if rows else None)
+            rows = person_questions.list_question_messages(tx, asked.call)
+            names = person_questions.describe_asked_people(asked, rows[0] if rows else None)
         try:
             if not self.authority.is_active_colleague(person):
                 return DialogRefusal(STRANGER, asked.call, "stranger")
@@ -89,9 +70,9 @@ class AnswerHandler:
             return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, asked.call, "lookup")
         return asked
 
-    def can_answer(self, asked: AskedQuestion, person: str) -> bool:
+    def can_answer(self, asked: person_questions.AskedQuestion, person: str) -> bool:
         """Return whether this person is a colleague who was asked; raises LookupFailedError."""
-        return may_answer(self.authority, asked, person)
+        return person_questions.may_answer(self.authority, asked, person)
 
     def handle_answer(
         self, delivery: Delivery, wanted: Click | DialogSubject, payload: dict[str, Any]
@@ -114,8 +95,8 @@ class AnswerHandler:
     def store_answer(
         self,
         delivery: Delivery,
-        found: AskedQuestion,
-        given: AnswerValues,
+        found: person_questions.AskedQuestion,
+        given: person_question.AnswerValues,
         *,
         declined: bool = False,
     ) -> None:
@@ -139,13 +120,13 @@ class AnswerHandler:
                 declined=declined,
                 output=output,
             )
-            if not isinstance(outcome, AppliedDecision):
+            if not isinstance(outcome, decisions.AppliedDecision):
                 reply_privately(tx, delivery, _too_late_sentence(tx, outcome, person))
                 inbox.mark_delivery_done(tx, delivery, "answered too late")
                 return
             if any(
                 outbox.parse_message_body(row)["elsewhere"]
-                for row in list_question_messages(tx, call)
+                for row in person_questions.list_question_messages(tx, call)
             ):
                 text = sentences.question_answered_notice(person, declined)
                 outbox.queue_notice(tx, found.run, f"answered:{call.id}", {"text": text})
@@ -169,15 +150,15 @@ class AnswerHandler:
 
 
 def _read_given_values(
-    found: AskedQuestion, wanted: Click | DialogSubject, payload: Mapping[str, Any]
-) -> AnswerValues | None:
+    found: person_questions.AskedQuestion, wanted: Click | DialogSubject, payload: Mapping[str, Any]
+) -> person_question.AnswerValues | None:
     """Return the values that a click or a form gives; None where they do not fit the question."""
     match wanted:
         case Click(Action.DECLINE):
             return {}
         case Click(action):
             _, value = question_message.build_button_choices(found.asked).get(action, ("", None))
-            return None if value is None else build_single_answer(value)
+            return None if value is None else person_question.build_single_answer(value)
         case DialogSubject():
             read_ = question_message.parse_answer_submission(
                 found.asked, payload["view"]["state"]["values"]
@@ -185,17 +166,22 @@ def _read_given_values(
             return read_ if isinstance(read_, dict) else None
 
 
-def _too_late_sentence(tx: Transaction, outcome: UndecidableOutcome | None, person: str) -> str:
+def _too_late_sentence(
+    tx: Transaction, outcome: decisions.UndecidableOutcome | None, person: str
+) -> str:
     """Return what to tell a person who answered too late, and what came first."""
     match outcome:
-        case EarlierDecision(call=call) if call.status is CallStatus.ANSWERED:
+        case decisions.EarlierDecision(call=call) if call.status is CallStatus.ANSWERED:
             answer = calls.find_person_answer(tx, call.id)
             if answer is None or answer.person == person:
                 return sentences.OWN_ANSWER_STANDS_REPLY
             return sentences.already_answered_reply(answer.person, answer.created_at)
-        case MissedDeadline(call=call) | EarlierDecision(call=call) if call.status in (
-            CallStatus.EXPIRED,
-            CallStatus.PENDING,
+        case decisions.MissedDeadline(call=call) | decisions.EarlierDecision(call=call) if (
+            call.status
+            in (
+                CallStatus.EXPIRED,
+                CallStatus.PENDING,
+            )
         ):
             return sentences.answer_too_late_reply(call.deadline)
         case _:
@@ -230,12 +216,14 @@ class ReplyAnswerHandler:
             raise LookupPendingError  # the loop looks again once it is known where the question is
         if not found:
             return False
-        given = validate_answer(found[0].asked, build_single_answer(text))
+        given = person_question.validate_answer(
+            found[0].asked, person_question.build_single_answer(text)
+        )
         if len(found) == 1 and given is not None:
             self.answers.store_answer(delivery, found[0], given)
             return True
         with self.answers.store.write() as tx:
-            too_long = sentences.answer_too_long_reply(MOST_TEXT)
+            too_long = sentences.answer_too_long_reply(person_question.MOST_TEXT)
             reply_privately(tx, delivery, sentences.SEVERAL if len(found) > 1 else too_long)
             inbox.mark_delivery_done(tx, delivery, "no single question that it answers")
         return True
@@ -247,17 +235,23 @@ class ReplyAnswerHandler:
         question before it returns its ts.
         """
         with self.answers.store.read() as tx:
-            posted = calls.is_question_being_posted(tx, ASK_PERSON.name, delivery.channel)
+            posted = calls.is_question_being_posted(
+                tx, person_question.ASK_PERSON.name, delivery.channel
+            )
             return bool(posted) and not outbox.was_posted_by_bot(tx, delivery.thread_ts)
 
-    def _list_open_questions(self, delivery: Delivery) -> list[AskedQuestion]:
+    def _list_open_questions(self, delivery: Delivery) -> list[person_questions.AskedQuestion]:
         """Return the questions for text that wait in this thread for this person."""
         at, team = delivery.received_at, delivery.team
         with self.answers.store.read() as tx:
-            waiting = calls.list_waiting_questions(tx, ASK_PERSON.name, team, at)
-            here = [call for call in waiting if was_asked_in_thread(tx, call, delivery)]
-            found = [
-                each for each in (find_question(tx, call.id) for call in here) if each is not None
+            waiting = calls.list_waiting_questions(tx, person_question.ASK_PERSON.name, team, at)
+            here = [
+                call for call in waiting if person_questions.was_asked_in_thread(tx, call, delivery)
             ]
-        found = [each for each in found if each.asked.kind is AnswerKind.TEXT]
+            found = [
+                each
+                for each in (person_questions.find_question(tx, call.id) for call in here)
+                if each is not None
+            ]
+        found = [each for each in found if each.asked.kind is person_question.AnswerKind.TEXT]
         return [each for each in found if self.answers.can_answer(each, delivery.user)]

@@ -9,33 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
-from bot.approvals.call_state import (
-    count_missing_approvals,
-    describe_call_effect,
-    find_next_notification_time,
-    list_approving_votes,
-    map_delegators_to_delegates,
-    measure_waiting_time,
-    tally_votes,
-)
-from bot.approvals.card_routing import (
-    AwayPeople,
-    CardPlace,
-    RoutedCall,
-    build_card_message,
-    list_away_people,
-    list_group_ids,
-    list_still_away,
-    resolve_place_for_people,
-    update_away_on_cards,
-)
-from bot.approvals.person_questions import (
-    ReminderRecipients,
-    find_question,
-    find_reminder_recipients,
-    is_question,
-    queue_question_reminder,
-)
+from bot.approvals import call_state, card_routing, person_questions
 from bot.cards import notices
 from bot.cards.slack_text import channel_mention, group_mention, user_mention
 from bot.clock import Clock
@@ -43,10 +17,8 @@ from bot.policy.authority import Authority, LookupFailedError, LookupPendingErro
 from bot.policy.gates import Approvers, Ask, Tally, load_gate
 from bot.tools import Registry
 from storage import calls, outbox, runs, schedule, trail
-from storage.models import Call, Message, Run, Vote
+from storage.record import Call, Message, Run, Store, Transaction, Vote
 from storage.states import CallVerb, MessageKind
-from storage.store import Store
-from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.reminders")
 MOST_NAMES = 20  # people named in one line
@@ -97,7 +69,7 @@ class ReminderSender:
         return bool(due)
 
     def _send_reminders_for_call(self, call: Call, now: datetime) -> None:
-        if is_question(call):
+        if person_questions.is_question(call):
             self._send_question_reminder(call, now)
             return
         gate = load_gate(call.gate)
@@ -106,9 +78,10 @@ class ReminderSender:
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         if run is None or not isinstance(gate, Ask):
             return
-        seen, asked_at = tally_votes(gate, votes), call.asked_at or call.created_at
+        seen, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
         stage = seen.stage
-        waiting, moments = measure_waiting_time(gate, call, now), gate.list_notification_delays()
+        moments = gate.list_notification_delays()
+        waiting = call_state.measure_waiting_time(gate, call, now)
         passed = [
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
         ]
@@ -117,11 +90,11 @@ class ReminderSender:
         away = self._list_away_approvers(
             run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting)
         )
-        gone = frozenset(user for user, _ in list_still_away(away, now))
+        gone = frozenset(user for user, _ in card_routing.list_still_away(away, now))
         found = [
             (each, *self._resolve_recipients(run, gate, each.people, voted, gone)) for each in news
         ]
-        groups = list_group_ids(self._authority, gate)
+        groups = card_routing.list_group_ids(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
             if not schedule.mark_people_notified(
@@ -129,7 +102,7 @@ class ReminderSender:
                 call,
                 stage=stage,
                 moments=told,
-                next_at=find_next_notification_time(gate, asked_at, told),
+                next_at=call_state.find_next_notification_time(gate, asked_at, told),
             ):
                 return  # decided or edited meanwhile
             if not news:  # an edit or a vote has overtaken what was due
@@ -142,29 +115,31 @@ class ReminderSender:
                     self._post_approval_notice(tx, run, call, key, votes)
             data = {"what": ", ".join(each.kind for each in news)}
             trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
-            update_away_on_cards(tx, call, away)
+            card_routing.update_away_on_cards(tx, call, away)
             outbox.mark_cards_for_redraw(tx, call.plan_id)
 
     def _send_question_reminder(self, call: Call, now: datetime) -> None:
         """Remind the people asked a question who are not away. Looks them up."""
         with self._store.read() as tx:
-            found = find_question(tx, call.id)
+            found = person_questions.find_question(tx, call.id)
         who = (
-            find_reminder_recipients(self._authority, found, now) if found else ReminderRecipients()
+            person_questions.find_reminder_recipients(self._authority, found, now)
+            if found
+            else person_questions.ReminderRecipients()
         )
         with self._store.write() as tx:
-            queue_question_reminder(tx, call, now, who)
+            person_questions.queue_question_reminder(tx, call, now, who)
 
-    def _list_away_approvers(self, run: Run, gate: Ask, who: Approvers) -> AwayPeople:
+    def _list_away_approvers(self, run: Run, gate: Ask, who: Approvers) -> card_routing.AwayPeople:
         """Return who of those that may decide now is away. Looks them up."""
         named = self._authority.list_approver_candidates(
             gate, who, requester=run.requester, channel=run.channel
         )
-        return list_away_people(self._authority, named)
+        return card_routing.list_away_people(self._authority, named)
 
     def _resolve_recipients(
         self, run: Run, gate: Ask, who: Approvers, voted: set[str], away: frozenset[str]
-    ) -> tuple[str, CardPlace]:
+    ) -> tuple[str, card_routing.CardPlace]:
         """Return those of `who` that can still vote, in words, and where they will see the card.
 
         People who are away are not named, unless all are. Looks them up.
@@ -179,7 +154,7 @@ class ReminderSender:
         )
         people = sorted(able - voted - away) or sorted(able - voted)
         silent = (voted | away) - set(people)
-        ids = dict(list_group_ids(authority, gate))
+        ids = dict(card_routing.list_group_ids(authority, gate))
         groups = [
             (ids[handle], authority.directory.find_group(handle))
             for handle in who.groups
@@ -199,7 +174,7 @@ class ReminderSender:
         names += [user_mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
-        return ", ".join(names[:MOST_NAMES]) or "Somebody", resolve_place_for_people(
+        return ", ".join(names[:MOST_NAMES]) or "Somebody", card_routing.resolve_place_for_people(
             authority, run, gate, everybody - voted
         )
 
@@ -209,7 +184,7 @@ class ReminderSender:
         run: Run,
         call: Call,
         gate: Ask,
-        place: CardPlace,
+        place: card_routing.CardPlace,
         key: str,
         sentence: SentenceBuilder,
         who: str,
@@ -219,7 +194,9 @@ class ReminderSender:
         Returns whether a line is in the request's own thread.
         """
         said_here = False
-        text = sentence([describe_call_effect(self._tools, tx, call)], who, call.deadline)
+        text = sentence(
+            [call_state.describe_call_effect(self._tools, tx, call)], who, call.deadline
+        )
         cards = [
             row
             for row in outbox.list_cards_of_plan(tx, call.plan_id)
@@ -231,7 +208,9 @@ class ReminderSender:
             if card is None:
                 outbox.queue_message(
                     tx,
-                    build_card_message(run, call.plan_id, [RoutedCall(call, gate, place)], target),
+                    card_routing.build_card_message(
+                        run, call.plan_id, [card_routing.RoutedCall(call, gate, place)], target
+                    ),
                 )
             elif thread := card.thread_ts or card.ts:
                 body = outbox.dump_message_body({"text": text, "mrkdwn": True})
@@ -251,11 +230,11 @@ class ReminderSender:
         self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
     ) -> None:
         """Say in the request's thread who approved, if the next people are notified elsewhere."""
-        last = list_approving_votes(votes)[-1:]
+        last = call_state.list_approving_votes(votes)[-1:]
         for vote in last:
             effects, needed = (
-                [describe_call_effect(self._tools, tx, call)],
-                count_missing_approvals(tx, call),
+                [call_state.describe_call_effect(self._tools, tx, call)],
+                call_state.count_missing_approvals(tx, call),
             )
             giver = vote.for_person or ""
             text = notices.decision_line(
@@ -275,12 +254,14 @@ def _list_due_reminders(
     """Return the reminders to send; `is_next`: a further stage is open, `passed`: times now due."""
     news: list[DueReminder] = []
     if is_next:
-        before = [each for each in list_approving_votes(votes) if each.stage == seen.stage - 1]
+        before = [
+            each for each in call_state.list_approving_votes(votes) if each.stage == seen.stage - 1
+        ]
         approved = [(each.counted_person, each.reason) for each in before]
         called_next = partial(
             notices.next_stage_notice,
             approved=approved,
-            stand_ins=map_delegators_to_delegates(votes),
+            stand_ins=call_state.map_delegators_to_delegates(votes),
         )
         people = gate.get_stage_approvers(seen.stage, waiting)
         news.append(DueReminder(ReminderKind.NEXT_STEP, called_next, people))

@@ -33,8 +33,7 @@ from storage import (
     sub_agents,
     trail,
 )
-from storage.decisions import AppliedDecision, DecidableCall, EarlierDecision
-from storage.models import Delivery, Run
+from storage.record import Delivery, Run
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
 
 RESOLVE = {
@@ -128,9 +127,9 @@ class RequestActionHandler:
                     giver=verdict.giver,
                 )
                 # it was approved long ago; what is over is the question
-                if isinstance(outcome, EarlierDecision):
+                if isinstance(outcome, decisions.EarlierDecision):
                     reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
-                elif not isinstance(outcome, AppliedDecision):
+                elif not isinstance(outcome, decisions.AppliedDecision):
                     why = self._permissions.too_late_sentence(outcome, delivery.user)
                     reply_privately(tx, delivery, why)
             inbox.mark_delivery_done(tx, delivery, f"resolve {resolution}")
@@ -249,8 +248,12 @@ class PlanChangeHandler:
         at = delivery.received_at
         with self._store.write() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            run = runs.find_run(tx, found.call.run_id) if isinstance(found, DecidableCall) else None
-            if not isinstance(found, DecidableCall) or run is None:
+            run = (
+                runs.find_run(tx, found.call.run_id)
+                if isinstance(found, decisions.DecidableCall)
+                else None
+            )
+            if not isinstance(found, decisions.DecidableCall) or run is None:
                 reply_privately(
                     tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
                 )
@@ -272,16 +275,20 @@ class PlanChangeHandler:
         at = delivery.received_at
         with self._store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            run = runs.find_run(tx, found.call.run_id) if isinstance(found, DecidableCall) else None
+            run = (
+                runs.find_run(tx, found.call.run_id)
+                if isinstance(found, decisions.DecidableCall)
+                else None
+            )
         verdict = None
-        if isinstance(found, DecidableCall) and run is not None:
+        if isinstance(found, decisions.DecidableCall) and run is not None:
             verdict = self._permissions.judge_action(
                 CallVerb.SEND_BACK, found.call, run, delivery.user, at=at
             )
         with self._store.write() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
             run = runs.find_run(tx, run.id) if run else None
-            if not isinstance(found, DecidableCall) or run is None:
+            if not isinstance(found, decisions.DecidableCall) or run is None:
                 reply_privately(
                     tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
                 )

@@ -8,35 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.approvals.call_state import (
-    describe_call_effect,
-    list_approving_votes,
-    map_delegators_to_delegates,
-)
-from bot.approvals.call_views import (
-    get_readable_arguments,
-    list_delegated_tasks,
-    list_request_texts,
-)
+from bot.approvals import call_state, call_views, person_questions
 from bot.approvals.permissions import PermissionChecker
-from bot.approvals.person_questions import (
-    get_asking_server,
-    is_question,
-    list_questions_for_person,
-)
 from bot.cards import request_list, slack_text
 from bot.cards.notices import describe_wordless_request
-from bot.cards.request_list import (
-    CallHistoryEntry,
-    CommandAnswer,
-    ListedCall,
-    ListedRun,
-    PastRevision,
-    PastVote,
-    RequestHistory,
-    format_permalink,
-    parse_permalink,
-)
 from bot.clock import Clock
 from bot.policy.authority import Authority, Denial, LookupFailedError, Permission
 from bot.policy.evaluation import CurrentPolicy
@@ -44,10 +19,8 @@ from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, outbox, request_lists, runs, trail
 from storage.masking import mask_secrets
-from storage.models import Call, Revision, Run, Vote
+from storage.record import Call, Revision, Run, Store, Transaction, Vote
 from storage.states import CallStatus, CallVerb
-from storage.store import Store
-from storage.transaction import Transaction
 
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
@@ -127,12 +100,14 @@ class ListEntryBuilder:
     tools: Registry
     workspace: str  # its address in Slack; "" where it is not known
 
-    def build_call_entry(self, tx: Transaction, call: Call, run: Run, viewer: str) -> ListedCall:
+    def build_call_entry(
+        self, tx: Transaction, call: Call, run: Run, viewer: str
+    ) -> request_list.ListedCall:
         """Return a call as an entry of a list that `viewer` sees."""
         waits = calls.is_waiting_for_people(call)
-        return ListedCall(
+        return request_list.ListedCall(
             run=run.id,
-            effect=describe_call_effect(self.tools, tx, call),
+            effect=call_state.describe_call_effect(self.tools, tx, call),
             status=call.status,
             requester=run.requester,
             channel=run.channel,
@@ -144,7 +119,7 @@ class ListEntryBuilder:
             link=self.build_permalink(tx, run, call, viewer),
         )
 
-    def build_run_entry(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
+    def build_run_entry(self, tx: Transaction, run: Run, now: datetime) -> request_list.ListedRun:
         """Return a request as an entry for its requester, with its last calls.
 
         Only calls that change something or were asked are listed.
@@ -155,7 +130,7 @@ class ListEntryBuilder:
             if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
         ]
         last = told[-CALLS:]
-        return ListedRun(
+        return request_list.ListedRun(
             run=run.id,
             words=get_first_words(tx, run, now),
             asked_at=run.created_at,
@@ -163,8 +138,8 @@ class ListEntryBuilder:
             calls=tuple(
                 (
                     call.status,
-                    describe_call_effect(self.tools, tx, call),
-                    is_question(call),
+                    call_state.describe_call_effect(self.tools, tx, call),
+                    person_questions.is_question(call),
                     call_history.was_question_declined(tx, call),
                 )
                 for call in last
@@ -193,12 +168,12 @@ class ListEntryBuilder:
         else:
             own = [row for row in stands if row.key.endswith(f":{viewer}")]
             places = [(row.channel, row.ts, row.thread_ts) for row in (*found, *own)]
-        return format_permalink(self.workspace, *places[0]) if places else ""
+        return request_list.format_permalink(self.workspace, *places[0]) if places else ""
 
 
 def get_first_words(tx: Transaction, run: Run, now: datetime) -> str:
     """Return the first words of a request, on one line; "" if there are none or they are unread."""
-    return next(iter(list_request_texts(tx, run, now)), "")
+    return next(iter(call_views.list_request_texts(tx, run, now)), "")
 
 
 def describe_request_origin(run: Run) -> str:
@@ -211,10 +186,10 @@ def _list_decider_mentions(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]
     if call.status is CallStatus.REJECTED:
         counted = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     elif call.status in BY_VOTES:
-        counted = list_approving_votes(votes)
+        counted = call_state.list_approving_votes(votes)
     else:
         return ()
-    proxies = map_delegators_to_delegates(votes)
+    proxies = call_state.map_delegators_to_delegates(votes)
     return tuple(
         dict.fromkeys(slack_text.decider_mention(vote.counted_person, proxies) for vote in counted)
     )
@@ -235,13 +210,13 @@ class RequestHistoryReader:
     policy: CurrentPolicy
     lister: ListEntryBuilder
 
-    def find_history(self, person: str, reference: str) -> RequestHistory | None:
+    def find_history(self, person: str, reference: str) -> request_list.RequestHistory | None:
         """Return the record of the request with this link, its id, or the id of one of its calls.
 
         None if this person may not read it or it does not exist. The reading is recorded in the
         audit. Raises LookupFailedError.
         """
-        place, team = parse_permalink(reference), self.authority.team
+        place, team = request_list.parse_permalink(reference), self.authority.team
         with self.store.read() as tx:
             run = (
                 request_lists.find_request_of_message(tx, team, *place)
@@ -287,8 +262,8 @@ class RequestHistoryReader:
 
     def _build_history(
         self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime, person: str
-    ) -> RequestHistory:
-        return RequestHistory(
+    ) -> request_list.RequestHistory:
+        return request_list.RequestHistory(
             run=run.id,
             words=get_first_words(tx, run, now),
             requester=run.requester,
@@ -300,15 +275,17 @@ class RequestHistoryReader:
             origin_text=describe_request_origin(run),
         )
 
-    def _build_past_call(self, tx: Transaction, run: Run, call: Call) -> CallHistoryEntry:
-        return CallHistoryEntry(
-            effect=describe_call_effect(self.lister.tools, tx, call),
+    def _build_past_call(
+        self, tx: Transaction, run: Run, call: Call
+    ) -> request_list.CallHistoryEntry:
+        return request_list.CallHistoryEntry(
+            effect=call_state.describe_call_effect(self.lister.tools, tx, call),
             tool=call.tool,
             status=call.status,
             digest=call.digest,
             reason=mask_secrets(call.reason),
             revisions=tuple(
-                PastRevision(
+                request_list.PastRevision(
                     number=each.number,
                     author=get_revision_author(run, each.author),
                     made_at=each.created_at,
@@ -328,9 +305,9 @@ class RequestHistoryReader:
     def _describe_proposer(self, tx: Transaction, call: Call) -> str:
         """Return who proposed the call: a sub-agent by title, a server by name, or "the agent"."""
         run = runs.find_run(tx, call.run_id)
-        if run and get_asking_server(run):
-            return f"the server {get_asking_server(run)}"
-        errands = list_delegated_tasks(self.lister.tools, tx, run) if run else ()
+        if run and person_questions.get_asking_server(run):
+            return f"the server {person_questions.get_asking_server(run)}"
+        errands = call_views.list_delegated_tasks(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
 
     def _build_argument_texts(self, call: Call, revision: Revision) -> dict[str, str]:
@@ -339,7 +316,7 @@ class RequestHistoryReader:
         tool = self.lister.tools.find_tool_of_call(call)
         if tool is None:  # which of them were secret went with the tool
             return dict.fromkeys(stored, HIDDEN)
-        stored = get_readable_arguments(tool, revision, json.loads(call.names))
+        stored = call_views.get_readable_arguments(tool, revision, json.loads(call.names))
         fields = tool.arguments.model_fields
         labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
         return {
@@ -356,10 +333,10 @@ def _format_value(value: Any) -> str:
     )
 
 
-def list_past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
+def list_past_votes(tx: Transaction, call: Call) -> tuple[request_list.PastVote, ...]:
     """Return the votes on all revisions of a call, oldest first; secrets are masked."""
     return tuple(
-        PastVote(
+        request_list.PastVote(
             person=each.person,
             represented_person=each.for_person,
             verb=each.verb,
@@ -388,12 +365,14 @@ class RequestOverview:
     lister: ListEntryBuilder
     histories: RequestHistoryReader
 
-    def render_waiting_calls(self, person: str) -> CommandAnswer:
+    def render_waiting_calls(self, person: str) -> request_list.CommandAnswer:
         """Return what this person may decide now, the first deadline first."""
         now = self.clock.now()
         say = self.decidable.list_decidable_calls(person, now)
         questions = len(
-            list_questions_for_person(self.store, self.histories.authority, person, now)
+            person_questions.list_questions_for_person(
+                self.store, self.histories.authority, person, now
+            )
         )
         with self.store.read() as tx:
             found = [
@@ -405,7 +384,7 @@ class RequestOverview:
             found, more=more, unsure=say.unknown_count, unread=say.has_more, questions=questions
         )
 
-    def render_own_requests(self, person: str) -> CommandAnswer:
+    def render_own_requests(self, person: str) -> request_list.CommandAnswer:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
             late = request_lists.list_recent_requests(tx, self.team, person, request_list.MOST + 1)
@@ -413,7 +392,7 @@ class RequestOverview:
             found = [self.lister.build_run_entry(tx, run, now) for run in late[: request_list.MOST]]
         return request_list.render_request_list(found, more=len(late) > request_list.MOST)
 
-    def render_decisions(self, person: str, days: int) -> CommandAnswer:
+    def render_decisions(self, person: str, days: int) -> request_list.CommandAnswer:
         """Return the decisions this person made in so many days, and those on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
@@ -428,7 +407,9 @@ class RequestOverview:
             ]
         return request_list.render_decision_list(found, days, more=len(late) > request_list.MOST)
 
-    def render_request_history(self, person: str, reference: str) -> CommandAnswer | None:
+    def render_request_history(
+        self, person: str, reference: str
+    ) -> request_list.CommandAnswer | None:
         """Return a request's full record, by its link or an id of it or of one of its calls.
 
         None where there is none that this person may read. Raises LookupFailedError.

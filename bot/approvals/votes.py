@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.call_state import (
-    build_vote_counter,
-    count_missing_approvals,
-    describe_call_effect,
-    has_newly_opened_stage,
-)
+from bot.approvals import call_state
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.grants import GrantList, find_grant_offer
 from bot.approvals.permissions import (
@@ -29,22 +24,13 @@ from bot.approvals.permissions import (
 )
 from bot.cards import button_codec, notices, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.button_codec import CallTarget, CardTarget, Click, DialogSubject, MalformedValue
 from bot.cards.edit_form import FieldErrors
 from bot.cards.review_dialog import parse_approval, parse_rejection
 from bot.policy.authority import Authority, Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, inbox, outbox, runs
-from storage.decisions import (
-    AppliedDecision,
-    DecidableCall,
-    DecisionOutcome,
-    MissingCall,
-    UndecidableOutcome,
-)
-from storage.models import Call, Delivery, Run
+from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb, DeliveryKind
-from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +54,7 @@ class VoteAdmission:
     also: tuple[int, ...] = ()  # further stages where it may count
 
 
-AdmissionResult = VoteAdmission | UndecidableOutcome | VoteRefusal
+AdmissionResult = VoteAdmission | decisions.UndecidableOutcome | VoteRefusal
 
 
 class VoteHandler:
@@ -84,7 +70,7 @@ class VoteHandler:
     def cast_votes(
         self,
         delivery: Delivery,
-        targets: list[CallTarget],
+        targets: list[button_codec.CallTarget],
         verb: CallVerb,
         reason: str = "",
         *,
@@ -124,14 +110,14 @@ class VoteHandler:
         Settles the delivery. `tell_edit` announces the edit in the thread, unless the approval
         starts the call: then the thread gets the result.
         """
-        target = CallTarget(edited.id, edited.revision)
+        target = button_codec.CallTarget(edited.id, edited.revision)
         self._apply_votes(tx, delivery, [(target, found)], CallVerb.APPROVE, tell_edit=tell_edit)
 
     def _apply_votes(
         self,
         tx: Transaction,
         delivery: Delivery,
-        admitted: list[tuple[CallTarget, AdmissionResult]],
+        admitted: list[tuple[button_codec.CallTarget, AdmissionResult]],
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
@@ -145,18 +131,20 @@ class VoteHandler:
                 record_refusal(tx, delivery, found.call, verb, found.verdict)
                 told.append(found.sentence)
                 continue
-            outcome: DecisionOutcome | UndecidableOutcome = (
+            outcome: decisions.DecisionOutcome | decisions.UndecidableOutcome = (
                 _cast_vote(tx, delivery, target, verb, reason, found)
                 if isinstance(found, VoteAdmission)
                 else found
             )
-            if isinstance(outcome, AppliedDecision) and isinstance(found, VoteAdmission):
+            if isinstance(outcome, decisions.AppliedDecision) and isinstance(found, VoteAdmission):
                 done.append((outcome.call, found))
                 if remember is not None and found.offer is None:
                     told.append(sentences.APPROVAL_NOT_SAVED_REPLY)
                 continue
             told.append(self._permissions.too_late_sentence(outcome, delivery.user))
-            if not isinstance(outcome, MissingCall):  # its card was out of date when it was clicked
+            if not isinstance(
+                outcome, decisions.MissingCall
+            ):  # its card was out of date when it was clicked
                 outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
         starts = (
             bool(done) and verb is CallVerb.APPROVE and _is_plan_decided(tx, done[0][0].plan_id)
@@ -171,12 +159,12 @@ class VoteHandler:
         inbox.mark_delivery_done(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
     def vote_on_card(
-        self, delivery: Delivery, card: CardTarget, verb: CallVerb, reason: str = ""
+        self, delivery: Delivery, card: button_codec.CardTarget, verb: CallVerb, reason: str = ""
     ) -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self._store.read() as tx:
             waiting = decisions.list_pending_calls_on_card(tx, card.plan, card.revision, card.card)
-        targets = [CallTarget(call.id, call.revision) for call in waiting]
+        targets = [button_codec.CallTarget(call.id, call.revision) for call in waiting]
         if targets:
             self.cast_votes(delivery, targets, verb, reason)
             return
@@ -188,7 +176,7 @@ class VoteHandler:
     def _decide_admission(
         self,
         delivery: Delivery,
-        target: CallTarget,
+        target: button_codec.CallTarget,
         verb: CallVerb,
         reason: str,
         remember: int | None,
@@ -197,7 +185,7 @@ class VoteHandler:
         at = delivery.received_at
         with self._store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
-            if not isinstance(found, DecidableCall):
+            if not isinstance(found, decisions.DecidableCall):
                 return found
             run = runs.find_run(tx, found.call.run_id)
             # who may reject does not depend on what others have said
@@ -205,7 +193,7 @@ class VoteHandler:
                 calls.get_call_participants(tx, found.call) if verb is CallVerb.APPROVE else None
             )
         if run is None:
-            return MissingCall()
+            return decisions.MissingCall()
         return self._judge_voter(delivery, found.call, run, verb, reason, remember, involved)
 
     def _judge_voter(
@@ -268,10 +256,12 @@ class VoteHandler:
 
         "" if the votes open the next stage: the line that notifies its people says so.
         """
-        if verb is CallVerb.APPROVE and all(has_newly_opened_stage(tx, call) for call, _ in done):
+        if verb is CallVerb.APPROVE and all(
+            call_state.has_newly_opened_stage(tx, call) for call, _ in done
+        ):
             return ""
-        effects = [describe_call_effect(self._tools, tx, call) for call, _ in done]
-        needed = max(count_missing_approvals(tx, call) for call, _ in done)
+        effects = [call_state.describe_call_effect(self._tools, tx, call) for call, _ in done]
+        needed = max(call_state.count_missing_approvals(tx, call) for call, _ in done)
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
         givers = {found.giver for _, found in done}
@@ -289,11 +279,11 @@ def _is_plan_decided(tx: Transaction, plan_id: str) -> bool:
 def _cast_vote(
     tx: Transaction,
     delivery: Delivery,
-    target: CallTarget,
+    target: button_codec.CallTarget,
     verb: CallVerb,
     reason: str,
     admission: VoteAdmission,
-) -> DecisionOutcome:
+) -> decisions.DecisionOutcome:
     return decisions.apply_vote(
         tx,
         target.call,
@@ -307,7 +297,7 @@ def _cast_vote(
         counts_as=admission.why,
         surface=delivery.surface,
         giver=admission.giver,
-        weigh=build_vote_counter(admission.gate),
+        weigh=call_state.build_vote_counter(admission.gate),
         words=outputs,
     )
 
@@ -316,7 +306,9 @@ def _cast_vote(
 
 log = logging.getLogger("countersign.clicks")
 # deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
-ClickHandler = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
+ClickHandler = Callable[
+    [Delivery, button_codec.Click | button_codec.DialogSubject, dict[str, Any]], None
+]
 
 
 class ClickDispatcher:
@@ -357,62 +349,66 @@ class ClickDispatcher:
             else button_codec.decode_dialog_subject(payload["view"])
         )
         match wanted:
-            case MalformedValue():
+            case button_codec.MalformedValue():
                 self._refuse_malformed(delivery, wanted)
                 return
-            case Click(name, target) | DialogSubject(name, target) if (
+            case button_codec.Click(name, target) | button_codec.DialogSubject(name, target) if (
                 not self._is_from_accepted_workspace(delivery)
             ):
                 self._replies.refuse_outsider(delivery, name, target)
                 return
         delivery.team = self._authority.team  # whichever of their workspaces they clicked in
         match wanted:
-            case Click(Action() as name) if name in self._acts:
+            case button_codec.Click(Action() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
-            case DialogSubject(DialogId() as name) if name in self._acts:
+            case button_codec.DialogSubject(DialogId() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
-            case Click():
+            case button_codec.Click():
                 self._handle_click(delivery, wanted)
-            case DialogSubject():
+            case button_codec.DialogSubject():
                 self._handle_dialog(delivery, wanted, payload["view"]["state"]["values"])
 
     def _is_from_accepted_workspace(self, delivery: Delivery) -> bool:
         return self._authority.may_act_from_workspace(delivery.user, delivery.team)
 
-    def _handle_click(self, delivery: Delivery, click: Click) -> None:
+    def _handle_click(self, delivery: Delivery, click: button_codec.Click) -> None:
         match click:
-            case Click(Action.APPROVE, CallTarget() as target):
+            case button_codec.Click(Action.APPROVE, button_codec.CallTarget() as target):
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE)
-            case Click(Action.REJECT_NOW, CallTarget() as target):
+            case button_codec.Click(Action.REJECT_NOW, button_codec.CallTarget() as target):
                 self._votes.cast_votes(delivery, [target], CallVerb.REJECT)
-            case Click(Action.APPROVE_ALL, CardTarget() as target):
+            case button_codec.Click(Action.APPROVE_ALL, button_codec.CardTarget() as target):
                 self._votes.vote_on_card(delivery, target, CallVerb.APPROVE)
-            case Click(action):
-                self._refuse_malformed(delivery, MalformedValue(f"{action} is not for the loop"))
+            case button_codec.Click(action):
+                self._refuse_malformed(
+                    delivery, button_codec.MalformedValue(f"{action} is not for the loop")
+                )
 
     def _handle_dialog(
-        self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]
+        self, delivery: Delivery, dialog: button_codec.DialogSubject, state: dict[str, Any]
     ) -> None:
         match dialog:
-            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 note, chosen = parse_approval(state)
                 self._votes.cast_votes(delivery, [target], CallVerb.APPROVE, note, remember=chosen)
-            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
+            case button_codec.DialogSubject(
+                DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ):
                 reason = parse_rejection(state)
                 if not isinstance(reason, str):
                     self._replies.settle_silently(delivery, "invalid reason")
-                elif isinstance(target, CardTarget):
+                elif isinstance(target, button_codec.CardTarget):
                     self._votes.vote_on_card(delivery, target, CallVerb.REJECT, reason)
                 else:
                     self._votes.cast_votes(delivery, [target], CallVerb.REJECT, reason)
-            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 self._handle_edit(delivery, target, state)
-            case DialogSubject(name):
+            case button_codec.DialogSubject(name):
                 self._refuse_malformed(
-                    delivery, MalformedValue(f"{name} is about something else", name)
+                    delivery, button_codec.MalformedValue(f"{name} is about something else", name)
                 )
 
-    def _refuse_malformed(self, delivery: Delivery, malformed: MalformedValue) -> None:
+    def _refuse_malformed(self, delivery: Delivery, malformed: button_codec.MalformedValue) -> None:
         """Refuse a click with values the bot never sent.
 
         If the button is one of the bot's, the person is told that the card is out of date.
@@ -423,7 +419,9 @@ class ClickDispatcher:
         else:
             self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
 
-    def _handle_edit(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
+    def _handle_edit(
+        self, delivery: Delivery, target: button_codec.CallTarget, state: dict[str, Any]
+    ) -> None:
         at = delivery.received_at
         match self._edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
             case ForbiddenEdit(sentence=sentence):

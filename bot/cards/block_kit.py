@@ -14,15 +14,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.cards import slack_text
+from bot.cards import button_codec, slack_text
 from bot.cards.action_names import MENU, Action, InputBlockId, InputElementId
-from bot.cards.button_codec import (
-    Click,
-    DialogSubject,
-    Target,
-    encode_button_value,
-    encode_dialog_metadata,
-)
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
 LEAST = 200  # characters into which a part is divided that has hardly any but line ends
@@ -200,14 +193,19 @@ def rich_text_block(block_id: str, elements: Sequence[Json]) -> Json:
 
 
 def button(
-    action: Action, label: str, target: Target, *, style: str = "", confirm: Json | None = None
+    action: Action,
+    label: str,
+    target: button_codec.Target,
+    *,
+    style: str = "",
+    confirm: Json | None = None,
 ) -> Json:
     """Return a button that does `action` to `target`; `style` is "", "primary" or "danger"."""
     element: Json = {
         "type": "button",
         "action_id": action,
         "text": plain_text(label),
-        "value": encode_button_value(target),
+        "value": button_codec.encode_button_value(target),
     }
     if style:
         element["style"] = style
@@ -227,10 +225,11 @@ def channel_select(action: Action, asks: str, channel: str) -> Json:
     }
 
 
-def overflow_menu(choices: Sequence[tuple[str, Click]]) -> Json:
+def overflow_menu(choices: Sequence[tuple[str, button_codec.Click]]) -> Json:
     """Return an overflow menu of at most five choices, each with its label."""
     options = [
-        {"text": plain_text(label), "value": encode_button_value(click)} for label, click in choices
+        {"text": plain_text(label), "value": button_codec.encode_button_value(click)}
+        for label, click in choices
     ]
     return {"type": "overflow", "action_id": MENU, "options": options}
 
@@ -247,13 +246,18 @@ def confirmation_dialog(title: str, text: str, yes: str) -> Json:
 
 
 def dialog_view(
-    about: DialogSubject, title: str, blocks: Sequence[Json], *, submit: str = "", close: str
+    about: button_codec.DialogSubject,
+    title: str,
+    blocks: Sequence[Json],
+    *,
+    submit: str = "",
+    close: str,
 ) -> Json:
     """Return the view of a dialog; without `submit` it can only be closed."""
     view: Json = {
         "type": "modal",
         "callback_id": about.dialog,
-        "private_metadata": encode_dialog_metadata(about),
+        "private_metadata": button_codec.encode_dialog_metadata(about),
         "title": plain_text(slack_text.shorten_text(title, 24)),
         "close": plain_text(close),
         "blocks": list(blocks),

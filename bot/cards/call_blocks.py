@@ -8,82 +8,68 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bot.cards import call_pieces
+from bot.cards import block_kit, call_pieces, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    button,
-    confirmation_dialog,
-    context_block,
-    header_block,
-    mrkdwn,
-    overflow_menu,
-    pack_rich_text,
-    plain_text,
-    rich_text_block,
-    rich_text_line,
-    rich_text_quote,
-    text_leaf,
-    two_column_section,
-    user_leaf,
-)
 from bot.cards.button_codec import CallTarget, Click, RunTarget, build_block_id
 from bot.cards.notices import delegated_task_line
-from bot.cards.slack_text import (
-    channel_mention,
-    decider_mention,
-    group_mention,
-    isolate_right_to_left_runs,
-    isolate_right_to_left_text,
-    shorten_text,
-    show_hidden_characters,
-    unescape_mrkdwn,
-    user_mention,
-)
 from bot.cards.views import CallView, CardView, DelegatedTask, VoteProgress
 
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 
 
-def render_request_origin(view: CardView) -> list[Json]:
+def render_request_origin(view: CardView) -> list[block_kit.Json]:
     """Build what stands above the calls: the requester's words, edits, programs, sub-agents."""
-    blocks: list[Json] = []
+    blocks: list[block_kit.Json] = []
     if view.requester_messages:
         quoted = [
-            plain_text(f"“{shorten_text(each, QUOTED)}”")
+            block_kit.plain_text(f"“{slack_text.shorten_text(each, QUOTED)}”")
             for each in map(
-                isolate_right_to_left_text, map(show_hidden_characters, view.requester_messages)
+                slack_text.isolate_right_to_left_text,
+                map(slack_text.show_hidden_characters, view.requester_messages),
             )
         ]
-        by = mrkdwn(f"💬 {user_mention(view.requester)} wrote")
-        blocks.append(context_block(build_block_id(BlockKind.REQUEST, view.plan_id), [by, *quoted]))
+        by = block_kit.mrkdwn(f"💬 {slack_text.user_mention(view.requester)} wrote")
+        blocks.append(
+            block_kit.context_block(build_block_id(BlockKind.REQUEST, view.plan_id), [by, *quoted])
+        )
     if view.edited_messages:
-        says = rich_text_line(
-            text_leaf("✏️ "), user_leaf(view.requester), text_leaf(EDITED_SINCE, bold=True)
+        says = block_kit.rich_text_line(
+            block_kit.text_leaf("✏️ "),
+            block_kit.user_leaf(view.requester),
+            block_kit.text_leaf(EDITED_SINCE, bold=True),
         )
         now = [
-            rich_text_quote(shorten_text(show_hidden_characters(text), QUOTED) or "(nothing)")
+            block_kit.rich_text_quote(
+                slack_text.shorten_text(slack_text.show_hidden_characters(text), QUOTED)
+                or "(nothing)"
+            )
             for text in view.edited_messages
         ]
         blocks.append(
-            rich_text_block(build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now])
+            block_kit.rich_text_block(
+                build_block_id(BlockKind.REWORDED, view.plan_id), [says, *now]
+            )
         )
     programs = dict.fromkeys(each.program_note for each in view.calls if each.program_note)
     for number, said in enumerate(programs):
         blocks.append(
-            context_block(
-                build_block_id(BlockKind.PROGRAM, view.plan_id, number), [plain_text(said)]
+            block_kit.context_block(
+                build_block_id(BlockKind.PROGRAM, view.plan_id, number),
+                [block_kit.plain_text(said)],
             )
         )
     return [*blocks, *render_delegated_tasks(view.plan_id, view.delegated_tasks)]
 
 
-def render_delegated_tasks(about: str | CallTarget, errands: Sequence[DelegatedTask]) -> list[Json]:
+def render_delegated_tasks(
+    about: str | CallTarget, errands: Sequence[DelegatedTask]
+) -> list[block_kit.Json]:
     """Build small print that says who asked which sub-agent for what, one block for each."""
     return [
-        context_block(build_block_id(BlockKind.ERRANDS, about, number), [plain_text(text)])
+        block_kit.context_block(
+            build_block_id(BlockKind.ERRANDS, about, number), [block_kit.plain_text(text)]
+        )
         for number, text in enumerate(list_delegated_task_lines(errands))
     ]
 
@@ -94,7 +80,8 @@ def list_delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
     They are plain text, not mrkdwn, since others wrote the words.
     """
     return [
-        unescape_mrkdwn(delegated_task_line(each.agent, each.by, each.what)) for each in errands
+        slack_text.unescape_mrkdwn(delegated_task_line(each.agent, each.by, each.what))
+        for each in errands
     ]
 
 
@@ -112,56 +99,62 @@ def render_waiting_call(
     small: Sequence[str],
     whole: RunTarget | None = None,
     alone: bool = False,
-) -> list[Json]:
+) -> list[block_kit.Json]:
     """Build the blocks of a call that waits: effect, warnings, reason, arguments, buttons.
 
     Warnings stand above the arguments. `small`: who asked, who may decide and until when, if
     nothing above the call says so (mrkdwn). `whole`: the request, if no other call waits on this
     card; `alone`: the card shows no other call.
     """
-    about = call.target
-    blocks = [
-        header_block(build_block_id(BlockKind.HEADLINE, about), call_pieces.get_card_headline(call))
-    ]
+    about, headline = call.target, call_pieces.get_card_headline(call)
+    blocks = [block_kit.header_block(build_block_id(BlockKind.HEADLINE, about), headline)]
     if warned := _render_warnings(call):
-        blocks.append(rich_text_block(build_block_id(BlockKind.WARNING, about), warned))
+        blocks.append(block_kit.rich_text_block(build_block_id(BlockKind.WARNING, about), warned))
     if filled.sentence or filled.reason:
         said = [*filled.sentence, *filled.reason]
-        blocks += pack_rich_text(
+        blocks += block_kit.pack_rich_text(
             said, RICH_LIMIT, partial(build_block_id, BlockKind.AGENT_WORDS, about)
         )
     for start in range(0, len(filled.cells), ROW_LIMIT):
-        cells = [plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
+        cells = [block_kit.plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(
-            two_column_section(build_block_id(BlockKind.SHORT_VALUES, about, start), cells)
+            block_kit.two_column_section(
+                build_block_id(BlockKind.SHORT_VALUES, about, start), cells
+            )
         )
-    blocks += pack_rich_text(
+    blocks += block_kit.pack_rich_text(
         filled.body, RICH_LIMIT, partial(build_block_id, BlockKind.VALUES, about)
     )
     if filled.missing:
-        missing = plain_text(f"🔎 {filled.missing}")
-        blocks.append(context_block(build_block_id(BlockKind.MISSING, about), [missing]))
-    below = [*small, *([f"Edited by {user_mention(call.edited_by)}"] if call.edited_by else [])]
+        missing = block_kit.plain_text(f"🔎 {filled.missing}")
+        blocks.append(block_kit.context_block(build_block_id(BlockKind.MISSING, about), [missing]))
+    below = [
+        *small,
+        *([f"Edited by {slack_text.user_mention(call.edited_by)}"] if call.edited_by else []),
+    ]
     if below:
-        line = mrkdwn("  ·  ".join(below))
-        blocks.append(context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
+        line = block_kit.mrkdwn("  ·  ".join(below))
+        blocks.append(block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, about), [line]))
     if call.progress:
-        line = mrkdwn(_describe_vote_progress(call.progress))
-        blocks.append(context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
+        line = block_kit.mrkdwn(_describe_vote_progress(call.progress))
+        blocks.append(block_kit.context_block(build_block_id(BlockKind.PROGRESS, about), [line]))
     row = [*_render_decision_buttons(call, filled), _render_more_menu(call, filled, whole, alone)]
-    return [*blocks, actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
+    return [*blocks, block_kit.actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), row)]
 
 
-def _render_warnings(call: CallView) -> list[Json]:
+def _render_warnings(call: CallView) -> list[block_kit.Json]:
     """Return what to consider before approving, as rich text; mostly nothing."""
     found = []
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
-        found.append(rich_text_line(text_leaf(f"⚠️ {final}", bold=True)))
+        found.append(block_kit.rich_text_line(block_kit.text_leaf(f"⚠️ {final}", bold=True)))
     if call.note and not call.edited_by:
-        why = shorten_text(
-            isolate_right_to_left_runs(show_hidden_characters(" ".join(call.note.split()))), 300
+        why = slack_text.shorten_text(
+            slack_text.isolate_right_to_left_runs(
+                slack_text.show_hidden_characters(" ".join(call.note.split()))
+            ),
+            300,
         )
-        found.append(rich_text_line(text_leaf(f"🔁 Why this is asked: {why}")))
+        found.append(block_kit.rich_text_line(block_kit.text_leaf(f"🔁 Why this is asked: {why}")))
     return found
 
 
@@ -181,8 +174,14 @@ def _describe_vote_progress(progress: VoteProgress) -> str:
     "🗳️ Step 1 of 2 · ✅ @ana · 1 more approval needed"
     """
     parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
-    parts += [f"✅ {decider_mention(person, progress.stand_ins)}" for person in progress.approved]
-    parts += [f"🚫 {decider_mention(person, progress.stand_ins)}" for person in progress.rejected]
+    parts += [
+        f"✅ {slack_text.decider_mention(person, progress.stand_ins)}"
+        for person in progress.approved
+    ]
+    parts += [
+        f"🚫 {slack_text.decider_mention(person, progress.stand_ins)}"
+        for person in progress.rejected
+    ]
     more = "more " if progress.approved else ""
     here = " in this step" if progress.stages > 1 else ""
     approvals = "approval" if progress.approvals_needed == 1 else "approvals"
@@ -201,9 +200,9 @@ def _describe_missing_votes(progress: VoteProgress) -> str:
     """Return whose approvals are missing if the steps have no order: ": 1 of @hr, 1 of @legal"."""
     found = []
     for each in progress.missing:
-        names = [group_mention(group) for group in each.groups]
-        names += [user_mention(user) for user in each.users]
-        names += [f"members of {channel_mention(each.channel)}"] if each.channel else []
+        names = [slack_text.group_mention(group) for group in each.groups]
+        names += [slack_text.user_mention(user) for user in each.users]
+        names += [f"members of {slack_text.channel_mention(each.channel)}"] if each.channel else []
         names[NAMED:] = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
         found.append(f"{each.count} of {' or '.join(names) or 'others'}")
     return f": {', '.join(found)}" if found else ""
@@ -214,7 +213,9 @@ def has_approve_button(call: CallView, filled: call_pieces.FilledPieces) -> bool
     return filled.is_complete and not call.needs_approval_reason
 
 
-def _render_decision_buttons(call: CallView, filled: call_pieces.FilledPieces) -> list[Json]:
+def _render_decision_buttons(
+    call: CallView, filled: call_pieces.FilledPieces
+) -> list[block_kit.Json]:
     about = call.target
     if has_approve_button(call, filled):
         ask = None
@@ -222,9 +223,9 @@ def _render_decision_buttons(call: CallView, filled: call_pieces.FilledPieces) -
             sure = call_pieces.build_approval_confirmation(
                 call_pieces.get_effect_sentence(call), final
             )
-            ask = confirmation_dialog(sure.title, sure.text, sure.yes)
+            ask = block_kit.confirmation_dialog(sure.title, sure.text, sure.yes)
         row = [
-            button(
+            block_kit.button(
                 Action.APPROVE,
                 "Approve",
                 about,
@@ -233,17 +234,21 @@ def _render_decision_buttons(call: CallView, filled: call_pieces.FilledPieces) -
             )
         ]
     else:
-        row = [button(Action.REVIEW, "Review…", about, style=choose_approve_button_style(call))]
+        row = [
+            block_kit.button(
+                Action.REVIEW, "Review…", about, style=choose_approve_button_style(call)
+            )
+        ]
     if call.editable:
-        row.append(button(Action.EDIT, "Edit", about))
+        row.append(block_kit.button(Action.EDIT, "Edit", about))
     if call.needs_rejection_reason:
-        return [*row, button(Action.REJECT, "Reject…", about, style="danger")]
-    return [*row, button(Action.REJECT_NOW, "Reject", about, style="danger")]
+        return [*row, block_kit.button(Action.REJECT, "Reject…", about, style="danger")]
+    return [*row, block_kit.button(Action.REJECT_NOW, "Reject", about, style="danger")]
 
 
 def _render_more_menu(
     call: CallView, filled: call_pieces.FilledPieces, whole: RunTarget | None, alone: bool
-) -> Json:
+) -> block_kit.Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []
     if has_approve_button(call, filled):
@@ -260,7 +265,7 @@ def _render_more_menu(
         choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
-    return overflow_menu(choices[:MOST_CHOICES])
+    return block_kit.overflow_menu(choices[:MOST_CHOICES])
 
 
 def build_send_back_choice(about: CallTarget) -> tuple[str, Click]:

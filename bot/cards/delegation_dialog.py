@@ -7,20 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.cards import button_codec, slack_text
+from bot.cards import block_kit, button_codec, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
-from bot.cards.block_kit import (
-    Json,
-    build_input_block,
-    build_text_input,
-    button,
-    confirmation_dialog,
-    dialog_view,
-    get_entered_text,
-    get_input_state,
-    mrkdwn,
-    section_block,
-)
 from bot.cards.request_list import CommandAnswer
 
 DELEGATION_ALREADY_ENDED_REPLY = "That has ended already."
@@ -87,27 +75,32 @@ class DelegationView:
 def render_delegations(found: Sequence[DelegationView]) -> CommandAnswer:
     """Draw the answer to `/approvals delegate`: all current delegations of a person."""
     title = "Who decides for whom" if found else "You have no delegations, in either direction."
-    top = section_block(button_codec.build_block_id(BlockKind.DELEGATION, "title"), mrkdwn(title))
+    top = block_kit.section_block(
+        button_codec.build_block_id(BlockKind.DELEGATION, "title"), block_kit.mrkdwn(title)
+    )
     return CommandAnswer(title, [top, *(render_delegation(each) for each in found)])
 
 
-def render_delegation(each: DelegationView) -> Json:
+def render_delegation(each: DelegationView) -> block_kit.Json:
     """Draw one delegation, with a button that ends it if the reader has given it."""
     text = delegation_line(each.giver, each.delegate, each.until, each.words)
-    block = section_block(
+    block = block_kit.section_block(
         button_codec.build_block_id(BlockKind.DELEGATION, button_codec.DelegationTarget(each.id)),
-        mrkdwn(text),
+        block_kit.mrkdwn(text),
     )
     if not each.is_own:
         return block
-    ask = confirmation_dialog("End this?", "From now on you decide alone.", "End it")
+    ask = block_kit.confirmation_dialog("End this?", "From now on you decide alone.", "End it")
     target = button_codec.DelegationTarget(each.id)
-    return {**block, "accessory": button(Action.END_DELEGATION, "End", target, confirm=ask)}
+    return {
+        **block,
+        "accessory": block_kit.button(Action.END_DELEGATION, "End", target, confirm=ask),
+    }
 
 
-def render_delegate_button() -> Json:
+def render_delegate_button() -> block_kit.Json:
     """Build the button that opens the delegation dialog."""
-    return button(Action.DELEGATE, "Delegate…", button_codec.NoTarget())
+    return block_kit.button(Action.DELEGATE, "Delegate…", button_codec.NoTarget())
 
 
 LONGEST = timedelta(days=90)
@@ -131,47 +124,54 @@ class DelegationInput:
 
 def render_delegation_dialog(
     now: datetime, *, until: datetime | None = None, delegate: str = ""
-) -> Json:
+) -> block_kit.Json:
     """Build the delegation dialog.
 
     `delegate`: who decides for this person already, and `until` when; "" and None for nobody.
     """
-    says = [section_block("says", mrkdwn(SAYS))]
+    says = [block_kit.section_block("says", block_kit.mrkdwn(SAYS))]
     if delegate and until:
         text = (
             f"{slack_text.user_mention(delegate)} decides for you until "
             f"{slack_text.format_local_time(until)}; this ends that."
         )
-        says.append(section_block("now", mrkdwn(text)))
+        says.append(block_kit.section_block("now", block_kit.mrkdwn(text)))
     person = {"type": "users_select", "action_id": InputElementId.PERSON}
     usual = {
         "type": "datetimepicker",
         "action_id": InputElementId.MOMENT,
         "initial_date_time": int((now + USUAL).timestamp()),
     }
-    words = {**build_text_input("Holiday; call me if it is over 1,000 EUR"), "max_length": WORDS}
+    words = {
+        **block_kit.build_text_input("Holiday; call me if it is over 1,000 EUR"),
+        "max_length": WORDS,
+    }
     blocks = [
         *says,
-        build_input_block(InputBlockId.DELEGATE, "Who decides for you?", person),
-        build_input_block(
+        block_kit.build_input_block(InputBlockId.DELEGATE, "Who decides for you?", person),
+        block_kit.build_input_block(
             InputBlockId.UNTIL, "Until when?", usual, hint="At most 90 days from now."
         ),
-        build_input_block(InputBlockId.WORDS, "Anything they should know", words, optional=True),
+        block_kit.build_input_block(
+            InputBlockId.WORDS, "Anything they should know", words, optional=True
+        ),
     ]
     about = button_codec.DialogSubject(DialogId.DELEGATE, button_codec.NoTarget())
-    return dialog_view(about, "Delegate my approvals", blocks, submit="Delegate", close="Back")
+    return block_kit.dialog_view(
+        about, "Delegate my approvals", blocks, submit="Delegate", close="Back"
+    )
 
 
 def parse_delegation_input(
     state_values: Mapping[str, Any], giver: str, now: datetime
 ) -> DelegationInput | dict[str, str]:
     """Return what was entered in the delegation dialog, or the errors by block id."""
-    person = get_input_state(state_values, InputBlockId.DELEGATE, InputElementId.PERSON).get(
-        "selected_user"
-    )
-    seconds = get_input_state(state_values, InputBlockId.UNTIL, InputElementId.MOMENT).get(
-        "selected_date_time"
-    )
+    person = block_kit.get_input_state(
+        state_values, InputBlockId.DELEGATE, InputElementId.PERSON
+    ).get("selected_user")
+    seconds = block_kit.get_input_state(
+        state_values, InputBlockId.UNTIL, InputElementId.MOMENT
+    ).get("selected_date_time")
     errors: dict[str, str] = {}
     delegate = person if isinstance(person, str) and slack_text.PERSON.fullmatch(person) else ""
     if not delegate or delegate == giver:
@@ -179,5 +179,5 @@ def parse_delegation_input(
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
     if not now < until <= now + LONGEST:
         errors[InputBlockId.UNTIL] = "Please choose a time within the next 90 days."
-    words = get_entered_text(state_values, InputBlockId.WORDS)[:WORDS]
+    words = block_kit.get_entered_text(state_values, InputBlockId.WORDS)[:WORDS]
     return errors or DelegationInput(delegate, until, words)

@@ -16,19 +16,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.cards import field_inputs
+from bot.cards import field_inputs, slack_text
 from bot.cards.action_names import Action, InputBlockId, InputElementId
 from bot.cards.block_kit import build_input_block, plain_text
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
 from bot.cards.field_values import format_json_value, format_slot_value
-from bot.cards.slack_text import (
-    count_slack_characters,
-    humanise_field_name,
-    shorten_text,
-    show_hidden_characters,
-    split_into_chunks,
-)
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
 from bot.tools.invisible_characters import list_hidden_characters
@@ -49,10 +42,10 @@ def render_field_input(made: field_inputs.FieldInput) -> dict[str, Any]:
     """Build the block of an input, with its label and hint."""
     return build_input_block(
         made.slot.block_id,
-        shorten_text(show_hidden_characters(made.slot.label), 200),
+        slack_text.shorten_text(slack_text.show_hidden_characters(made.slot.label), 200),
         _build_input_element(made),
         optional=made.may_be_empty,
-        hint=shorten_text(build_input_hint(made), 1000),
+        hint=slack_text.shorten_text(build_input_hint(made), 1000),
     )
 
 
@@ -62,14 +55,14 @@ def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
         SHOWN_TO_NOBODY if () in slot.hidden_paths else PARTLY_SHOWN if slot.hidden_paths else ""
     )
     label, text = (
-        shorten_text(show_hidden_characters(slot.label), 150) + secret,
+        slack_text.shorten_text(slack_text.show_hidden_characters(slot.label), 150) + secret,
         format_slot_value(slot, value),
     )
-    if count_slack_characters(text) > MOST_SHOWN:
+    if slack_text.count_slack_characters(text) > MOST_SHOWN:
         return [
             text_section_block(f"{label} (fixed)\nToo long to show here: {len(text):,} characters.")
         ]
-    parts = split_into_chunks(text, _PART)
+    parts = slack_text.split_into_chunks(text, _PART)
     if len(parts) == 1:
         return [text_section_block(f"{label} (fixed)\n{text}")]
     return [
@@ -80,7 +73,10 @@ def render_fixed_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]:
 
 def text_section_block(text: str) -> dict[str, Any]:
     """Return a section block of plain text."""
-    return {"type": "section", "text": plain_text(shorten_text(text, field_inputs.LONGEST))}
+    return {
+        "type": "section",
+        "text": plain_text(slack_text.shorten_text(text, field_inputs.LONGEST)),
+    }
 
 
 def render_approve_too_checkbox() -> dict[str, Any]:
@@ -94,7 +90,7 @@ def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
     element: dict[str, Any] = {"type": made.widget, "action_id": InputElementId.VALUE}
     if made.widget in ("radio_buttons", "static_select"):
         options = [
-            {"text": plain_text(shorten_text(text, 75)), "value": code}
+            {"text": plain_text(slack_text.shorten_text(text, 75)), "value": code}
             for code, text, _ in made.options
         ]
         element["options"] = options
@@ -140,7 +136,7 @@ def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
     }
     if made.initial_entry is not None:
         fits["min_length"] &= least <= len(text)
-        fits["max_length"] &= count_slack_characters(text) <= most
+        fits["max_length"] &= slack_text.count_slack_characters(text) <= most
     return {key: size for key, size in (("min_length", least), ("max_length", most)) if fits[key]}
 
 
@@ -220,10 +216,11 @@ def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str
         hidden := Counter(list_hidden_characters(made.initial_entry))
     ):
         seen = ", ".join(
-            f"{show_hidden_characters(char)} × {count}" for char, count in hidden.most_common(8)
+            f"{slack_text.show_hidden_characters(char)} × {count}"
+            for char, count in hidden.most_common(8)
         )
         said.append(f"Holds characters that cannot be seen: {seen}.")
-    what = show_hidden_characters(slot.hint.strip())
+    what = slack_text.show_hidden_characters(slot.hint.strip())
     if what and said and what[-1].isalnum():
         what += "."
     return " ".join(filter(None, [what, *said]))
@@ -429,7 +426,7 @@ def assign_errors_to_inputs(
         text = _describe_place_in_value(rest) + text
         if index is None:
             place = places[0]
-            label = humanise_field_name(str(each["loc"][0])) if each["loc"] else ""
+            label = slack_text.humanise_field_name(str(each["loc"][0])) if each["loc"] else ""
         else:
             place = min(places, key=lambda at: (abs(at - index), at))
             if place != index or rest is None:
@@ -445,7 +442,9 @@ def reword_pydantic_message(kind: str, message: str) -> str:
     if kind in _SAID:
         return _SAID[kind]
     text = re.sub(
-        r"^(Value error|Assertion failed), ", "", show_hidden_characters(" ".join(message.split()))
+        r"^(Value error|Assertion failed), ",
+        "",
+        slack_text.show_hidden_characters(" ".join(message.split())),
     )
     text = _SUBJECT.sub("This should ", text) or "This is not valid"
     return (text[0].upper() + text[1:]).rstrip(".") + "."
@@ -482,12 +481,14 @@ def _find_slot_of_error(loc: Loc, slots: Sequence[FieldSlot]) -> tuple[int | Non
 
 def _get_error_label(slot: FieldSlot, rest: Loc | None) -> str:
     label = slot.label if rest is not None else slot.label.rpartition(" › ")[0]
-    return show_hidden_characters(label)
+    return slack_text.show_hidden_characters(label)
 
 
 def _describe_place_in_value(rest: Loc | None) -> str:
     """Return the place in a list or JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
     if not rest:
         return ""
-    steps = (str(s + 1) if isinstance(s, int) else show_hidden_characters(s) for s in rest)
+    steps = (
+        str(s + 1) if isinstance(s, int) else slack_text.show_hidden_characters(s) for s in rest
+    )
     return f"At {' › '.join(steps)}: "

@@ -9,51 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from bot.cards import slack_text
+from bot.cards import block_kit, button_codec, request_list, slack_text
 from bot.cards.action_names import Action, BlockKind
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    button,
-    channel_select,
-    confirmation_dialog,
-    context_block,
-    divider_block,
-    header_block,
-    link_leaf,
-    mrkdwn,
-    plain_text,
-    rich_text_block,
-    rich_text_line,
-    section_block,
-    text_leaf,
-    text_leaves_with_mentions,
-    time_leaf,
-)
-from bot.cards.button_codec import (
-    HOME,
-    CallTarget,
-    FormContext,
-    HomePart,
-    HomeTarget,
-    RunTarget,
-    build_block_id,
-)
 from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
 from bot.cards.notices import away_note, through_client_suffix
-from bot.cards.request_list import (
-    STANDS,
-    UNLISTED_CALLS,
-    ListedCall,
-    ListedRun,
-    deciders_text,
-    describe_asking_place,
-    describe_call_status,
-    describe_request_beginning,
-    format_on_one_line,
-    unsure_calls_note,
-)
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.tools import EffectSource
 from storage.states import RunStatus
@@ -63,7 +23,7 @@ from storage.states import RunStatus
 class HomeWaitingCall:
     """A call that this person may approve now, or whose unknown outcome they may report."""
 
-    target: CallTarget
+    target: button_codec.CallTarget
     effect: str  # "Refund 40.00 EUR of order 1042"; secrets masked
     does: str  # read | write | destructive
     requester: str  # Slack user id
@@ -80,7 +40,7 @@ class HomeWaitingCall:
 class HomeWaitingQuestion:
     """A question that this person may answer now."""
 
-    target: CallTarget
+    target: button_codec.CallTarget
     question: str  # the agent's words
     requester: str  # Slack user id
     deadline: datetime | None
@@ -101,17 +61,19 @@ class HomeView:
     """What the Home tab shows one person."""
 
     bot: str  # the bot's user id
-    shows: HomeTarget = HOME
+    shows: button_codec.HomeTarget = button_codec.HOME
     pages: int = 1  # that there are of what it shows
     questions: tuple[HomeWaitingQuestion, ...] = ()  # for them, the first deadline first
     waiting: tuple[HomeWaitingCall, ...] = ()  # the first deadline first
     more_waiting: int = 0  # calls they may approve that are not among these
     has_unlisted_calls: bool = False  # more calls wait in the workspace than were looked at
     unsure_count: int = 0  # calls of which Slack did not say whether they may
-    requests: tuple[ListedRun, ...] = ()  # the newest first
+    requests: tuple[request_list.ListedRun, ...] = ()  # the newest first
     away_approvers: tuple[tuple[str, datetime | None], ...] = ()  # of those who decide about them
     more_requests: bool = False
-    decided: tuple[ListedCall, ...] = ()  # by them or on their requests, the newest first
+    decided: tuple[
+        request_list.ListedCall, ...
+    ] = ()  # by them or on their requests, the newest first
     more_decided: bool = False
     delegations: tuple[DelegationView, ...] = ()  # who decides for whom, the first to end first
     remembered: tuple[SavedApprovalView, ...] = ()  # the first to end first
@@ -124,54 +86,59 @@ WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
 EFFECT = 300  # characters
 TABS = (
-    (Action.HOME_ALL, HomePart.ALL, "All"),
-    (Action.HOME_WAITING, HomePart.WAITING, "Waits for me"),
-    (Action.HOME_MINE, HomePart.MINE, "My requests"),
+    (Action.HOME_ALL, button_codec.HomePart.ALL, "All"),
+    (Action.HOME_WAITING, button_codec.HomePart.WAITING, "Waits for me"),
+    (Action.HOME_MINE, button_codec.HomePart.MINE, "My requests"),
 )
 
 
-def render_home_tab(view: HomeView | None) -> Json:
+def render_home_tab(view: HomeView | None) -> block_kit.Json:
     """Draw the Home tab; `view` is None for a person who can neither ask nor decide."""
     if view is None:
         return {
             "type": "home",
-            "blocks": [section_block(_build_home_block_id("stranger"), mrkdwn(MEMBERS_ONLY_REPLY))],
+            "blocks": [
+                block_kit.section_block(
+                    _build_home_block_id("stranger"), block_kit.mrkdwn(MEMBERS_ONLY_REPLY)
+                )
+            ],
         }
     return {"type": "home", "blocks": _render_home_blocks(view)}
 
 
-def _render_home_blocks(view: HomeView) -> list[Json]:
+def _render_home_blocks(view: HomeView) -> list[block_kit.Json]:
     parts = _render_shown_parts(view)
     filled = [part for part in parts if part]
     waits = view.questions or view.waiting
     is_new = not (waits or view.requests or view.decided or view.remembered)
-    if is_new and not view.delegations and view.shows == HOME:
+    if is_new and not view.delegations and view.shows == button_codec.HOME:
         return [*(block for part in filled for block in part), _render_welcome(view)]
     if not parts[0]:
         filled.insert(
             0,
             [
-                context_block(
-                    _build_home_block_id("nothing"), [mrkdwn(_nothing_here_sentence(view.shows))]
+                block_kit.context_block(
+                    _build_home_block_id("nothing"),
+                    [block_kit.mrkdwn(_nothing_here_sentence(view.shows))],
                 )
             ],
         )
     blocks = [_render_tab_buttons(view.shows), _render_channel_filter(view.shows)]
     for number, part in enumerate(filled):
         blocks += [
-            *([divider_block(_build_home_block_id("divider", number))] if number else []),
+            *([block_kit.divider_block(_build_home_block_id("divider", number))] if number else []),
             *part,
         ]
     return [*blocks, *_render_page_buttons(view)]
 
 
-def _render_shown_parts(view: HomeView) -> list[list[Json]]:
+def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
     match view.shows.part:
-        case HomePart.WAITING:
+        case button_codec.HomePart.WAITING:
             return [_render_waiting_part(view)]
-        case HomePart.MINE:
+        case button_codec.HomePart.MINE:
             return [_render_requests_part(view)]
-        case HomePart.ALL:
+        case button_codec.HomePart.ALL:
             return [
                 _render_waiting_part(view),
                 _render_requests_part(view),
@@ -181,55 +148,63 @@ def _render_shown_parts(view: HomeView) -> list[list[Json]]:
             ]
 
 
-def _nothing_here_sentence(shows: HomeTarget) -> str:
+def _nothing_here_sentence(shows: button_codec.HomeTarget) -> str:
     place = f" in {slack_text.channel_mention(shows.channel)}" if shows.channel else ""
-    if shows.part is HomePart.MINE:
+    if shows.part is button_codec.HomePart.MINE:
         return f"You have asked for nothing{place or ' yet'}."
     return f"☕ Nothing waits for you{place}."
 
 
-def _render_tab_buttons(shows: HomeTarget) -> Json:
+def _render_tab_buttons(shows: button_codec.HomeTarget) -> block_kit.Json:
     """Build the buttons that choose what is shown, ask for something or delegate decisions."""
     tabs = [
-        button(
+        block_kit.button(
             action,
             label,
-            HomeTarget(part, channel=shows.channel),
+            button_codec.HomeTarget(part, channel=shows.channel),
             style="primary" if part is shows.part else "",
         )
         for action, part, label in TABS
     ]
-    ask = button(Action.REQUEST, "Ask for something…", FormContext())
-    return actions_block(_build_home_block_id("tabs"), [*tabs, ask, render_delegate_button()])
+    ask = block_kit.button(Action.REQUEST, "Ask for something…", button_codec.FormContext())
+    return block_kit.actions_block(
+        _build_home_block_id("tabs"), [*tabs, ask, render_delegate_button()]
+    )
 
 
-def _render_channel_filter(shows: HomeTarget) -> Json:
+def _render_channel_filter(shows: button_codec.HomeTarget) -> block_kit.Json:
     """Build the menu that limits the tab to one channel, and the button back to all channels."""
-    found = [channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
+    found = [block_kit.channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
     if shows.channel:
-        found.append(button(Action.HOME_ANYWHERE, "All channels", HomeTarget(shows.part)))
-    return actions_block(build_block_id(BlockKind.HOME_CHANNEL, replace(shows, page=0)), found)
+        found.append(
+            block_kit.button(
+                Action.HOME_ANYWHERE, "All channels", button_codec.HomeTarget(shows.part)
+            )
+        )
+    return block_kit.actions_block(
+        button_codec.build_block_id(BlockKind.HOME_CHANNEL, replace(shows, page=0)), found
+    )
 
 
-def _render_page_buttons(view: HomeView) -> list[Json]:
+def _render_page_buttons(view: HomeView) -> list[block_kit.Json]:
     """Build the buttons for the pages before and after this one; none if there is one page."""
     shows, page = view.shows, view.shows.page
     turns = []
     if page > 0:
-        turns.append(button(Action.HOME_BEFORE, "← Back", replace(shows, page=page - 1)))
+        turns.append(block_kit.button(Action.HOME_BEFORE, "← Back", replace(shows, page=page - 1)))
     if page + 1 < view.pages:
-        turns.append(button(Action.HOME_NEXT, "More →", replace(shows, page=page + 1)))
-    return [actions_block(_build_home_block_id("turns"), turns)] if turns else []
+        turns.append(block_kit.button(Action.HOME_NEXT, "More →", replace(shows, page=page + 1)))
+    return [block_kit.actions_block(_build_home_block_id("turns"), turns)] if turns else []
 
 
 def _build_home_block_id(name: str, *numbers: int) -> str:
-    return build_block_id(BlockKind.HOME, name, *numbers)
+    return button_codec.build_block_id(BlockKind.HOME, name, *numbers)
 
 
-def _render_welcome(view: HomeView) -> Json:
-    return section_block(
+def _render_welcome(view: HomeView) -> block_kit.Json:
+    return block_kit.section_block(
         _build_home_block_id("empty"),
-        mrkdwn(
+        block_kit.mrkdwn(
             "👋 Nothing waits for you, and you have asked for nothing yet. Mention "
             f"{slack_text.user_mention(view.bot)} in a channel, or write to me under *Messages*: "
             "`help` says what I can do. What waits for your decision will stand here."
@@ -237,11 +212,11 @@ def _render_welcome(view: HomeView) -> Json:
     )
 
 
-def _render_small_print(name: str, text: str) -> Json:
-    return context_block(_build_home_block_id(name), [mrkdwn(text)])
+def _render_small_print(name: str, text: str) -> block_kit.Json:
+    return block_kit.context_block(_build_home_block_id(name), [block_kit.mrkdwn(text)])
 
 
-def _render_waiting_part(view: HomeView) -> list[Json]:
+def _render_waiting_part(view: HomeView) -> list[block_kit.Json]:
     blocks = [block for each in view.questions for block in _render_waiting_question(each)]
     for each in view.waiting:
         blocks += _render_waiting_call(each)
@@ -250,16 +225,18 @@ def _render_waiting_part(view: HomeView) -> list[Json]:
             _render_small_print("more", f"and {view.more_waiting} more that you may decide.")
         )
     if view.has_unlisted_calls:
-        blocks.append(_render_small_print("unread", UNLISTED_CALLS))
+        blocks.append(_render_small_print("unread", request_list.UNLISTED_CALLS))
     if view.unsure_count:
-        unsure = unsure_calls_note(view.unsure_count)
+        unsure = request_list.unsure_calls_note(view.unsure_count)
         blocks.append(_render_small_print("unsure", f"{unsure} Open this again later."))
     return (
-        [header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks] if blocks else []
+        [block_kit.header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks]
+        if blocks
+        else []
     )
 
 
-def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
+def _render_waiting_question(asked: HomeWaitingQuestion) -> list[block_kit.Json]:
     about = asked.target
     asker = asked.asker[:1].upper() + asked.asker[1:]
     small = [f"💬 {asker} asks you, for {slack_text.user_mention(asked.requester)}"]
@@ -269,21 +246,24 @@ def _render_waiting_question(asked: HomeWaitingQuestion) -> list[Json]:
         else []
     )
     small += [f"<{asked.link}|Open it>"] if asked.link else []
-    text = section_block(
-        build_block_id(BlockKind.QUESTION, about),
-        plain_text(format_on_one_line(asked.question, EFFECT)),
+    text = block_kit.section_block(
+        button_codec.build_block_id(BlockKind.QUESTION, about),
+        block_kit.plain_text(request_list.format_on_one_line(asked.question, EFFECT)),
     )
     return [
-        {**text, "accessory": button(Action.ANSWER, "Answer…", about)},
-        context_block(build_block_id(BlockKind.ANSWERS, about), [mrkdwn("  ·  ".join(small))]),
+        {**text, "accessory": block_kit.button(Action.ANSWER, "Answer…", about)},
+        block_kit.context_block(
+            button_codec.build_block_id(BlockKind.ANSWERS, about),
+            [block_kit.mrkdwn("  ·  ".join(small))],
+        ),
     ]
 
 
-def _render_waiting_call(call: HomeWaitingCall) -> list[Json]:
+def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
     about = call.target
     small = [
         f"Asked by {slack_text.user_mention(call.requester)}{through_client_suffix(call.client)} "
-        f"{describe_asking_place(call.channel)}"
+        f"{request_list.describe_asking_place(call.channel)}"
     ]
     if call.deadline:
         small.append(
@@ -297,79 +277,104 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[Json]:
     elif final := irreversibility_warning(call.does, call.effect_source):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
-        section_block(
-            build_block_id(BlockKind.HEADLINE, about),
-            plain_text(format_on_one_line(call.effect, EFFECT)),
+        block_kit.section_block(
+            button_codec.build_block_id(BlockKind.HEADLINE, about),
+            block_kit.plain_text(request_list.format_on_one_line(call.effect, EFFECT)),
         ),
-        context_block(build_block_id(BlockKind.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),
-        actions_block(build_block_id(BlockKind.CALL_BUTTONS, about), _render_call_buttons(call)),
+        block_kit.context_block(
+            button_codec.build_block_id(BlockKind.SMALL_PRINT, about),
+            [block_kit.mrkdwn("  ·  ".join(small))],
+        ),
+        block_kit.actions_block(
+            button_codec.build_block_id(BlockKind.CALL_BUTTONS, about), _render_call_buttons(call)
+        ),
     ]
 
 
-def _render_call_buttons(call: HomeWaitingCall) -> list[Json]:
+def _render_call_buttons(call: HomeWaitingCall) -> list[block_kit.Json]:
     """Build the buttons of a waiting call.
 
     Running it again is offered on its card only: one has to have seen the whole call for that.
     """
     if call.is_outcome_unknown:
         return [
-            button(Action.RESOLVE_DONE, "It happened", call.target),
-            button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
+            block_kit.button(Action.RESOLVE_DONE, "It happened", call.target),
+            block_kit.button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
         ]
     return [
-        button(Action.REVIEW, "Review…", call.target, style="" if call.has_warnings else "primary"),
-        button(Action.REJECT, "Reject…", call.target, style="danger"),
+        block_kit.button(
+            Action.REVIEW, "Review…", call.target, style="" if call.has_warnings else "primary"
+        ),
+        block_kit.button(Action.REJECT, "Reject…", call.target, style="danger"),
     ]
 
 
-def _render_requests_part(view: HomeView) -> list[Json]:
+def _render_requests_part(view: HomeView) -> list[block_kit.Json]:
     if not view.requests:
         return []
     blocks = [_render_request(each) for each in view.requests]
     if view.away_approvers:
         blocks.append(_render_small_print("away", away_note(view.away_approvers)))
-    if view.more_requests and view.shows.part is HomePart.ALL:
+    if view.more_requests and view.shows.part is button_codec.HomePart.ALL:
         blocks.append(_render_small_print("earlier", "Older ones are under *My requests*."))
-    return [header_block(_build_home_block_id("requests"), "Your requests"), *blocks]
+    return [block_kit.header_block(_build_home_block_id("requests"), "Your requests"), *blocks]
 
 
-def _render_request(asked: ListedRun) -> Json:
-    said = describe_request_beginning(asked)
+def _render_request(asked: request_list.ListedRun) -> block_kit.Json:
+    said = request_list.describe_request_beginning(asked)
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
-    stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "
-    open_ = [text_leaf("  ·  "), link_leaf(asked.link, "open it")] if asked.link else []
+    stands_ = "Asked " if is_told else f"{request_list.STANDS[asked.status]}  ·  asked "
+    open_ = (
+        [block_kit.text_leaf("  ·  "), block_kit.link_leaf(asked.link, "open it")]
+        if asked.link
+        else []
+    )
     lines = [
-        rich_text_line(*text_leaves_with_mentions(said, bold=True)),
-        rich_text_line(text_leaf(stands_), time_leaf(asked.asked_at), *open_),
-        *(rich_text_line(text_leaf(describe_call_status(*each))) for each in asked.calls),
+        block_kit.rich_text_line(*block_kit.text_leaves_with_mentions(said, bold=True)),
+        block_kit.rich_text_line(
+            block_kit.text_leaf(stands_), block_kit.time_leaf(asked.asked_at), *open_
+        ),
+        *(
+            block_kit.rich_text_line(block_kit.text_leaf(request_list.describe_call_status(*each)))
+            for each in asked.calls
+        ),
     ]
     if asked.more_calls:
-        lines.append(rich_text_line(text_leaf(f"and {asked.more_calls} more", italic=True)))
-    return rich_text_block(build_block_id(BlockKind.OUTCOME, RunTarget(asked.run)), lines)
+        lines.append(
+            block_kit.rich_text_line(
+                block_kit.text_leaf(f"and {asked.more_calls} more", italic=True)
+            )
+        )
+    return block_kit.rich_text_block(
+        button_codec.build_block_id(BlockKind.OUTCOME, button_codec.RunTarget(asked.run)), lines
+    )
 
 
-def _render_decisions_part(view: HomeView) -> list[Json]:
+def _render_decisions_part(view: HomeView) -> list[block_kit.Json]:
     if not view.decided:
         return []
     blocks = [_render_past_decision(number, each) for number, each in enumerate(view.decided)]
     if view.more_decided:
         blocks.append(_render_small_print("past", "Older ones: `/approvals history 90`."))
-    return [header_block(_build_home_block_id("decided"), "Recent decisions"), *blocks]
+    return [block_kit.header_block(_build_home_block_id("decided"), "Recent decisions"), *blocks]
 
 
-def _render_past_decision(number: int, call: ListedCall) -> Json:
-    by = f"{deciders_text(call).removeprefix(', ').strip()}, " if call.deciders else ""
+def _render_past_decision(number: int, call: request_list.ListedCall) -> block_kit.Json:
+    by = f"{request_list.deciders_text(call).removeprefix(', ').strip()}, " if call.deciders else ""
     small = [f"{by}{slack_text.format_local_time(call.decided_at)}"] if call.decided_at else []
     small.append(f"asked by {slack_text.user_mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []
-    return context_block(
+    return block_kit.context_block(
         _build_home_block_id("past", number),
-        [plain_text(describe_call_status(call.status, call.effect)), mrkdwn("  ·  ".join(small))],
+        [
+            block_kit.plain_text(request_list.describe_call_status(call.status, call.effect)),
+            block_kit.mrkdwn("  ·  ".join(small)),
+        ],
     )
 
 
-def _render_delegations_part(view: HomeView) -> list[Json]:
+def _render_delegations_part(view: HomeView) -> list[block_kit.Json]:
     if not view.delegations:
         return []
     blocks = [render_delegation(each) for each in view.delegations[:STANDING]]
@@ -378,10 +383,13 @@ def _render_delegations_part(view: HomeView) -> list[Json]:
         blocks.append(
             _render_small_print("others", f"and {left} more; `/approvals delegate` lists all.")
         )
-    return [header_block(_build_home_block_id("delegations"), "Who decides for whom"), *blocks]
+    return [
+        block_kit.header_block(_build_home_block_id("delegations"), "Who decides for whom"),
+        *blocks,
+    ]
 
 
-def _render_saved_approvals_part(view: HomeView) -> list[Json]:
+def _render_saved_approvals_part(view: HomeView) -> list[block_kit.Json]:
     if not view.remembered:
         return []
     blocks = [
@@ -393,15 +401,19 @@ def _render_saved_approvals_part(view: HomeView) -> list[Json]:
         blocks.append(
             _render_small_print("grants", f"and {left} more; `/approvals grants` lists all.")
         )
-    return [header_block(_build_home_block_id("remembered"), "Saved approvals"), *blocks]
+    return [block_kit.header_block(_build_home_block_id("remembered"), "Saved approvals"), *blocks]
 
 
-def _render_saved_approval(number: int, grant: SavedApprovalView) -> Json:
+def _render_saved_approval(number: int, grant: SavedApprovalView) -> block_kit.Json:
     # one approval, whichever revision it was given to
-    target = CallTarget(grant.call, 0)
-    ask = confirmation_dialog("Revoke this?", "The next such call is asked again.", "Revoke")
-    revoke = button(Action.REVOKE, "Revoke", target, confirm=ask)
+    target = button_codec.CallTarget(grant.call, 0)
+    ask = block_kit.confirmation_dialog(
+        "Revoke this?", "The next such call is asked again.", "Revoke"
+    )
+    revoke = block_kit.button(Action.REVOKE, "Revoke", target, confirm=ask)
     return {
-        **section_block(_build_home_block_id("grant", number), mrkdwn(grant.text)),
+        **block_kit.section_block(
+            _build_home_block_id("grant", number), block_kit.mrkdwn(grant.text)
+        ),
         "accessory": revoke,
     }

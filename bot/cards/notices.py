@@ -10,20 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.cards.slack_text import (
-    MIDWAY,
-    channel_mention,
-    decider_mention,
-    format_local_time,
-    format_past_tense,
-    format_time_with_countdown,
-    join_effects,
-    replace_notifying_mentions,
-    sanitise_for_mrkdwn,
-    show_hidden_characters,
-    spell_number,
-    user_mention,
-)
+from bot.cards import slack_text
 from storage.states import CallStatus, RunSource, Surface
 
 SHARED_CHANNEL_NOTICE = (
@@ -40,16 +27,16 @@ OLDEST_MESSAGES_OMITTED_NOTICE = (
 
 def delegated_task_line(agent: str, by: str, what: str) -> str:
     """Return the line on a card that says which agent asked a sub-agent for what."""
-    asked = sanitise_for_mrkdwn(by, 60) if by else "the agent"
+    asked = slack_text.sanitise_for_mrkdwn(by, 60) if by else "the agent"
     return (
-        f"🤖 {asked[:1].upper()}{asked[1:]} asked {sanitise_for_mrkdwn(agent, 60)}: "
-        f"“{sanitise_for_mrkdwn(what)}”"
+        f"🤖 {asked[:1].upper()}{asked[1:]} asked {slack_text.sanitise_for_mrkdwn(agent, 60)}: "
+        f"“{slack_text.sanitise_for_mrkdwn(what)}”"
     )
 
 
 def through_client_suffix(client: str) -> str:
     """Return the words behind a requester's name that name the program they used; "" for none."""
-    return f" through “{sanitise_for_mrkdwn(client, 60)}”" if client else ""
+    return f" through “{slack_text.sanitise_for_mrkdwn(client, 60)}”" if client else ""
 
 
 def describe_asker(source: RunSource, client: str = "", agent: str = "") -> str:
@@ -58,11 +45,13 @@ def describe_asker(source: RunSource, client: str = "", agent: str = "") -> str:
     `client`: the server's or the program's name; `agent`: a sub-agent's title.
     """
     if source is RunSource.SERVER:
-        return f"the server {sanitise_for_mrkdwn(client, 60)}"
+        return f"the server {slack_text.sanitise_for_mrkdwn(client, 60)}"
     if agent:
-        return sanitise_for_mrkdwn(agent, 60)
+        return slack_text.sanitise_for_mrkdwn(agent, 60)
     if source is RunSource.PROGRAM:
-        return f"the program “{sanitise_for_mrkdwn(client, 60)}”" if client else "a program"
+        return (
+            f"the program “{slack_text.sanitise_for_mrkdwn(client, 60)}”" if client else "a program"
+        )
     return "the agent"
 
 
@@ -79,8 +68,8 @@ def describe_wordless_request(source: RunSource, client: str = "") -> str:
 def asking_server_line(server: str, effect: str) -> str:
     """Return the line on a question that says which MCP server asks, and what for."""
     return (
-        f"🔌 It asks this to go on with: “{sanitise_for_mrkdwn(effect)}”. "
-        f"{sanitise_for_mrkdwn(server, 60)} gets what you answer."
+        f"🔌 It asks this to go on with: “{slack_text.sanitise_for_mrkdwn(effect)}”. "
+        f"{slack_text.sanitise_for_mrkdwn(server, 60)} gets what you answer."
     )
 
 
@@ -94,11 +83,12 @@ def away_note(people: Sequence[tuple[str, datetime | None]]) -> str:
     """Return the small print that says which approvers are away, and until when if known."""
     if len(people) == 1:
         [(person, until)] = people
-        return f"🌴 {user_mention(person)} is away" + (
-            f" until {format_local_time(until)}" if until else ""
+        return f"🌴 {slack_text.user_mention(person)} is away" + (
+            f" until {slack_text.format_local_time(until)}" if until else ""
         )
     *names, last = [
-        user_mention(person) + (f" (until {format_local_time(until)})" if until else "")
+        slack_text.user_mention(person)
+        + (f" (until {slack_text.format_local_time(until)})" if until else "")
         for person, until in people
     ]
     return f"🌴 {', '.join(names)} and {last} are away"
@@ -125,14 +115,16 @@ def step_label(doing: str, title: str) -> str:
 
 def _format_without_mentions(text: str) -> str:
     """Return the text on one line, so that it mentions nobody and links to nothing."""
-    line = " ".join(replace_notifying_mentions(show_hidden_characters(text)).split())
+    line = " ".join(
+        slack_text.replace_notifying_mentions(slack_text.show_hidden_characters(text)).split()
+    )
     return line.replace("<", "‹").replace(">", "›")
 
 
 def asked_in_shared_channel_notice(channel: str, words: str) -> str:
     """Return the private message to a requester that quotes what they asked in a shared channel."""
-    asked = f": “{sanitise_for_mrkdwn(words)}”" if words.strip() else ""
-    return f"🔒 You asked in {channel_mention(channel)}{asked}"
+    asked = f": “{slack_text.sanitise_for_mrkdwn(words)}”" if words.strip() else ""
+    return f"🔒 You asked in {slack_text.channel_mention(channel)}{asked}"
 
 
 def moved_to_private_notice(channel: str, words: str) -> str:
@@ -144,17 +136,19 @@ def moved_to_private_notice(channel: str, words: str) -> str:
 def continues_in_private_notice(person: str) -> str:
     """Return the notice to a shared channel's thread that the request goes on in private."""
     return (
-        f"🔒 This channel is shared with another company, so I go on with {user_mention(person)} "
-        "in a direct message."
+        "🔒 This channel is shared with another company, so I go on with "
+        f"{slack_text.user_mention(person)} in a direct message."
     )
 
 
 def typed_elsewhere_line(surface: Surface, person: str, words: str) -> str:
     """Return the line that quotes in the thread what a person typed, and says where."""
     where = (
-        "From the terminal" if surface is Surface.TERMINAL else f"{user_mention(person)}, elsewhere"
+        "From the terminal"
+        if surface is Surface.TERMINAL
+        else f"{slack_text.user_mention(person)}, elsewhere"
     )
-    return f"⌨️ {where}: {sanitise_for_mrkdwn(words, 2_000)}"
+    return f"⌨️ {where}: {slack_text.sanitise_for_mrkdwn(words, 2_000)}"
 
 
 WHO_ASKED_HAS_LEFT = "the person who asked no longer has an active account here"
@@ -166,7 +160,7 @@ def card_posted_elsewhere_notice(place: str, link: str = "", *, part: bool = Fal
 
     `place`: a channel id, or "" for direct messages; `part`: the plan has several cards.
     """
-    where = channel_mention(place) if place else "the approvers, in direct messages"
+    where = slack_text.channel_mention(place) if place else "the approvers, in direct messages"
     seen = (
         f" (<{link.replace('|', '%7C')}|see it>)"
         if link.startswith("https://") and ">" not in link
@@ -178,40 +172,40 @@ def card_posted_elsewhere_notice(place: str, link: str = "", *, part: bool = Fal
 
 def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
     """Return the notice that an approval is saved; `same`: for which values, as mrkdwn."""
-    runs = "next one runs" if uses == 1 else f"next {spell_number(uses)} run"
+    runs = "next one runs" if uses == 1 else f"next {slack_text.spell_number(uses)} run"
     return (
-        f"🧷 This approval is saved ({same}): until {format_local_time(until)}, the {runs} without "
-        "asking. “/approvals grants” shows all that are saved."
+        f"🧷 This approval is saved ({same}): until {slack_text.format_local_time(until)}, the "
+        f"{runs} without asking. “/approvals grants” shows all that are saved."
     )
 
 
 def withdrawn_line(person: str, effects: Sequence[str]) -> str:
     """Return the one-line notice that the requester has withdrawn calls."""
-    return f"↩️ {user_mention(person)} withdrew: {join_effects(effects)}"
+    return f"↩️ {slack_text.user_mention(person)} withdrew: {slack_text.join_effects(effects)}"
 
 
 def votes_void_notice(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
     """Return the notice to approvers that the request was changed and their approval is void."""
-    who = ", ".join(user_mention(each) for each in people)
+    who = ", ".join(slack_text.user_mention(each) for each in people)
     return (
-        f"↩️ {who}: {user_mention(requester)} has changed the request, so your approval no longer "
-        f"counts: {join_effects(effects)}"
+        f"↩️ {who}: {slack_text.user_mention(requester)} has changed the request, so your "
+        f"approval no longer counts: {slack_text.join_effects(effects)}"
     )
 
 
 def message_unanswered_notice(why: str) -> str:
     """Return the notice that a message got no answer while a card waits; `why` is a sentence."""
     return (
-        f"I could not answer that: {sanitise_for_mrkdwn(why)} What waits for a decision still "
-        "waits."
+        f"I could not answer that: {slack_text.sanitise_for_mrkdwn(why)} What waits for a "
+        "decision still waits."
     )
 
 
 def sent_back_line(person: str, feedback: str) -> str:
     """Return the one-line notice that a plan was sent back."""
     return (
-        f"↪️ {user_mention(person)} sent the plan back: “{sanitise_for_mrkdwn(feedback)}”. I will "
-        "make a new one."
+        f"↪️ {slack_text.user_mention(person)} sent the plan back: "
+        f"“{slack_text.sanitise_for_mrkdwn(feedback)}”. I will make a new one."
     )
 
 
@@ -231,15 +225,20 @@ def decision_line(
     nobody; `giver`: for whom the person decided, if not for themselves.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
-    why = f" — “{sanitise_for_mrkdwn(reason)}”" if reason.strip() else ""
+    why = f" — “{slack_text.sanitise_for_mrkdwn(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    who = decider_mention(giver, {giver: person}) + "," if giver else user_mention(person)
-    what = f"{icon} {who} {format_past_tense(verb)}: {join_effects(effects)}{why}{more}"
+    who = (
+        slack_text.decider_mention(giver, {giver: person}) + ","
+        if giver
+        else slack_text.user_mention(person)
+    )
+    done = f"{slack_text.format_past_tense(verb)}: {slack_text.join_effects(effects)}"
+    what = f"{icon} {who} {done}{why}{more}"
     return f"{what}. {_asked_by_text(requester)}." if requester else what
 
 
 def _asked_by_text(requester: str) -> str:
-    return f"Asked by {user_mention(requester)}"
+    return f"Asked by {slack_text.user_mention(requester)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,16 +274,16 @@ def outcome_line(
         CallStatus.UNKNOWN: "❓ Outcome unknown (started, never confirmed): ",
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
-    failed = f" — “{sanitise_for_mrkdwn(why)}”" if why.strip() else ""
+    failed = f" — “{slack_text.sanitise_for_mrkdwn(why)}”" if why.strip() else ""
     then = (
         " Please check, then record what happened on the card."
         if status is CallStatus.UNKNOWN
         else ""
     )
     then = " The program that asked has not said how it went." if handed_on else then
-    then = f" {MIDWAY}" if midway else then
+    then = f" {slack_text.MIDWAY}" if midway else then
     return (
-        f"{start}{sanitise_for_mrkdwn(what).rstrip('.')}{failed}.{then}"
+        f"{start}{slack_text.sanitise_for_mrkdwn(what).rstrip('.')}{failed}.{then}"
         f"{_describe_participants(people)}"
     )
 
@@ -293,7 +292,9 @@ def _describe_participants(people: CallParticipants | None) -> str:
     if people is None:
         return ""
     if people.was_saved_approval:
-        by = _join_with_and([user_mention(person) for person, _ in people.approvers_with_words])
+        by = _join_with_and(
+            [slack_text.user_mention(person) for person, _ in people.approvers_with_words]
+        )
         return f" {_asked_by_text(people.requester)}, under an approval that {by} saved."
     approvers = [
         _describe_approver_with_words(each, people.stand_ins)
@@ -316,8 +317,8 @@ def _join_with_and(names: Sequence[str]) -> str:
 
 def decision_reminder_notice(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Return the reminder to approvers who have not decided yet; `who` is mrkdwn of their names."""
-    by = f" by {format_time_with_countdown(deadline)}" if deadline else ""
-    return f"⏰ {who}: this still waits for a decision{by}: {join_effects(effects)}"
+    by = f" by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
+    return f"⏰ {who}: this still waits for a decision{by}: {slack_text.join_effects(effects)}"
 
 
 def next_stage_notice(
@@ -332,60 +333,62 @@ def next_stage_notice(
     "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR" `approved`: each
     approver, with their words.
     """
-    by = f", by {format_time_with_countdown(deadline)}" if deadline else ""
+    by = f", by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
     names = [_describe_approver_with_words(each, stand_ins or {}) for each in approved]
     before = f"✅ {_join_with_and(names)} approved. " if names else ""
-    return f"{before}➡️ {who}: your approval comes next{by}: {join_effects(effects)}"
+    return f"{before}➡️ {who}: your approval comes next{by}: {slack_text.join_effects(effects)}"
 
 
 def _describe_approver_with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
     person, words = approver
-    return decider_mention(person, stand_ins) + (
-        f" (“{sanitise_for_mrkdwn(words)}”)" if words.strip() else ""
+    return slack_text.decider_mention(person, stand_ins) + (
+        f" (“{slack_text.sanitise_for_mrkdwn(words)}”)" if words.strip() else ""
     )
 
 
 def escalation_line(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Return the notice to further people that they may decide too, because nobody has."""
-    by = f", by {format_time_with_countdown(deadline)}" if deadline else ""
-    what = join_effects(effects)
+    by = f", by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
+    what = slack_text.join_effects(effects)
     return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
     """Return the one-line notice that nobody decided in time."""
-    by = f" by {format_local_time(deadline)}" if deadline else " in time"
-    what = f"⌛ Nobody answered{by}, so this will not happen: {join_effects(effects)}"
+    by = f" by {slack_text.format_local_time(deadline)}" if deadline else " in time"
+    what = f"⌛ Nobody answered{by}, so this will not happen: {slack_text.join_effects(effects)}"
     return f"{what}. {_asked_by_text(requester)}."
 
 
 def cancelled_line(person: str, client: str = "") -> str:
     """Return the one-line notice that a person, or a program of theirs, cancelled the request."""
-    who = f"{user_mention(person)}{through_client_suffix(client)}"
+    who = f"{slack_text.user_mention(person)}{through_client_suffix(client)}"
     what = f"{who} cancelled the request" if person else "The request was cancelled"
     return f"⏹️ {what}. Nothing more will run."
 
 
 def requester_left_notice(person: str) -> str:
     """Return the notice that a request ends because its requester's account is not active."""
-    who = f"{user_mention(person)}, who asked for this, no longer has an active account here"
-    return f"⏹️ {who}, so the request is cancelled. Nothing more of it will run."
+    return (
+        f"⏹️ {slack_text.user_mention(person)}, who asked for this, no longer has an active account "
+        "here, so the request is cancelled. Nothing more of it will run."
+    )
 
 
 def run_failed_notice(error: str) -> str:
     """Return the notice that the run cannot go on; it is posted with a Retry button."""
     return (
-        f"I could not go on: {sanitise_for_mrkdwn(error)}\nNothing is lost: Retry continues from "
-        "here, and nothing runs twice."
+        f"I could not go on: {slack_text.sanitise_for_mrkdwn(error)}\n"
+        "Nothing is lost: Retry continues from here, and nothing runs twice."
     )
 
 
 def nobody_asked_notice(title: str, why: str) -> str:
     """Return the notice that a call was refused before anybody was asked; `title` is its tool's."""
-    begins = f"I did not ask anybody about “{sanitise_for_mrkdwn(title, 80)}”"
+    begins = f"I did not ask anybody about “{slack_text.sanitise_for_mrkdwn(title, 80)}”"
     if why.startswith(POLICY):
         return (
             f"{begins}, for the policy says no: "
-            f"{sanitise_for_mrkdwn(why.removeprefix(POLICY)).rstrip('.')}."
+            f"{slack_text.sanitise_for_mrkdwn(why.removeprefix(POLICY)).rstrip('.')}."
         )
-    return f"{begins}: {sanitise_for_mrkdwn(why).rstrip('.')}."
+    return f"{begins}: {slack_text.sanitise_for_mrkdwn(why).rstrip('.')}."

@@ -10,24 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    button,
-    context_block,
-    dialog_view,
-    mrkdwn,
-    overflow_menu,
-    plain_text,
-    rich_text_block,
-    rich_text_line,
-    rich_text_quote,
-    section_block,
-    text_leaf,
-    time_leaf,
-    user_leaf,
-)
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, RunTarget, build_block_id
 from bot.cards.call_blocks import render_delegated_tasks
 from bot.cards.edit_form import FieldErrors, parse_edit_submission
@@ -36,26 +20,8 @@ from bot.cards.field_layout import render_field_input
 from bot.cards.field_slots import build_slots, get_value_at_keys
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_server_line, away_note
-from bot.cards.slack_text import (
-    escape_mrkdwn,
-    format_in_utc,
-    format_time_with_countdown,
-    group_mention,
-    isolate_right_to_left_text,
-    shorten_text,
-    show_hidden_characters,
-    unescape_mrkdwn,
-    user_mention,
-)
 from bot.cards.views import UNSET, DelegatedTask
-from bot.tools.person_question import (
-    AnswerKind,
-    AnswerValues,
-    AskPerson,
-    build_answer_form,
-    build_suggested_values,
-    validate_answer,
-)
+from bot.tools import person_question
 from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
@@ -63,36 +29,50 @@ TOLD = " gets your answer, and it is shown under the question. It approves nothi
 FILL_IN = "Please fill this in."
 
 
-def render_answer_dialog(question: AskPerson, target: CallTarget, asker: str = "the agent") -> Json:
+def render_answer_dialog(
+    question: person_question.AskPerson, target: CallTarget, asker: str = "the agent"
+) -> block_kit.Json:
     """Build the dialog in which a person answers a question, with suggested values filled in.
 
     `asker`: who gets the answer, in mrkdwn.
     """
-    tool, initial = build_answer_form(question), build_suggested_values(question)
-    asked = rich_text_quote(shorten_text(show_hidden_characters(question.question), 2_900))
-    blocks = [rich_text_block(BlockKind.QUESTION, [asked])]
+    tool, initial = (
+        person_question.build_answer_form(question),
+        person_question.build_suggested_values(question),
+    )
+    asked = block_kit.rich_text_quote(
+        slack_text.shorten_text(slack_text.show_hidden_characters(question.question), 2_900)
+    )
+    blocks = [block_kit.rich_text_block(BlockKind.QUESTION, [asked])]
     for slot in build_slots(tool, initial):
         made = build_field_input(slot, get_value_at_keys(initial, slot.keys))
         if made:
             block = {**render_field_input(made), "optional": slot.nullable}
             block.pop("hint", None)  # how "not set" differs from empty matters to no answer
             blocks.append(block)
-    told = unescape_mrkdwn(asker[:1].upper() + asker[1:]) + TOLD
-    blocks.append({"type": "context", "elements": [plain_text(shorten_text(told, 200))]})
+    told = slack_text.unescape_mrkdwn(asker[:1].upper() + asker[1:]) + TOLD
+    blocks.append(
+        {"type": "context", "elements": [block_kit.plain_text(slack_text.shorten_text(told, 200))]}
+    )
     about = DialogSubject(DialogId.ANSWER, target)
-    return dialog_view(about, "Answer", blocks, submit="Answer", close="Back")
+    return block_kit.dialog_view(about, "Answer", blocks, submit="Answer", close="Back")
 
 
 def parse_answer_submission(
-    question: AskPerson, state: Mapping[str, Mapping[str, Any]]
-) -> AnswerValues | FieldErrors:
+    question: person_question.AskPerson, state: Mapping[str, Mapping[str, Any]]
+) -> person_question.AnswerValues | FieldErrors:
     """Return the answer from a submitted dialog, given `view.state.values`, or the errors."""
-    tool, initial = build_answer_form(question), build_suggested_values(question)
+    tool, initial = (
+        person_question.build_answer_form(question),
+        person_question.build_suggested_values(question),
+    )
     parsed = parse_edit_submission(tool, initial, state)
     if isinstance(parsed, FieldErrors):
         return parsed
     first = build_slots(tool, initial)[0].block_id
-    return validate_answer(question, parsed.arguments) or FieldErrors({first: FILL_IN})
+    return person_question.validate_answer(question, parsed.arguments) or FieldErrors(
+        {first: FILL_IN}
+    )
 
 
 # label, value in words, the suggestion where it was corrected
@@ -100,10 +80,13 @@ ReadableAnswerValue = tuple[str, str, str | None]
 
 
 def build_readable_answer(
-    question: AskPerson, given: AnswerValues
+    question: person_question.AskPerson, given: person_question.AnswerValues
 ) -> tuple[ReadableAnswerValue, ...]:
     """Return each value as a person reads it, with the agent's suggestion if it was corrected."""
-    tool, initial = build_answer_form(question), build_suggested_values(question)
+    tool, initial = (
+        person_question.build_answer_form(question),
+        person_question.build_suggested_values(question),
+    )
     before = {each.label: each.text for each in list_argument_values(tool, {**given, **initial})}
     told = [field.label for field in question.list_fields() if field.suggestion]
     return tuple(
@@ -125,11 +108,13 @@ CHOOSING = (
 )
 
 
-def build_button_choices(question: AskPerson) -> dict[Action, tuple[str, Any]]:
+def build_button_choices(question: person_question.AskPerson) -> dict[Action, tuple[str, Any]]:
     """Return label and value of each button that answers at once; none if a form is needed."""
-    if question.kind is AnswerKind.YES_NO:
+    if question.kind is person_question.AnswerKind.YES_NO:
         return {CHOOSING[0]: ("Yes", True), CHOOSING[1]: ("No", False)}
-    if question.kind is AnswerKind.CHOICE and len(question.options) <= len(CHOOSING):
+    if question.kind is person_question.AnswerKind.CHOICE and len(question.options) <= len(
+        CHOOSING
+    ):
         pairs = zip(CHOOSING, question.options, strict=False)
         return {action: (option, option) for action, option in pairs}
     return {}
@@ -141,7 +126,7 @@ class QuestionView:
 
     id: str
     revision: int
-    asked: AskPerson
+    asked: person_question.AskPerson
     status: CallStatus
     run: str  # id of the request
     requester: str  # Slack user id of whom it is asked for
@@ -180,18 +165,18 @@ REPLY = "A reply in this thread answers it, too."
 NO_APPROVAL = "For information, not an approval."
 
 
-def render_question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]]:
+def render_question_message(view: QuestionView, now: datetime) -> tuple[str, list[block_kit.Json]]:
     """Return the notification and the blocks of a question, as of `now` (aware).
 
     There are buttons while the question waits, then the answer or how it ended.
     """
-    asked = rich_text_block(
+    asked = block_kit.rich_text_block(
         build_block_id(BlockKind.QUESTION, view.target),
-        [rich_text_quote(_shorten_question(view, 600))],
+        [block_kit.rich_text_quote(_shorten_question(view, 600))],
     )
     if view.status is CallStatus.ANSWERED:
         said_so = "cannot answer" if view.declined else "answered"
-        return f"💬 {user_mention(view.answered_by)} {said_so} a question.", [
+        return f"💬 {slack_text.user_mention(view.answered_by)} {said_so} a question.", [
             asked,
             _render_answer(view),
         ]
@@ -200,91 +185,143 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
         text = ENDED.get(gone, OTHERWISE)
         return text, [
             asked,
-            context_block(build_block_id(BlockKind.OUTCOME, view.target), [mrkdwn(text)]),
+            block_kit.context_block(
+                build_block_id(BlockKind.OUTCOME, view.target), [block_kit.mrkdwn(text)]
+            ),
         ]
-    to = mrkdwn(f"💬 {_mention_answerers(view)}, {view.asker} asks:")
-    head = section_block(build_block_id(BlockKind.HEADLINE, view.target), to)
+    to = block_kit.mrkdwn(f"💬 {_mention_answerers(view)}, {view.asker} asks:")
+    head = block_kit.section_block(build_block_id(BlockKind.HEADLINE, view.target), to)
     blocks = [head, *render_delegated_tasks(view.target, view.delegated_tasks)]
     if view.server:
-        line_ = plain_text(unescape_mrkdwn(asking_server_line(view.server, view.server_task)))
-        blocks.append(context_block(build_block_id(BlockKind.SERVER, view.target), [line_]))
+        line_ = block_kit.plain_text(
+            slack_text.unescape_mrkdwn(asking_server_line(view.server, view.server_task))
+        )
+        blocks.append(
+            block_kit.context_block(build_block_id(BlockKind.SERVER, view.target), [line_])
+        )
     blocks.append(asked)
     blocks.append(
-        actions_block(build_block_id(BlockKind.ANSWERS, view.target), _render_answer_buttons(view))
+        block_kit.actions_block(
+            build_block_id(BlockKind.ANSWERS, view.target), _render_answer_buttons(view)
+        )
     )
-    small = mrkdwn(_build_small_print(view))
-    blocks.append(context_block(build_block_id(BlockKind.SMALL_PRINT, view.target), [small]))
+    small = block_kit.mrkdwn(_build_small_print(view))
+    blocks.append(
+        block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, view.target), [small])
+    )
     return _build_notification(view, now), blocks
 
 
 def _shorten_question(view: QuestionView, limit: int) -> str:
-    return shorten_text(show_hidden_characters(view.asked.question), limit)
+    return slack_text.shorten_text(slack_text.show_hidden_characters(view.asked.question), limit)
 
 
 def _mention_answerers(view: QuestionView) -> str:
-    return group_mention(view.group) if view.group else ", ".join(map(user_mention, view.users))
+    return (
+        slack_text.group_mention(view.group)
+        if view.group
+        else ", ".join(map(slack_text.user_mention, view.users))
+    )
 
 
-def _render_answer_buttons(view: QuestionView) -> list[Json]:
+def _render_answer_buttons(view: QuestionView) -> list[block_kit.Json]:
     row = [
-        button(action, shorten_text(show_hidden_characters(label), 75), view.target)
+        block_kit.button(
+            action,
+            slack_text.shorten_text(slack_text.show_hidden_characters(label), 75),
+            view.target,
+        )
         for action, (label, _) in build_button_choices(view.asked).items()
-    ] or [button(Action.ANSWER, "Answer…", view.target, style="primary")]
+    ] or [block_kit.button(Action.ANSWER, "Answer…", view.target, style="primary")]
     more = [
         (WITHDRAW, Click(Action.WITHDRAW, view.target)),
         (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run))),
     ]
-    return [*row, button(Action.DECLINE, "I can't say", view.target), overflow_menu(more)]
+    return [
+        *row,
+        block_kit.button(Action.DECLINE, "I can't say", view.target),
+        block_kit.overflow_menu(more),
+    ]
 
 
 def _build_small_print(view: QuestionView) -> str:
     link = (
-        escape_mrkdwn(view.origin.replace("|", "%7C")) if view.origin.startswith("https://") else ""
+        slack_text.escape_mrkdwn(view.origin.replace("|", "%7C"))
+        if view.origin.startswith("https://")
+        else ""
     )
     alone = view.users == (view.requester,)
-    parts = [] if alone else [f"For a request by {user_mention(view.requester)}"]
+    parts = [] if alone else [f"For a request by {slack_text.user_mention(view.requester)}"]
     parts += [f"<{link}|see it>"] if link else []
-    parts += [f"⏳ Answer by {format_time_with_countdown(view.deadline)}"] if view.deadline else []
+    parts += (
+        [f"⏳ Answer by {slack_text.format_time_with_countdown(view.deadline)}"]
+        if view.deadline
+        else []
+    )
     parts += [away_note(view.away_people)] if view.away_people else []
-    if view.asked.kind is AnswerKind.TEXT:
+    if view.asked.kind is person_question.AnswerKind.TEXT:
         parts.append(REPLY)
     return "  ·  ".join([*parts, NO_APPROVAL])
 
 
-def _render_answer(view: QuestionView) -> Json:
+def _render_answer(view: QuestionView) -> block_kit.Json:
     said = " cannot say" if view.declined else " answered"
-    leaves = [text_leaf("💬 "), user_leaf(view.answered_by), text_leaf(said)]
-    leaves += [text_leaf(" · "), time_leaf(view.answered_at)] if view.answered_at else []
-    elements = [rich_text_line(*leaves)]
+    leaves = [
+        block_kit.text_leaf("💬 "),
+        block_kit.user_leaf(view.answered_by),
+        block_kit.text_leaf(said),
+    ]
+    leaves += (
+        [block_kit.text_leaf(" · "), block_kit.time_leaf(view.answered_at)]
+        if view.answered_at
+        else []
+    )
+    elements = [block_kit.rich_text_line(*leaves)]
     told = [] if view.declined else [each for each in view.lines if each[1] != UNSET]
     for label, text, by_model in told:
         head = (
-            [text_leaf(f"{shorten_text(show_hidden_characters(label), 80)}: ")]
+            [
+                block_kit.text_leaf(
+                    f"{slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)}: "
+                )
+            ]
             if len(view.lines) > 1
             else []
         )
-        said = text.capitalize() if view.asked.kind is AnswerKind.YES_NO else text
-        visible = isolate_right_to_left_text(show_hidden_characters(by_model or ""))
-        before = [text_leaf(f" (suggested: {shorten_text(visible, 200)})")] if by_model else []
+        said = text.capitalize() if view.asked.kind is person_question.AnswerKind.YES_NO else text
+        visible = slack_text.isolate_right_to_left_text(
+            slack_text.show_hidden_characters(by_model or "")
+        )
+        before = (
+            [block_kit.text_leaf(f" (suggested: {slack_text.shorten_text(visible, 200)})")]
+            if by_model
+            else []
+        )
         elements.append(
-            rich_text_line(
+            block_kit.rich_text_line(
                 *head,
-                text_leaf(
-                    shorten_text(isolate_right_to_left_text(show_hidden_characters(said)), QUOTED),
+                block_kit.text_leaf(
+                    slack_text.shorten_text(
+                        slack_text.isolate_right_to_left_text(
+                            slack_text.show_hidden_characters(said)
+                        ),
+                        QUOTED,
+                    ),
                     bold=True,
                 ),
                 *before,
             )
         )
-    return rich_text_block(build_block_id(BlockKind.OUTCOME, view.target), elements)
+    return block_kit.rich_text_block(build_block_id(BlockKind.OUTCOME, view.target), elements)
 
 
 def _build_notification(view: QuestionView, now: datetime) -> str:
     due_at = view.deadline
     by = (
-        f" Answer within {format_rough_duration(due_at - now)}, by {format_in_utc(due_at)}."
+        f" Answer within {format_rough_duration(due_at - now)}, by "
+        f"{slack_text.format_in_utc(due_at)}."
         if due_at
         else ""
     )
-    asked = escape_mrkdwn(_shorten_question(view, NOTIFICATION))
+    asked = slack_text.escape_mrkdwn(_shorten_question(view, NOTIFICATION))
     return f"A question for you: “{asked}”{by}"

@@ -15,55 +15,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from bot.cards import sentences
+from bot.cards import block_kit, button_codec, field_layout, sentences, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId
 from bot.cards.answers import count_rows_that_fit, render_notice, render_result_table
-from bot.cards.block_kit import (
-    Json,
-    actions_block,
-    build_input_block,
-    build_text_input,
-    button,
-    choose_dialog_title,
-    context_block,
-    dialog_view,
-    get_entered_text,
-    mrkdwn,
-    plain_text,
-    rich_text_block,
-    rich_text_line,
-    rich_text_preformatted,
-    section_block,
-    text_leaf,
-)
-from bot.cards.button_codec import (
-    DialogSubject,
-    FormContext,
-    FormKind,
-    FormTarget,
-    add_thread_to_metadata,
-    encode_button_value,
-)
-from bot.cards.field_layout import (
-    FieldErrors,
-    FieldPlace,
-    apply_entries,
-    build_input_hint,
-    lay_out_fields,
-    validate_entered_arguments,
-)
 from bot.cards.field_slots import FieldSlot, SlotKind, SlotMark, build_slots, get_value_at_keys
-from bot.cards.sentences import mode_note
-from bot.cards.slack_text import (
-    channel_mention,
-    count_slack_characters,
-    escape_mrkdwn,
-    humanise_field_name,
-    isolate_right_to_left_text,
-    sanitise_as_plain_text,
-    shorten_text,
-    show_hidden_characters,
-)
 from bot.tools import Tool
 from bot.tools.declared_secrets import get_dump_key
 from bot.tools.person_question import ASK_PERSON
@@ -75,7 +30,7 @@ _LINK = re.compile(r"https?://[!-~]{1,500}")
 
 def render_request_root_message(
     person: str, effect: str, link: str, mode: ChannelMode = ChannelMode.ASK, client: str = ""
-) -> tuple[str, list[Json]]:
+) -> tuple[str, list[block_kit.Json]]:
     """Return text and blocks of the message that begins a request made without the agent.
 
     `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
@@ -85,13 +40,21 @@ def render_request_root_message(
     blocks = [*render_notice(text), *render_mode_note(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
-        blocks.append(rich_text_block("about", [rich_text_line(text_leaf("💬 "), there)]))
+        blocks.append(
+            block_kit.rich_text_block(
+                "about", [block_kit.rich_text_line(block_kit.text_leaf("💬 "), there)]
+            )
+        )
     return text, blocks
 
 
-def render_mode_note(mode: ChannelMode) -> list[Json]:
+def render_mode_note(mode: ChannelMode) -> list[block_kit.Json]:
     """Return the small print that names the mode in which a request is asked; nothing for ASK."""
-    return [] if mode is ChannelMode.ASK else [context_block("mode", [mrkdwn(mode_note(mode))])]
+    return (
+        []
+        if mode is ChannelMode.ASK
+        else [block_kit.context_block("mode", [block_kit.mrkdwn(sentences.mode_note(mode))])]
+    )
 
 
 MOST = 100  # options of one menu, in all its groups together
@@ -109,7 +72,7 @@ _GROUPS = {
 class FormChoice:
     """A tool or a template that a person may choose to ask for."""
 
-    kind: FormKind
+    kind: button_codec.FormKind
     name: str
     title: str
     does: str  # read | write | destructive, "" where nobody has said
@@ -117,52 +80,68 @@ class FormChoice:
     @property
     def group_key(self) -> str:
         """The key of the heading under which the menu lists this choice."""
-        return self.does if self.kind is FormKind.TOOL else str(self.kind)
+        return self.does if self.kind is button_codec.FormKind.TOOL else str(self.kind)
 
 
-def render_request_picker_dialog(choices: Sequence[FormChoice], setting: FormContext) -> Json:
+def render_request_picker_dialog(
+    choices: Sequence[FormChoice], setting: button_codec.FormContext
+) -> block_kit.Json:
     """Build the dialog in which a person chooses what to ask for.
 
     It says how many choices the menu has no room for; they can be asked for by name.
     """
     kept = choices[:MOST]
-    menu: Json = {
+    menu: block_kit.Json = {
         "type": "static_select",
         "action_id": Action.PICK,
-        "placeholder": plain_text("Choose, or type to search"),
+        "placeholder": block_kit.plain_text("Choose, or type to search"),
         "option_groups": _group_options(kept),
     }
     lead = "Choose a request. Approvers see everything you enter."
-    blocks: list[Json] = [{**section_block(BlockKind.PICKER, plain_text(lead)), "accessory": menu}]
+    blocks: list[block_kit.Json] = [
+        {**block_kit.section_block(BlockKind.PICKER, block_kit.plain_text(lead)), "accessory": menu}
+    ]
     if more := len(choices) - len(kept):
         left = f"There are {more} more: write their name behind /approvals request."
-        blocks.append(section_block(f"{BlockKind.PICKER}:more", plain_text(left)))
-    return dialog_view(DialogSubject(DialogId.PICK, setting), "New request", blocks, close="Cancel")
+        blocks.append(
+            block_kit.section_block(f"{BlockKind.PICKER}:more", block_kit.plain_text(left))
+        )
+    return block_kit.dialog_view(
+        button_codec.DialogSubject(DialogId.PICK, setting), "New request", blocks, close="Cancel"
+    )
 
 
-def render_form_invitation(person: str, channel: str) -> tuple[str, list[Json]]:
+def render_form_invitation(person: str, channel: str) -> tuple[str, list[block_kit.Json]]:
     """Return text and blocks that show a person how to ask with a form, in this `channel`."""
     text, ask = (
         sentences.no_model_reply(person),
-        button(Action.REQUEST, "Ask", FormContext(channel)),
+        block_kit.button(Action.REQUEST, "Ask", button_codec.FormContext(channel)),
     )
-    return text, [*render_notice(text), actions_block(f"{BlockKind.PICKER}:ask", [ask])]
+    return text, [*render_notice(text), block_kit.actions_block(f"{BlockKind.PICKER}:ask", [ask])]
 
 
-def _group_options(choices: Sequence[FormChoice]) -> list[Json]:
+def _group_options(choices: Sequence[FormChoice]) -> list[block_kit.Json]:
     groups = [
         (label, [_build_option(each) for each in choices if each.group_key == group])
         for group, label in _GROUPS.items()
     ]
-    return [{"label": plain_text(label), "options": found} for label, found in groups if found]
+    return [
+        {"label": block_kit.plain_text(label), "options": found} for label, found in groups if found
+    ]
 
 
-def _build_option(choice: FormChoice) -> Json:
-    title = " ".join(show_hidden_characters(choice.title).split()) or choice.name
-    shown = shorten_text(title, LABEL) if count_slack_characters(title) > LABEL else title
+def _build_option(choice: FormChoice) -> block_kit.Json:
+    title = " ".join(slack_text.show_hidden_characters(choice.title).split()) or choice.name
+    shown = (
+        slack_text.shorten_text(title, LABEL)
+        if slack_text.count_slack_characters(title) > LABEL
+        else title
+    )
     return {
-        "text": plain_text(shown),
-        "value": encode_button_value(FormTarget(choice.kind, choice.name)),
+        "text": block_kit.plain_text(shown),
+        "value": button_codec.encode_button_value(
+            button_codec.FormTarget(choice.kind, choice.name)
+        ),
     }
 
 
@@ -230,7 +209,7 @@ def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -
     if tool.name == ASK_PERSON.name or tool.agent is not None:
         return False
     initial = {**build_default_values(tool), **(fixed or {})}
-    places, left_out = lay_out_fields(replace(tool, editable=None), initial)
+    places, left_out = field_layout.lay_out_fields(replace(tool, editable=None), initial)
     shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
     absent = [slot for slot in shut if _is_absent_at_top_level(slot, initial)]
     return not any(_is_required(tool, slot) for slot in absent)
@@ -280,7 +259,7 @@ def prefill_with_message_text(
     """
     free = [
         place
-        for place in lay_out_fields(replace(tool, editable=None), initial)[0]
+        for place in field_layout.lay_out_fields(replace(tool, editable=None), initial)[0]
         if place.input is not None and place.slot.kind is SlotKind.TEXT
         if _is_absent_at_top_level(place.slot, initial) and not place.slot.schema.get("pattern")
     ]
@@ -294,39 +273,53 @@ def prefill_with_message_text(
 
 def about_message_line(quoted: str) -> str:
     """Return the plain text with which a form and a request quote the message they are about."""
-    return f"About this message: “{' '.join(show_hidden_characters(quoted).split())}”"
+    return f"About this message: “{' '.join(slack_text.show_hidden_characters(quoted).split())}”"
 
 
-def render_request_form_dialog(form: RequestForm, target: FormTarget) -> Json:
+def render_request_form_dialog(
+    form: RequestForm, target: button_codec.FormTarget
+) -> block_kit.Json:
     """Build the form's dialog; its metadata notes the tool or template and the quoted message."""
     quoted = target.form_context.quoted
-    places, left_out = lay_out_fields(form.tool_with_fillable_fields, form.initial_values)
+    places, left_out = field_layout.lay_out_fields(
+        form.tool_with_fillable_fields, form.initial_values
+    )
     channel = target.form_context.channel
-    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
-    where = mrkdwn(f"📍 This begins a thread of its own, {place}.")
-    blocks: list[Json] = [context_block(BlockKind.PLACE, [where])]
-    title = choose_dialog_title(form.title, "New request")
+    place = (
+        f"in {slack_text.channel_mention(channel)}" if channel else "in a direct message with you"
+    )
+    where = block_kit.mrkdwn(f"📍 This begins a thread of its own, {place}.")
+    blocks: list[block_kit.Json] = [block_kit.context_block(BlockKind.PLACE, [where])]
+    title = block_kit.choose_dialog_title(form.title, "New request")
     if title != form.title:
         blocks.insert(
-            0, section_block(f"{BlockKind.HEADLINE}:0", plain_text(shorten_text(form.title, 1000)))
+            0,
+            block_kit.section_block(
+                f"{BlockKind.HEADLINE}:0",
+                block_kit.plain_text(slack_text.shorten_text(form.title, 1000)),
+            ),
         )
     if quoted.strip():
-        about = plain_text(shorten_text(about_message_line(quoted), 900))
-        blocks.append(context_block(f"{BlockKind.REQUEST}:0", [about]))
+        about = block_kit.plain_text(slack_text.shorten_text(about_message_line(quoted), 900))
+        blocks.append(block_kit.context_block(f"{BlockKind.REQUEST}:0", [about]))
     for each in places:
         blocks += _render_form_field(form.tool, each)
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
         kept = f"No room here for these; they stay as they are: {names}"
-        blocks.append(section_block(f"{BlockKind.MISSING}:0", plain_text(shorten_text(kept, 2900))))
-    why = build_text_input("For whoever decides about it")
-    blocks.append(build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
-    subject = DialogSubject(DialogId.REQUEST, target)
-    view = dialog_view(subject, title, blocks, submit="Ask", close="Cancel")
-    return add_thread_to_metadata(view, channel, "")
+        blocks.append(
+            block_kit.section_block(
+                f"{BlockKind.MISSING}:0", block_kit.plain_text(slack_text.shorten_text(kept, 2900))
+            )
+        )
+    why = block_kit.build_text_input("For whoever decides about it")
+    blocks.append(block_kit.build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
+    subject = button_codec.DialogSubject(DialogId.REQUEST, target)
+    view = block_kit.dialog_view(subject, title, blocks, submit="Ask", close="Cancel")
+    return button_codec.add_thread_to_metadata(view, channel, "")
 
 
-def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
+def _render_form_field(tool: Tool[Any], place: field_layout.FieldPlace) -> Sequence[block_kit.Json]:
     """Return a value's blocks, with required ones marked; a secret has none."""
     if place.slot.secret:
         return []
@@ -335,42 +328,56 @@ def _render_form_field(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
         return place.blocks
     needed, hint = (
         _is_required(tool, place.slot) and not place.slot.nullable,
-        build_input_hint(made, new=True),
+        field_layout.build_input_hint(made, new=True),
     )
     [block] = place.blocks
     drawn = {**block, "optional": not needed}
     drawn.pop("hint", None)
-    return [{**drawn, "hint": plain_text(shorten_text(hint, 1000))} if hint else drawn]
+    return [
+        {**drawn, "hint": block_kit.plain_text(slack_text.shorten_text(hint, 1000))}
+        if hint
+        else drawn
+    ]
 
 
 def parse_form_submission(
     form: RequestForm, state_values: Mapping[str, Mapping[str, Any]], names: object = None
-) -> CompletedForm | FieldErrors:
+) -> CompletedForm | field_layout.FieldErrors:
     """Return what was entered in a submitted form, or the errors.
 
     Takes the form that was shown and `view.state.values`. `names` turns names that were entered
     into ids (`bot.tools.names.NameResolver`), and may look them up.
     """
     tool = form.tool_with_fillable_fields
-    places = lay_out_fields(tool, form.initial_values)[0]
-    values = apply_entries(places, form.initial_values, state_values)
-    if isinstance(values, FieldErrors):
+    places = field_layout.lay_out_fields(tool, form.initial_values)[0]
+    values = field_layout.apply_entries(places, form.initial_values, state_values)
+    if isinstance(values, field_layout.FieldErrors):
         return values
-    args = validate_entered_arguments(tool, places, form.initial_values, values, names)
-    if isinstance(args, FieldErrors):  # where nothing can be entered, the words have the only place
-        return args if args.errors else FieldErrors({InputBlockId.WHY: "This form no longer fits."})
-    return CompletedForm(values, args, get_entered_text(state_values, InputBlockId.WHY)[:MOST_WHY])
+    args = field_layout.validate_entered_arguments(tool, places, form.initial_values, values, names)
+    if isinstance(
+        args, field_layout.FieldErrors
+    ):  # where nothing can be entered, the words have the only place
+        return (
+            args
+            if args.errors
+            else field_layout.FieldErrors({InputBlockId.WHY: "This form no longer fits."})
+        )
+    return CompletedForm(
+        values, args, block_kit.get_entered_text(state_values, InputBlockId.WHY)[:MOST_WHY]
+    )
 
 
-def build_error_at_first_input(form: RequestForm, why: str) -> FieldErrors:
+def build_error_at_first_input(form: RequestForm, why: str) -> field_layout.FieldErrors:
     """Return an error about the whole form, placed at its first input."""
     places = [
         place
-        for place in lay_out_fields(form.tool_with_fillable_fields, form.initial_values)[0]
+        for place in field_layout.lay_out_fields(
+            form.tool_with_fillable_fields, form.initial_values
+        )[0]
         if place.input
     ]
     block = places[0].slot.block_id if places else InputBlockId.WHY
-    return FieldErrors({block: shorten_text(why, 150)})
+    return field_layout.FieldErrors({block: slack_text.shorten_text(why, 150)})
 
 
 # The result of a look-up for people: its fields, or its text as it is. Pure.
@@ -380,24 +387,28 @@ MOST_FIELDS = 30
 ROWS, COLUMNS = 20, 10  # of a table
 
 
-def render_lookup_result(effect: str, text: str) -> tuple[str, list[Json]]:
+def render_lookup_result(effect: str, text: str) -> tuple[str, list[block_kit.Json]]:
     """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
-    head = sanitise_as_plain_text(effect)
+    head = slack_text.sanitise_as_plain_text(effect)
     title, found = (
-        rich_text_line(text_leaf("🔎 "), text_leaf(head, bold=True)),
+        block_kit.rich_text_line(block_kit.text_leaf("🔎 "), block_kit.text_leaf(head, bold=True)),
         _parse_json_or_none(text),
     )
     rows = _render_result_rows(found)
     lines = _render_result_fields(found) if isinstance(found, dict) else []
     if not lines and not rows:
         lines = [
-            rich_text_preformatted(
-                shorten_text(
-                    show_hidden_characters(mask_secrets(text)).strip() or "(empty)", MOST_OF_RESULT
+            block_kit.rich_text_preformatted(
+                slack_text.shorten_text(
+                    slack_text.show_hidden_characters(mask_secrets(text)).strip() or "(empty)",
+                    MOST_OF_RESULT,
                 )
             )
         ]
-    return escape_mrkdwn(f"🔎 {head}"), [rich_text_block("n", [title, *lines]), *rows]
+    return slack_text.escape_mrkdwn(f"🔎 {head}"), [
+        block_kit.rich_text_block("n", [title, *lines]),
+        *rows,
+    ]
 
 
 def _parse_json_or_none(text: str) -> Any:
@@ -407,23 +418,27 @@ def _parse_json_or_none(text: str) -> Any:
         return None
 
 
-def _render_result_fields(found: dict[str, Any]) -> list[Json]:
+def _render_result_fields(found: dict[str, Any]) -> list[block_kit.Json]:
     """Return a line for each field of a JSON object without its lists of objects, if few enough."""
     told = {name: value for name, value in found.items() if not _is_list_of_flat_objects(value)}
     if not told or len(told) > MOST_FIELDS:
         return []
     most = max(MOST_OF_RESULT // len(told), 60)
     return [
-        rich_text_line(
-            text_leaf(f"{_make_visible(humanise_field_name(str(name)), 80)}:  ", bold=True),
-            text_leaf(_make_visible(mask_secrets(_format_result_value(value)), most)),
+        block_kit.rich_text_line(
+            block_kit.text_leaf(
+                f"{_make_visible(slack_text.humanise_field_name(str(name)), 80)}:  ", bold=True
+            ),
+            block_kit.text_leaf(_make_visible(mask_secrets(_format_result_value(value)), most)),
         )
         for name, value in told.items()
     ]
 
 
 def _make_visible(text: str, most: int) -> str:
-    return shorten_text(isolate_right_to_left_text(show_hidden_characters(text)), most)
+    return slack_text.shorten_text(
+        slack_text.isolate_right_to_left_text(slack_text.show_hidden_characters(text)), most
+    )
 
 
 def _is_list_of_flat_objects(value: Any) -> bool:
@@ -435,7 +450,7 @@ def _is_list_of_flat_objects(value: Any) -> bool:
     )
 
 
-def _render_result_rows(found: Any) -> list[Json]:
+def _render_result_rows(found: Any) -> list[block_kit.Json]:
     inside = found.items() if isinstance(found, dict) else [("rows", found)]
     name, rows = next(
         ((key, each) for key, each in inside if _is_list_of_flat_objects(each)), ("", [])
@@ -443,7 +458,7 @@ def _render_result_rows(found: Any) -> list[Json]:
     if not rows:
         return []
     columns = list(dict.fromkeys(key for each in rows for key in each))
-    titles = [humanise_field_name(str(each)) for each in columns[:COLUMNS]]
+    titles = [slack_text.humanise_field_name(str(each)) for each in columns[:COLUMNS]]
     cells = [
         [mask_secrets(_format_result_value(each.get(key))) for key in columns[:COLUMNS]]
         for each in rows[:ROWS]
@@ -451,7 +466,7 @@ def _render_result_rows(found: Any) -> list[Json]:
     cells = cells[: count_rows_that_fit(titles, cells)]
     return render_result_table(
         {
-            "title": humanise_field_name(str(name)),
+            "title": slack_text.humanise_field_name(str(name)),
             "columns": titles,
             "rows": cells,
             "total": len(rows),

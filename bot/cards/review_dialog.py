@@ -10,37 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.cards import call_pieces
+from bot.cards import block_kit, call_pieces, slack_text
 from bot.cards.action_names import DialogId, InputBlockId, InputElementId
-from bot.cards.block_kit import (
-    MAX_WORDS,
-    Json,
-    build_input_block,
-    build_text_input,
-    context_block,
-    dialog_view,
-    get_chosen_value,
-    get_entered_text,
-    header_block,
-    mrkdwn,
-    pack_rich_text,
-    plain_text,
-    rich_text_line,
-    rich_text_preformatted,
-    rich_text_quote,
-    section_block,
-    text_leaf,
-)
 from bot.cards.button_codec import CallTarget, CardTarget, DialogSubject
-from bot.cards.slack_text import (
-    format_time_with_countdown,
-    isolate_right_to_left_runs,
-    isolate_right_to_left_text,
-    shorten_text,
-    show_hidden_characters,
-    split_into_chunks,
-    user_mention,
-)
 from bot.cards.views import ArgumentValue, CallView
 from storage.masking import mask_secrets
 
@@ -96,7 +68,7 @@ REASONS = {
 }
 
 
-def render_send_back_dialog(target: CallTarget, *, title: str) -> Json:
+def render_send_back_dialog(target: CallTarget, *, title: str) -> block_kit.Json:
     """Build the dialog for a remark on a plan.
 
     `target`: one call of the plan; `title`: the effects of its calls.
@@ -104,15 +76,17 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> Json:
     label = "What should change?"
     blocks = [
         _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This plan")),
-        build_input_block(InputBlockId.WORDS, label, build_text_input()),
+        block_kit.build_input_block(InputBlockId.WORDS, label, block_kit.build_text_input()),
     ]
     about = DialogSubject(DialogId.SEND_BACK, target)
-    return dialog_view(about, "Send the plan back", blocks, submit="Send back", close="Back")
+    return block_kit.dialog_view(
+        about, "Send the plan back", blocks, submit="Send back", close="Back"
+    )
 
 
 def parse_feedback(state_values: Mapping[str, Any]) -> str:
     """Return the words of a submitted Send-back dialog; "" for none."""
-    return get_entered_text(state_values, InputBlockId.WORDS)[:MAX_WORDS]
+    return block_kit.get_entered_text(state_values, InputBlockId.WORDS)[: block_kit.MAX_WORDS]
 
 
 def render_reject_dialog(
@@ -122,30 +96,36 @@ def render_reject_dialog(
     title: str,
     needs_words: bool = False,
     by_agent: bool = True,
-) -> Json:
+) -> block_kit.Json:
     """Build the dialog that asks why calls are rejected; `title` is what would be rejected.
 
     `needs_words`: choosing a reason is not enough; `by_agent`: an agent proposed them, and is told.
     """
-    options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
+    options = [
+        {"text": block_kit.plain_text(label), "value": key} for key, label in REASONS.items()
+    ]
     preset = {"type": "radio_buttons", "action_id": InputElementId.PRESET, "options": options}
     agent = ", and for the agent" if by_agent else ""
-    own_words = build_text_input(f"For the person who asked{agent}")
+    own_words = block_kit.build_text_input(f"For the person who asked{agent}")
     blocks = [
         _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This action")),
-        build_input_block(InputBlockId.REASON, "Why?", preset),
-        build_input_block(InputBlockId.WORDS, "In your words", own_words, optional=not needs_words),
+        block_kit.build_input_block(InputBlockId.REASON, "Why?", preset),
+        block_kit.build_input_block(
+            InputBlockId.WORDS, "In your words", own_words, optional=not needs_words
+        ),
     ]
     heading = "Reject" if count == 1 else f"Reject all {count}"
     about = DialogSubject(DialogId.REJECT, target)
-    return dialog_view(about, heading, blocks, submit="Reject", close="Back")
+    return block_kit.dialog_view(about, heading, blocks, submit="Reject", close="Back")
 
 
-def _render_dialog_subject(what: str) -> Json:
+def _render_dialog_subject(what: str) -> block_kit.Json:
     """Build the block that says what the dialog is about: a header if the text is short enough."""
     if call_pieces.is_short_enough_for_header(what):
-        return header_block("what", what)
-    return section_block("what", plain_text(shorten_text(what, 1_000)))
+        return block_kit.header_block("what", what)
+    return block_kit.section_block(
+        "what", block_kit.plain_text(slack_text.shorten_text(what, 1_000))
+    )
 
 
 def parse_rejection(state_values: Mapping[str, Any]) -> str | dict[str, str]:
@@ -153,14 +133,13 @@ def parse_rejection(state_values: Mapping[str, Any]) -> str | dict[str, str]:
 
     "Not needed", "Not needed: paid twice", or for Other the person's own words alone.
     """
-    key = get_chosen_value(state_values, InputBlockId.REASON, InputElementId.PRESET)
-    text = get_entered_text(state_values, InputBlockId.WORDS)
+    key = block_kit.get_chosen_value(state_values, InputBlockId.REASON, InputElementId.PRESET)
+    text = block_kit.get_entered_text(state_values, InputBlockId.WORDS)
     if key not in REASONS:
         return {InputBlockId.REASON: "Please choose one."}
-    if len(text) > MAX_WORDS:
-        return {
-            InputBlockId.WORDS: f"At most {MAX_WORDS} characters, please; these are {len(text)}."
-        }
+    if len(text) > block_kit.MAX_WORDS:
+        most = block_kit.MAX_WORDS
+        return {InputBlockId.WORDS: f"At most {most} characters, please; these are {len(text)}."}
     if key == "other":
         return text or {InputBlockId.WORDS: "Please say why, in a few words."}
     return f"{REASONS[key]}: {text}" if text else REASONS[key]
@@ -171,7 +150,7 @@ MAX_BLOCKS = 100
 MAX_BYTES = 250_000
 
 
-def render_review_dialog(call: CallView, *, bar: str = "") -> Json:
+def render_review_dialog(call: CallView, *, bar: str = "") -> block_kit.Json:
     """Build the Review dialog with all of one call, as those who decide may see it.
 
     The dialog can be submitted, which approves, only if all of the call fits and there is no `bar`:
@@ -182,7 +161,7 @@ def render_review_dialog(call: CallView, *, bar: str = "") -> Json:
     if may_approve:
         blocks += _render_approval_inputs(call)
     else:
-        blocks.insert(1, section_block("bar", plain_text(bar)))
+        blocks.insert(1, block_kit.section_block("bar", block_kit.plain_text(bar)))
     view = _build_review_view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view
@@ -192,8 +171,8 @@ def render_review_dialog(call: CallView, *, bar: str = "") -> Json:
         "be seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
     blocks = [
-        section_block("sorry", plain_text(f"⚠️ {sorry}")),
-        context_block("small", [plain_text(call_pieces.get_tool_title(call))]),
+        block_kit.section_block("sorry", block_kit.plain_text(f"⚠️ {sorry}")),
+        block_kit.context_block("small", [block_kit.plain_text(call_pieces.get_tool_title(call))]),
     ]
     return _build_review_view(call, blocks, False)
 
@@ -205,19 +184,24 @@ def can_review_show_whole_call(call: CallView) -> bool:
         return False
     there = set(_iterate_block_texts(view["blocks"]))
     texts = [
-        isolate_right_to_left_runs(show_hidden_characters(call.preview)),
-        show_hidden_characters(call.agent_reason),
+        slack_text.isolate_right_to_left_runs(slack_text.show_hidden_characters(call.preview)),
+        slack_text.show_hidden_characters(call.agent_reason),
     ]
     texts += [
-        isolate_right_to_left_text(call_pieces.show_hidden_or_default(each.text, "(blank)"))
+        slack_text.isolate_right_to_left_text(
+            call_pieces.show_hidden_or_default(each.text, "(blank)")
+        )
         for each in call.values
     ]
     return all(
-        chunk in there for text in texts if text.strip() for chunk in split_into_chunks(text, CHUNK)
+        chunk in there
+        for text in texts
+        if text.strip()
+        for chunk in slack_text.split_into_chunks(text, CHUNK)
     )
 
 
-def _iterate_block_texts(drawn: list[Json]) -> Iterator[str]:
+def _iterate_block_texts(drawn: list[block_kit.Json]) -> Iterator[str]:
     """Yield every text in these blocks, in no order."""
     left: list[Any] = [drawn]
     while left:
@@ -229,112 +213,137 @@ def _iterate_block_texts(drawn: list[Json]) -> Iterator[str]:
         left += [inner for inner in each if isinstance(inner, dict | list)]
 
 
-def _build_review_view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
+def _build_review_view(
+    call: CallView, blocks: list[block_kit.Json], may_approve: bool
+) -> block_kit.Json:
     submit, close = ("Approve", "Back") if may_approve else ("", "Close")
     about = DialogSubject(DialogId.REVIEW, call.target)
-    return dialog_view(about, "Review", blocks, submit=submit, close=close)
+    return block_kit.dialog_view(about, "Review", blocks, submit=submit, close=close)
 
 
-def _render_review_blocks(call: CallView) -> list[Json]:
-    blocks = [header_block("head", call_pieces.get_card_headline(call))]
+def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
+    blocks = [block_kit.header_block("head", call_pieces.get_card_headline(call))]
     if call.covered_pieces:
         note = revealed_pieces_note(call.covered_pieces)
-        blocks.append(context_block("revealed", [plain_text(note)]))
+        blocks.append(block_kit.context_block("revealed", [block_kit.plain_text(note)]))
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
-        blocks.append(section_block("final", mrkdwn(f"⚠️ *{final}*")))
+        blocks.append(block_kit.section_block("final", block_kit.mrkdwn(f"⚠️ *{final}*")))
     blocks += [
-        context_block(f"errand{n}", [plain_text(said)])
+        block_kit.context_block(f"errand{n}", [block_kit.plain_text(said)])
         for n, said in enumerate(call.delegation_lines)
     ]
     if call.program_note:
-        blocks.append(context_block("program", [plain_text(call.program_note)]))
+        blocks.append(block_kit.context_block("program", [block_kit.plain_text(call.program_note)]))
     if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_card_headline(call):
         lines = [
-            rich_text_line(text_leaf(each, bold=True)) for each in split_into_chunks(effect, CHUNK)
+            block_kit.rich_text_line(block_kit.text_leaf(each, bold=True))
+            for each in slack_text.split_into_chunks(effect, CHUNK)
         ]
         blocks += _pack_into_rich_text("effect", lines)
-    elements: list[Json] = []
+    elements: list[block_kit.Json] = []
     for value in call.values:
         label = call_pieces.get_value_label(value) + call_pieces.secrecy_note(value)
         if value.previous_text is not None:
             text = call_pieces.show_hidden_or_default(value.previous_text, "(blank)")
-            elements += _render_long_value(f"{label}, before", isolate_right_to_left_text(text))
+            before = slack_text.isolate_right_to_left_text(text)
+            elements += _render_long_value(f"{label}, before", before)
             label = f"{label}, now"
         text = call_pieces.show_hidden_or_default(value.text, "(blank)")
-        elements += _render_long_value(label, isolate_right_to_left_text(text))
+        elements += _render_long_value(label, slack_text.isolate_right_to_left_text(text))
     if call.preview.strip():
-        preview = isolate_right_to_left_runs(show_hidden_characters(call.preview))
-        elements += _render_long_value("Preview", preview)
+        preview = slack_text.show_hidden_characters(call.preview)
+        elements += _render_long_value("Preview", slack_text.isolate_right_to_left_runs(preview))
     if call.has_more_rows:
-        elements.append(rich_text_line(text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)))
+        where = block_kit.text_leaf(call_pieces.WHERE_ALL_ROWS, italic=True)
+        elements.append(block_kit.rich_text_line(where))
     blocks += _pack_into_rich_text("all", elements)
-    small = [plain_text(call_pieces.get_tool_title(call)), plain_text(f"#{call.digest[:8]}")]
-    if call.edited_by:
-        small.append(mrkdwn(f"Edited by {user_mention(call.edited_by)}"))
-    if call.deadline:
-        small.append(mrkdwn(f"⏳ Decide by {format_time_with_countdown(call.deadline)}"))
-    blocks.append(context_block("small", small))
+    blocks.append(block_kit.context_block("small", _build_small_print(call)))
     if call.agent_reason.strip():
-        reason = split_into_chunks(show_hidden_characters(call.agent_reason), CHUNK)
-        label_line = rich_text_line(text_leaf(call_pieces.reason_label(call), italic=True))
-        blocks += _pack_into_rich_text("reason", [label_line, *map(rich_text_quote, reason)])
+        reason = slack_text.split_into_chunks(
+            slack_text.show_hidden_characters(call.agent_reason), CHUNK
+        )
+        label_line = block_kit.rich_text_line(
+            block_kit.text_leaf(call_pieces.reason_label(call), italic=True)
+        )
+        blocks += _pack_into_rich_text(
+            "reason", [label_line, *map(block_kit.rich_text_quote, reason)]
+        )
     return blocks
 
 
-def _render_approval_inputs(call: CallView) -> list[Json]:
+def _build_small_print(call: CallView) -> list[block_kit.Json]:
+    """Return the tool, the digest, the editor and the deadline, as elements of one line."""
+    small = [
+        block_kit.plain_text(call_pieces.get_tool_title(call)),
+        block_kit.plain_text(f"#{call.digest[:8]}"),
+    ]
+    if call.edited_by:
+        small.append(block_kit.mrkdwn(f"Edited by {slack_text.user_mention(call.edited_by)}"))
+    if call.deadline:
+        until = slack_text.format_time_with_countdown(call.deadline)
+        small.append(block_kit.mrkdwn(f"⏳ Decide by {until}"))
+    return small
+
+
+def _render_approval_inputs(call: CallView) -> list[block_kit.Json]:
     """Build the inputs for a note and for how long to remember the approval."""
     blocks = [
-        build_input_block(
+        block_kit.build_input_block(
             InputBlockId.NOTE,
             "Note",
-            build_text_input(),
+            block_kit.build_text_input(),
             optional=not call.needs_approval_reason,
             hint=f"For the thread{' and for the agent' if call.by_agent else ''}",
         )
     ]
     if call.grant_offers:
         options = [
-            {"text": plain_text(shorten_text(text, 75)), "value": str(number)}
+            {"text": block_kit.plain_text(slack_text.shorten_text(text, 75)), "value": str(number)}
             for number, text in enumerate(call.grant_offers)
         ]
-        choose: Json = {
+        choose: block_kit.Json = {
             "type": "static_select",
             "action_id": InputElementId.OFFER,
             "options": options,
         }
-        choose["placeholder"] = plain_text("Only this once")
+        choose["placeholder"] = block_kit.plain_text("Only this once")
         label = "Remember this approval for"
-        blocks.append(build_input_block(InputBlockId.REMEMBER, label, choose, optional=True))
+        blocks.append(
+            block_kit.build_input_block(InputBlockId.REMEMBER, label, choose, optional=True)
+        )
     return blocks
 
 
 def parse_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
     """Return the note of a submitted dialog, and the index of the offer to remember, or None."""
-    chosen = get_chosen_value(state_values, InputBlockId.REMEMBER, InputElementId.OFFER)
+    chosen = block_kit.get_chosen_value(state_values, InputBlockId.REMEMBER, InputElementId.OFFER)
     is_number = chosen.isascii() and chosen.isdigit() and len(chosen) < 3
-    note = get_entered_text(state_values, InputBlockId.NOTE)[:MAX_WORDS]
+    note = block_kit.get_entered_text(state_values, InputBlockId.NOTE)[: block_kit.MAX_WORDS]
     return note, int(chosen) if is_number else None
 
 
-def _render_long_value(label: str, text: str) -> list[Json]:
+def _render_long_value(label: str, text: str) -> list[block_kit.Json]:
     """Build one argument: on one line, or below its label, in numbered parts if it is very long."""
-    parts = split_into_chunks(text, CHUNK)
+    parts = slack_text.split_into_chunks(text, CHUNK)
     if len(parts) == 1 and "\n" not in text:
         return [
-            rich_text_line(
-                text_leaf(f"{isolate_right_to_left_text(label)}:  ", bold=True), text_leaf(text)
+            block_kit.rich_text_line(
+                block_kit.text_leaf(
+                    f"{slack_text.isolate_right_to_left_text(label)}:  ", bold=True
+                ),
+                block_kit.text_leaf(text),
             )
         ]
-    elements: list[Json] = []
+    elements: list[block_kit.Json] = []
     for number, part in enumerate(parts, 1):
         of = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
         elements += [
-            rich_text_line(text_leaf(f"{label}{of}:", bold=True)),
-            rich_text_preformatted(part),
+            block_kit.rich_text_line(block_kit.text_leaf(f"{label}{of}:", bold=True)),
+            block_kit.rich_text_preformatted(part),
         ]
     return elements
 
 
-def _pack_into_rich_text(name: str, elements: Sequence[Json]) -> list[Json]:
+def _pack_into_rich_text(name: str, elements: Sequence[block_kit.Json]) -> list[block_kit.Json]:
     """Put the elements into rich_text blocks of about one full text each."""
-    return pack_rich_text(elements, CHUNK + 100, lambda number: f"{name}:{number}")
+    return block_kit.pack_rich_text(elements, CHUNK + 100, lambda number: f"{name}:{number}")

@@ -30,7 +30,7 @@ from bot.signals import Signals
 from bot.slack.client import build_reading_client
 from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
-from storage.store import Store
+from storage.record import Store
 
 DEEPEST = 5  # levels of a made-up value
 SUMS = (Decimal(0), Decimal(1), Decimal(7))  # made up: several, for some conditions divide by them

@@ -21,7 +21,7 @@ from bot.policy.rules import Rule, collect_needed_lookups
 from bot.slack.directory import SlackDirectory
 from storage import call_history
 from storage.backend import LONGEST_SOCKET_PATH, socket_path
-from storage.store import ReadOnlyStore, Store
+from storage.record import ReadOnlyStore, Store
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read

@@ -18,9 +18,7 @@ from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import record_copies, trail
 from storage.digest import AuditChain, key_file_path, read_key_file
 from storage.examination import examine_record
-from storage.models import Audit
-from storage.store import ReadOnlyStore
-from storage.trail import AuditHeadFile, audit_head_file_path
+from storage.record import Audit, ReadOnlyStore
 
 COLUMNS = (
     *("seq", "at", "run_id", "call_id", "actor", "event", "data", "payload"),
@@ -86,7 +84,7 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         return print_error(f"Without its key the record cannot be checked: {error}.")
     noted = None  # else before the rows: it is never ahead
     if not store.is_multi_process:
-        noted = AuditHeadFile(audit_head_file_path(store.path), chain).read_head()
+        noted = trail.AuditHeadFile(trail.audit_head_file_path(store.path), chain).read_head()
     with store.read() as tx:
         copied = record_copies.find_copy_note(tx)
         if copied is not None and copied.has_valid_seal(chain):

@@ -22,20 +22,11 @@ from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, print_error, print_line
 from storage import backups, digest
 from storage.backend import is_postgres_url
-from storage.backups import (
-    Backup,
-    BackupError,
-    BackupWorkingCopy,
-    RecordMoveResult,
-    error_sentence,
-    move_record,
-)
-from storage.digest import compute_key_id, list_key_ids
 from storage.examination import ExaminationResult
 from storage.migrations import SchemaError
+from storage.record import ReadOnlyStore, Store
 from storage.record_copies import UnreadableRowsError
 from storage.sqlite import lock_database
-from storage.store import ReadOnlyStore, Store
 
 # What the backup commands share: the key in use, and how much a record holds.
 
@@ -104,7 +95,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
         except backups.BackupError as error:
             return print_error(f"Nothing was backed up: {error}.")
     print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
-    print_examination(made.examination, compute_key_id(key))
+    print_examination(made.examination, digest.compute_key_id(key))
     if arguments.with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
@@ -142,7 +133,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
             return print_error(f"Nothing was put back: {path} is the record itself.")
         with closing(lock_database(path)):
             return _restore_into_file(settings, arguments.file, path)
-    except (BackupError, SchemaError, UnreadableRowsError) as error:
+    except (backups.BackupError, SchemaError, UnreadableRowsError) as error:
         return print_error(f"Nothing was put back: {error}.")
     except (OSError, digest.KeyFileError, DBAPIError, sqlite3.Error) as error:
         return print_error(f"Nothing was put back: {backups.error_sentence(error)}.")
@@ -158,7 +149,9 @@ def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
         if settings.key is None:
             digest.write_key_if_absent(digest.key_file_path(path), key)
         aside = backups.replace_database_with_backup(taken, real, now)
-    _print_restore_result(made, taken.sealing_key_id if lost else "", compute_key_id(key), aside)
+    _print_restore_result(
+        made, taken.sealing_key_id if lost else "", digest.compute_key_id(key), aside
+    )
     return 0
 
 
@@ -176,11 +169,13 @@ def _restore_into_server(settings: Settings, file: Path) -> int:
                 source, target, None if lost else made.examination.problems, now
             )
     aside = moved.kept_schema and f"the schema {moved.kept_schema} of the database"
-    _print_restore_result(made, taken.sealing_key_id if lost else "", compute_key_id(key), aside)
+    _print_restore_result(
+        made, taken.sealing_key_id if lost else "", digest.compute_key_id(key), aside
+    )
     return 0
 
 
-def _print_restore_result(made: Backup, lost: str, key: str, aside: object) -> None:
+def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: object) -> None:
     """Print what was restored, under which key (ids), and where the earlier record is kept."""
     print_line(f"Put back from {made.path}: {format_row_counts(made.row_counts)}.")
     if lost:
@@ -192,7 +187,7 @@ def _print_restore_result(made: Backup, lost: str, key: str, aside: object) -> N
     print_line("Start the bot: what waited or ran is asked again, under new buttons.")
 
 
-def _choose_restore_key(settings: Settings, taken: BackupWorkingCopy) -> tuple[bytes, bool]:
+def _choose_restore_key(settings: Settings, taken: backups.BackupWorkingCopy) -> tuple[bytes, bool]:
     """Return the key to restore under, and whether the key that sealed the backup is lost.
 
     Raises BackupError if that key is neither here nor said to be lost.
@@ -201,22 +196,22 @@ def _choose_restore_key(settings: Settings, taken: BackupWorkingCopy) -> tuple[b
     lost = bool(needed) and settings.lost_key == needed
     if settings.key is not None or settings.is_shared or kept.exists():
         mine = get_signing_key(settings)
-    elif taken.signing_key and needed in list_key_ids(taken.signing_key):
+    elif taken.signing_key and needed in digest.list_key_ids(taken.signing_key):
         mine = taken.signing_key
     elif lost or not needed:
         mine = digest.load_or_create_key(kept)
     else:
-        raise BackupError(
+        raise backups.BackupError(
             f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
             f" or set COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
         )
-    if needed not in {"", *list_key_ids(mine)} and not lost:
-        raise BackupError(
-            f"it is sealed with the key {needed}, and the key here is {compute_key_id(mine)}; put "
-            "that"
-            f" key into {kept} or set COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
+    if needed not in {"", *digest.list_key_ids(mine)} and not lost:
+        raise backups.BackupError(
+            f"it is sealed with the key {needed}, and the key here is "
+            f"{digest.compute_key_id(mine)}; put that key into {kept} or set "
+            f"COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
         )
-    return mine, lost and needed not in list_key_ids(mine)
+    return mine, lost and needed not in digest.list_key_ids(mine)
 
 
 def _lost_key_hint(needed: str) -> str:
@@ -263,22 +258,24 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
     try:
         target = Store(arguments.url, key=source.signing_key).open()
         try:
-            moved = move_record(source, target, clock.now())
+            moved = backups.move_record(source, target, clock.now())
         finally:
             target.close()
-    except (BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
+    except (backups.BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
         return print_error(f"Nothing was moved: {error}.")
     except (OSError, DBAPIError, sqlite3.Error) as error:
-        return print_error(f"Nothing was moved: {error_sentence(error)}.")
+        return print_error(f"Nothing was moved: {backups.error_sentence(error)}.")
     finally:
         source.close()
     _print_move_result(
-        settings, moved, target.database.display_name, compute_key_id(source.signing_key)
+        settings, moved, target.database.display_name, digest.compute_key_id(source.signing_key)
     )
     return 0
 
 
-def _print_move_result(settings: Settings, moved: RecordMoveResult, name: str, key: str) -> None:
+def _print_move_result(
+    settings: Settings, moved: backups.RecordMoveResult, name: str, key: str
+) -> None:
     """Print what the new database holds, and how to go on there or to go back."""
     what = "It was there already" if moved.was_already_there else "All of the record is there"
     print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")

@@ -12,37 +12,9 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from bot.cli.bot_connection import (
-    BotUnreachableError,
-    get_bot_socket_path,
-    open_chat_event_socket,
-    send_command,
-)
+from bot.cli import bot_connection, chat_painter
 from bot.cli.chat_acts import CallNumbers, ChatCommands
-from bot.cli.chat_painter import (
-    AWAY,
-    BACK,
-    GREETING,
-    NOT_BACK,
-    PROMPT,
-    QUIT,
-    LineReader,
-    Painter,
-    build_line_editor,
-    clean_typed_text,
-    should_draw_call,
-    wait_for_lines,
-)
-from bot.terminal.terminal_messages import (
-    ChatEvent,
-    ChatEventKind,
-    CommandKind,
-    CommandResult,
-    MalformedMessageError,
-    OperatorCommand,
-    TerminalCall,
-    parse_chat_event,
-)
+from bot.terminal import terminal_messages
 from countersign.cli.console import escape_control_characters, print_error, print_line
 from storage.states import RUN_OPEN, RunStatus
 
@@ -56,11 +28,11 @@ class ChatEventFeed:
         """`bot`: the path of the bot's socket. Nothing is connected yet."""
         self.run_id = ""  # the newest request of the chat
         self.is_bot_gone = False  # the bot has hung up
-        self.lines: LineReader | None = None
+        self.lines: chat_painter.LineReader | None = None
         self._bot = bot
         self._line: socket.socket | None = None
         self._told: set[str] = set()
-        self._calls: dict[str, TerminalCall] = {}
+        self._calls: dict[str, terminal_messages.TerminalCall] = {}
 
     def follow_request(self, run: str) -> None:
         """Connect to the events of this request's chat, unless already connected.
@@ -72,10 +44,10 @@ class ChatEventFeed:
             self._connect()
 
     def _connect(self) -> None:
-        self._line = open_chat_event_socket(self._bot, self.run_id)
-        self.lines, self.is_bot_gone = LineReader(self._line.fileno()), False
+        self._line = bot_connection.open_chat_event_socket(self._bot, self.run_id)
+        self.lines, self.is_bot_gone = chat_painter.LineReader(self._line.fileno()), False
 
-    def read_event(self) -> ChatEvent | None:
+    def read_event(self) -> terminal_messages.ChatEvent | None:
         """Return the next event that is new; None if there is none yet.
 
         Sets `is_bot_gone` if the bot has hung up. Raises BotUnreachableError for an event that
@@ -94,7 +66,7 @@ class ChatEventFeed:
         """Try to connect again; return whether the bot is there."""
         try:
             self._connect()
-        except BotUnreachableError:
+        except bot_connection.BotUnreachableError:
             return False
         return True
 
@@ -104,12 +76,12 @@ class ChatEventFeed:
             self._line.close()
         self._line, self.lines = None, None
 
-    def _is_new(self, found: ChatEvent) -> bool:
+    def _is_new(self, found: terminal_messages.ChatEvent) -> bool:
         """Return whether an event is new.
 
         After a new connection the bot sends all events from the beginning of the request.
         """
-        if found.kind is ChatEventKind.STATE:
+        if found.kind is terminal_messages.ChatEventKind.STATE:
             self.run_id = found.run
         if found.call is not None:
             name = found.call.id.rpartition(":")[0]
@@ -122,12 +94,14 @@ class ChatEventFeed:
         return is_new
 
 
-def _parse_event(line: bytes) -> ChatEvent:
+def _parse_event(line: bytes) -> terminal_messages.ChatEvent:
     """Parse an event of the bot; raises BotUnreachableError if it is malformed."""
     try:
-        return parse_chat_event(line)
-    except MalformedMessageError:
-        raise BotUnreachableError("The bot said something that is not understood.") from None
+        return terminal_messages.parse_chat_event(line)
+    except terminal_messages.MalformedMessageError:
+        raise bot_connection.BotUnreachableError(
+            "The bot said something that is not understood."
+        ) from None
 
 
 PAUSE = 0.4  # seconds for what comes of what was typed, before there is a prompt again
@@ -138,15 +112,15 @@ PATIENCE = 60.0  # seconds for which a pipe waits for it
 class Conversation:
     """One chat with the bot at the terminal; one per process."""
 
-    def __init__(self, bot: Path, painter: Painter, run: str = "") -> None:
+    def __init__(self, bot: Path, painter: chat_painter.Painter, run: str = "") -> None:
         """`bot`: the path of its socket; `run`: a request whose chat goes on, "" for a new chat."""
         self._bot = bot
         self._painter = painter
         self._feed = ChatEventFeed(bot)
         self._feed.run_id = run
-        self._typed = LineReader(sys.stdin.fileno())
+        self._typed = chat_painter.LineReader(sys.stdin.fileno())
         self._is_at_terminal = sys.stdin.isatty()
-        self._editor = build_line_editor()
+        self._editor = chat_painter.build_line_editor()
         self._numbers = CallNumbers()
         self._acts = ChatCommands(painter, self._numbers, self._send_command, self._ask_for_line)
         self._state: RunStatus | None = None
@@ -162,7 +136,7 @@ class Conversation:
         if self._feed.run_id:
             self._follow_request(self._feed.run_id)
         elif self._is_at_terminal:
-            self._painter.draw_sentence(GREETING)
+            self._painter.draw_sentence(chat_painter.GREETING)
         try:
             while not self._ended:
                 self._handle_next_input()
@@ -187,14 +161,14 @@ class Conversation:
         )  # a pipe's next line waits for its turn
         if not self._expects_events and not self._prompted and waits:
             if news:
-                wait_for_lines([news], PAUSE)
+                chat_painter.wait_for_lines([news], PAUSE)
                 if news.has_line or news.is_over:
                     self._handle_bot_event()
                     return
             if self._editor and not self._has_typed_ahead():
                 self._read_edited_line(news)
                 return
-            self._painter.draw_prompt(PROMPT)
+            self._painter.draw_prompt(chat_painter.PROMPT)
             self._prompted = True
         if not self._expects_events and self._typed.is_over and not self._typed.has_line:
             self._ended = True
@@ -202,35 +176,38 @@ class Conversation:
         sides = [news] if news else []
         if waits and (self._typed.has_line or not self._typed.is_over):
             sides.append(self._typed)
-        wait_for_lines(sides)
+        chat_painter.wait_for_lines(sides)
         if news and self._handle_bot_event():
             return
         if waits and (line := self._typed.pop_line()) is not None:
             self._prompted = False
-            self._handle_typed_line(clean_typed_text(line))
+            self._handle_typed_line(chat_painter.clean_typed_text(line))
 
     def _has_typed_ahead(self) -> bool:
         """Return whether a line, or the end of input, came before the prompt was drawn."""
         if not self._typed.is_over:
-            wait_for_lines([self._typed], 0)
+            chat_painter.wait_for_lines([self._typed], 0)
         return self._typed.has_line or self._typed.is_over
 
-    def _read_edited_line(self, news: LineReader | None) -> None:
+    def _read_edited_line(self, news: chat_painter.LineReader | None) -> None:
         """Read a line with the line editor and handle it, unless an event comes first."""
         assert self._editor is not None
         self._painter.freeze_partial_answer()
         try:
             line = self._editor.read_line(
-                PROMPT, self._painter.prompt_style, news=news.source if news else None, kept=True
+                chat_painter.PROMPT,
+                self._painter.prompt_style,
+                news=news.source if news else None,
+                kept=True,
             )
         except EOFError:
             self._painter.draw_sentence("")
             self._ended = True
             return
         if line is not None:
-            self._handle_typed_line(clean_typed_text(line.encode("utf-8", "replace")))
+            self._handle_typed_line(chat_painter.clean_typed_text(line.encode("utf-8", "replace")))
         elif news:
-            wait_for_lines([news])
+            chat_painter.wait_for_lines([news])
             self._handle_bot_event()
 
     def _handle_bot_event(self) -> bool:
@@ -246,50 +223,56 @@ class Conversation:
     def _wait_for_bot(self) -> None:
         """Say that the bot has stopped, and return once it is back or the person has quit."""
         self._start_new_line()
-        self._painter.draw_sentence(AWAY if self._is_at_terminal else NOT_BACK)
+        self._painter.draw_sentence(
+            chat_painter.AWAY if self._is_at_terminal else chat_painter.NOT_BACK
+        )
         since = monotonic()
         while not self._feed.try_reconnect():
             if not self._is_at_terminal:
                 if monotonic() - since > PATIENCE:
                     again = f"`countersign chat --go-on {self._feed.run_id}` goes on with it"
-                    raise BotUnreachableError(
+                    raise bot_connection.BotUnreachableError(
                         f"The bot has not come back. Once it is there, {again}."
                     )
-                wait_for_lines([], AGAIN)
+                chat_painter.wait_for_lines([], AGAIN)
                 continue
-            wait_for_lines([self._typed], AGAIN)
+            chat_painter.wait_for_lines([self._typed], AGAIN)
             line = self._typed.pop_line()
-            if self._typed.is_over or (line is not None and clean_typed_text(line) in QUIT):
+            if self._typed.is_over or (
+                line is not None and chat_painter.clean_typed_text(line) in chat_painter.QUIT
+            ):
                 self._ended = True
                 return
             if line is not None:
-                self._painter.draw_sentence(NOT_BACK)
-        self._painter.draw_sentence(BACK)
+                self._painter.draw_sentence(chat_painter.NOT_BACK)
+        self._painter.draw_sentence(chat_painter.BACK)
 
-    def _draw_event(self, found: ChatEvent) -> None:
+    def _draw_event(self, found: terminal_messages.ChatEvent) -> None:
         """Draw one event; a prompt that was drawn before is drawn again later."""
         painter, number = (
             self._painter,
             self._numbers.assign_number(found.call) if found.call else 0,
         )
-        if found.call and not should_draw_call(found.call):
+        if found.call and not chat_painter.should_draw_call(found.call):
             return
-        if found.kind is not ChatEventKind.STATE:
+        if found.kind is not terminal_messages.ChatEventKind.STATE:
             self._start_new_line()
         match found:
-            case ChatEvent(ChatEventKind.WORDS, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.WORDS, text=text):
                 painter.draw_partial_answer(text)
-            case ChatEvent(ChatEventKind.VOID):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.VOID):
                 painter.discard_partial_answer()
-            case ChatEvent(ChatEventKind.STEP, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STEP, text=text):
                 painter.draw_step(text)
-            case ChatEvent(ChatEventKind.ANSWER, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.ANSWER, text=text):
                 painter.draw_answer(text)
-            case ChatEvent(ChatEventKind.NOTICE, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.NOTICE, text=text):
                 painter.draw_notice(text)
-            case ChatEvent(ChatEventKind.CALL, call=call) if call is not None:
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.CALL, call=call) if (
+                call is not None
+            ):
                 painter.draw_call(number, call)
-            case ChatEvent(ChatEventKind.STATE, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STATE, text=text):
                 self._state = RunStatus(text)
                 if self._state is RunStatus.FAILED:
                     painter.draw_sentence("It could not go on; /retry tries again.")
@@ -302,10 +285,14 @@ class Conversation:
 
     def _handle_typed_line(self, line: str) -> None:
         word, _, rest = line.partition(" ")
-        if word in QUIT:
+        if word in chat_painter.QUIT:
             self._ended = True
         elif word in ("/cancel", "/retry"):
-            self._send_about_request(CommandKind.CANCEL if word == "/cancel" else CommandKind.RETRY)
+            self._send_about_request(
+                terminal_messages.CommandKind.CANCEL
+                if word == "/cancel"
+                else terminal_messages.CommandKind.RETRY
+            )
         elif word.startswith("/"):
             self._acts.run_command(word, rest)
         elif line:
@@ -313,7 +300,11 @@ class Conversation:
 
     def _send_words(self, words: str) -> None:
         """Send words to the agent, and follow the request that they belong to."""
-        answer = self._send_command(OperatorCommand(CommandKind.SAY, self._feed.run_id, words))
+        answer = self._send_command(
+            terminal_messages.OperatorCommand(
+                terminal_messages.CommandKind.SAY, self._feed.run_id, words
+            )
+        )
         if answer.counted and answer.run:
             self._state = None
             self._follow_request(answer.run)
@@ -322,9 +313,11 @@ class Conversation:
         self._feed.follow_request(run)
         self._met = True
 
-    def _send_about_request(self, wish: CommandKind) -> None:
+    def _send_about_request(self, wish: terminal_messages.CommandKind) -> None:
         if self._feed.run_id:
-            self._send_command(OperatorCommand(wish, self._feed.run_id), aloud=True)
+            self._send_command(
+                terminal_messages.OperatorCommand(wish, self._feed.run_id), aloud=True
+            )
         else:
             self._painter.draw_sentence("There is no request yet.")
 
@@ -338,23 +331,29 @@ class Conversation:
                 )
             except EOFError:
                 return None
-            return None if typed is None else clean_typed_text(typed.encode("utf-8", "replace"))
+            return (
+                None
+                if typed is None
+                else chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
+            )
         self._painter.draw_prompt(question)
-        wait_for_lines([self._typed])
+        chat_painter.wait_for_lines([self._typed])
         line = self._typed.pop_line()
-        return None if line is None else clean_typed_text(line)
+        return None if line is None else chat_painter.clean_typed_text(line)
 
-    def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:
+    def _send_command(
+        self, asking: terminal_messages.OperatorCommand, aloud: bool = False
+    ) -> terminal_messages.CommandResult:
         """Send a message to the bot; draw an answer without effect, and any other if `aloud`.
 
         Raises BotUnreachableError if the bot was never reached, or nobody sits at a terminal.
         """
         try:
-            answer = send_command(self._bot, asking)
-        except BotUnreachableError as error:
+            answer = bot_connection.send_command(self._bot, asking)
+        except bot_connection.BotUnreachableError as error:
             if not self._met or not self._is_at_terminal:
                 raise
-            answer = CommandResult(False, str(error))
+            answer = terminal_messages.CommandResult(False, str(error))
         self._met = True
         if answer.sentence and (aloud or not answer.counted):
             self._painter.draw_sentence(answer.sentence)
@@ -374,17 +373,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the chat until Ctrl-D or /quit; returns the exit code."""
     try:
         conversation = Conversation(
-            get_bot_socket_path(), build_painter(plain=arguments.plain), arguments.go_on
+            bot_connection.get_bot_socket_path(),
+            build_painter(plain=arguments.plain),
+            arguments.go_on,
         )
         return conversation.run_chat()
-    except BotUnreachableError as error:
+    except bot_connection.BotUnreachableError as error:
         return print_error(error)
 
 
-def build_painter(*, plain: bool) -> Painter:
+def build_painter(*, plain: bool) -> chat_painter.Painter:
     """Return the painter for a chat: plain lines without a terminal or without Rich."""
     if plain or not sys.stdout.isatty():
-        return Painter()
+        return chat_painter.Painter()
     try:
         # here, since Rich may be missing: it comes with the extra `chat` only
         from bot.cli.chat_rich_painter import RichPainter
@@ -392,5 +393,5 @@ def build_painter(*, plain: bool) -> Painter:
         if not (error.name or "").startswith("rich"):
             raise
         print_line(WITHOUT_RICH)
-        return Painter()
+        return chat_painter.Painter()
     return RichPainter()

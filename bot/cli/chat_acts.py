@@ -7,14 +7,7 @@ from functools import partial
 
 from bot.cards import call_pieces
 from bot.cli.chat_painter import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES, Painter
-from bot.terminal.terminal_messages import (
-    AllowedAction,
-    CommandKind,
-    CommandResult,
-    OperatorCommand,
-    TerminalCall,
-    TerminalField,
-)
+from bot.terminal import terminal_messages
 
 # A form at the prompt: one field after the other, with its current value.
 
@@ -24,7 +17,9 @@ HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
 def ask_for_fields(
-    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
+    fields: Sequence[terminal_messages.TerminalField],
+    ask: Callable[[str], str | None],
+    painter: Painter,
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off.
 
@@ -46,7 +41,7 @@ def ask_for_fields(
     return found
 
 
-def format_field_prompt(field: TerminalField) -> str:
+def format_field_prompt(field: terminal_messages.TerminalField) -> str:
     """Return the prompt for a field: its label, its choices and its current value."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
@@ -55,7 +50,7 @@ def format_field_prompt(field: TerminalField) -> str:
 
 
 SendCommand = Callable[
-    [OperatorCommand, bool], CommandResult
+    [terminal_messages.OperatorCommand, bool], terminal_messages.CommandResult
 ]  # says it to the bot; True: what came of it is drawn
 AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
 
@@ -66,9 +61,9 @@ class CallNumbers:
     def __init__(self) -> None:
         """Start without any call."""
         self._names: list[str] = []  # ids of calls without their revisions
-        self.latest_calls: dict[str, TerminalCall] = {}
+        self.latest_calls: dict[str, terminal_messages.TerminalCall] = {}
 
-    def assign_number(self, call: TerminalCall) -> int:
+    def assign_number(self, call: terminal_messages.TerminalCall) -> int:
         """Remember a call as it is shown, and return its number."""
         name = call.id.rpartition(":")[0]
         if name not in self._names:
@@ -76,7 +71,7 @@ class CallNumbers:
         self.latest_calls[name] = call
         return self._names.index(name) + 1
 
-    def find_call(self, number: str) -> TerminalCall | None:
+    def find_call(self, number: str) -> terminal_messages.TerminalCall | None:
         """Return the call with this number; for "" the only one that can be acted on; else None."""
         if number.isdecimal() and 0 < int(number) <= len(self._names):
             return self.latest_calls[self._names[int(number) - 1]]
@@ -85,13 +80,16 @@ class CallNumbers:
 
 
 # commands about one call that send the bot what is typed: the wish, and which words it needs
-PLAIN: Mapping[str, tuple[CommandKind, str]] = {
-    "/reject": (CommandKind.REJECT, "why not"),
-    "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
-    "/decline": (CommandKind.DECLINE, ""),
-    "/done": (CommandKind.DONE, ""),
-    "/not-done": (CommandKind.NOT_DONE, ""),
-    "/again": (CommandKind.AGAIN, ""),
+PLAIN: Mapping[str, tuple[terminal_messages.CommandKind, str]] = {
+    "/reject": (terminal_messages.CommandKind.REJECT, "why not"),
+    "/send-back": (
+        terminal_messages.CommandKind.SEND_BACK,
+        "what the new plan should do otherwise",
+    ),
+    "/decline": (terminal_messages.CommandKind.DECLINE, ""),
+    "/done": (terminal_messages.CommandKind.DONE, ""),
+    "/not-done": (terminal_messages.CommandKind.NOT_DONE, ""),
+    "/again": (terminal_messages.CommandKind.AGAIN, ""),
 }
 
 
@@ -125,7 +123,9 @@ class ChatCommands:
             )
 
     def _list_pending_calls(self) -> None:
-        answer = self._ask(OperatorCommand(CommandKind.PENDING), False)
+        answer = self._ask(
+            terminal_messages.OperatorCommand(terminal_messages.CommandKind.PENDING), False
+        )
         for each in answer.calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
         if answer.counted and not answer.calls:
@@ -134,10 +134,14 @@ class ChatCommands:
     def _show_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/show 1")) is None:
             return
-        for each in self._ask(OperatorCommand(CommandKind.LOOK, call.id), False).calls:
+        for each in self._ask(
+            terminal_messages.OperatorCommand(terminal_messages.CommandKind.LOOK, call.id), False
+        ).calls:
             self._painter.draw_call(self._numbers.assign_number(each), each)
 
-    def _send_about_call(self, name: str, wish: CommandKind, needs: str, rest: str) -> None:
+    def _send_about_call(
+        self, name: str, wish: terminal_messages.CommandKind, needs: str, rest: str
+    ) -> None:
         """Send the bot a wish about the call with the typed number, and the words behind that."""
         number, _, words = rest.partition(" ")
         if (call := self._find_call(number, f"{name} 1")) is None:
@@ -145,19 +149,19 @@ class ChatCommands:
         if needs and not words.strip():
             self._painter.draw_sentence(f"Say {needs}: {name} {number or 1} …")
             return
-        self._ask(OperatorCommand(wish, call.id, words.strip()), True)
+        self._ask(terminal_messages.OperatorCommand(wish, call.id, words.strip()), True)
 
     def _approve_call(self, rest: str) -> None:
         call = self._find_call(rest.partition(" ")[0], "/approve 1")
         if call is None:
             return
         # who may not is told so by the bot
-        asks = call.is_final and AllowedAction.APPROVE in call.may
+        asks = call.is_final and terminal_messages.AllowedAction.APPROVE in call.may
         if asks and not self._confirm(
             call_pieces.build_approval_confirmation(call.effect, call.final or call_pieces.FINAL)
         ):
             return
-        self._send_about_call("/approve", CommandKind.APPROVE, "", rest)
+        self._send_about_call("/approve", terminal_messages.CommandKind.APPROVE, "", rest)
 
     def _approve_plan(self, rest: str) -> None:
         if (call := self._find_call(rest, "/all 1")) is None:
@@ -172,7 +176,12 @@ class ChatCommands:
         if not (final or unsure) or self._confirm(
             call_pieces.build_joint_approval_confirmation(final, len(plan), unsure=unsure)
         ):
-            self._ask(OperatorCommand(CommandKind.APPROVE_PLAN, call.plan), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.APPROVE_PLAN, call.plan
+                ),
+                True,
+            )
 
     def _confirm(self, sure: call_pieces.Confirmation) -> bool:
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
@@ -187,7 +196,12 @@ class ChatCommands:
             return
         values = ask_for_fields(call.fields, self._line, self._painter)
         if values:
-            self._ask(OperatorCommand(CommandKind.EDIT, call.id, values=values), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.EDIT, call.id, values=values
+                ),
+                True,
+            )
         elif values is not None:
             self._painter.draw_sentence("Nothing is changed.")
 
@@ -196,11 +210,21 @@ class ChatCommands:
         if (call := self._find_call(number, "/answer 1 words")) is None:
             return
         if words.strip() and len(call.fields) == 1:
-            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, words.strip()), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.ANSWER, call.id, words.strip()
+                ),
+                True,
+            )
         elif values := ask_for_fields(call.fields, self._line, self._painter):
-            self._ask(OperatorCommand(CommandKind.ANSWER, call.id, values=values), True)
+            self._ask(
+                terminal_messages.OperatorCommand(
+                    terminal_messages.CommandKind.ANSWER, call.id, values=values
+                ),
+                True,
+            )
 
-    def _find_call(self, number: str, example: str) -> TerminalCall | None:
+    def _find_call(self, number: str, example: str) -> terminal_messages.TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
             self._painter.draw_sentence(LIKE_THIS.format(example=example))

@@ -27,9 +27,8 @@ from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage import personal_data
 from storage.backend import socket_path
-from storage.personal_data import ErasureResult, RequestsOfPerson
+from storage.record import ReadOnlyStore, Store
 from storage.sqlite import AlreadyRunningError
-from storage.store import ReadOnlyStore, Store
 
 # `countersign export`: all that the record holds of one person, as JSON.
 
@@ -121,7 +120,7 @@ def run_forget(arguments: argparse.Namespace) -> int:
     return 1 if done.open_requests else 0
 
 
-def _erase_person(settings: Settings, person: str) -> ErasureResult:
+def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResult:
     """Erase the person's data here, or have the running bot do so if it holds the record."""
     clock = SystemClock()
     actor = settings.operator or "system"
@@ -131,7 +130,9 @@ def _erase_person(settings: Settings, person: str) -> ErasureResult:
         told = post_to_bot(
             socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE
         )
-        return ErasureResult(**{**told, "open_requests": tuple(told["open_requests"])})
+        return personal_data.ErasureResult(
+            **{**told, "open_requests": tuple(told["open_requests"])}
+        )
     with closing(store):
         if store.mismatch_reason:
             raise BotRefusedError(
@@ -143,7 +144,7 @@ def _erase_person(settings: Settings, person: str) -> ErasureResult:
     return done
 
 
-def _format_erasure_preview(person: str, found: RequestsOfPerson) -> Iterator[str]:
+def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) -> Iterator[str]:
     yield f"Of {person} would be emptied, with --yes:"
     others = found.closed_request_count + sum(map(len, found.open_threads)) - found.asked_count
     yield (
@@ -159,7 +160,7 @@ def _format_erasure_preview(person: str, found: RequestsOfPerson) -> Iterator[st
     )
 
 
-def _format_erasure_result(person: str, done: ErasureResult) -> Iterator[str]:
+def _format_erasure_result(person: str, done: personal_data.ErasureResult) -> Iterator[str]:
     where = f"in {done.emptied_requests} requests and {done.emptied_votes} votes"
     yield f"Forgotten: what {person} asked and wrote, {where}."
     yield "Not touched: backups, copies, logs, and what stands in Slack."

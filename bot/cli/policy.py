@@ -19,7 +19,7 @@ from bot.policy.authority import Directory, LookupFailedError
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, print_error, print_line
-from storage.models import Run
+from storage.record import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")

@@ -35,7 +35,8 @@ from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.console import DOTENV, print_error
 from countersign.durations import DAY, parse_duration
-from storage.store import ReadOnlyStore, list_recorded_teams
+from storage.record import ReadOnlyStore
+from storage.store import list_recorded_teams
 
 # People, groups and channels as the command line writes them.
 

@@ -13,13 +13,8 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
+from bot.cards import slack_text
 from bot.cards.notices import through_client_suffix
-from bot.cards.slack_text import (
-    format_in_utc,
-    format_past_tense,
-    show_hidden_characters,
-    unescape_mrkdwn,
-)
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore, open_core_or_complain
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers
@@ -47,7 +42,7 @@ class NamedChannelMentionStyle(PlainMentionStyle):
         if channel.startswith("D"):
             return f"a direct message ({channel})"
         name = self._channels().get(channel)
-        return f"#{show_hidden_characters(name)} ({channel})" if name else channel
+        return f"#{slack_text.show_hidden_characters(name)} ({channel})" if name else channel
 
 
 def _load_channel_names(directory: CachedDirectory) -> dict[str, str]:
@@ -124,16 +119,16 @@ def run_pending(arguments: argparse.Namespace) -> int:
 def _format_waiting_call(
     each: request_reports.WaitingCallReport, words: PlainMentionStyle, now: datetime
 ) -> Iterator[str]:
-    yield f"{each.id}  {show_hidden_characters(' '.join(each.effect.split()))}"
+    yield f"{each.id}  {slack_text.show_hidden_characters(' '.join(each.effect.split()))}"
     due = (
-        f"; decide by {format_in_utc(each.deadline)} "
+        f"; decide by {slack_text.format_in_utc(each.deadline)} "
         f"({format_rough_duration(each.deadline - now)} left)"
         if each.deadline
         else ""
     )
     place, by = (
         words.format_channel(each.channel),
-        unescape_mrkdwn(through_client_suffix(each.client)),
+        slack_text.unescape_mrkdwn(through_client_suffix(each.client)),
     )
     yield f"    asked by {words.format_person(each.requester)}{by} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
@@ -195,11 +190,11 @@ def _format_request(told: request_reports.RequestReport, words: PlainMentionStyl
     place = words.format_channel(told.channel)
     by = (
         f"{words.format_person(told.requester)}"
-        f"{unescape_mrkdwn(through_client_suffix(told.client))}"
+        f"{slack_text.unescape_mrkdwn(through_client_suffix(told.client))}"
     )
-    yield f"    by {by} in {place}, {format_in_utc(told.created_at)}"
+    yield f"    by {by} in {place}, {slack_text.format_in_utc(told.created_at)}"
     for each in told.asked:
-        yield f"    “{show_hidden_characters(each)}”"
+        yield f"    “{slack_text.show_hidden_characters(each)}”"
 
 
 def _format_call(
@@ -210,21 +205,21 @@ def _format_call(
         yield from _format_labelled_text(label, text)
     yield from _format_labelled_text("Preview", call.preview)
     for line in call.chain:
-        yield f"    {show_hidden_characters(line)}"
+        yield f"    {slack_text.show_hidden_characters(line)}"
     asked = any(each.author == FORM for each in call.revisions)
     yield from _format_labelled_text("Why" if asked else "The agent says", call.agent_reason)
     if call.rule:
-        yield f"    Rule: {show_hidden_characters(call.rule)}"
+        yield f"    Rule: {slack_text.show_hidden_characters(call.rule)}"
     if call.asked_at and call.deciders:
         yield f"    Who decides: {format_deciders(call.deciders, words, of.channel)}"
     if call.deadline and call.status is CallStatus.PENDING:
-        yield f"    Decide by {format_in_utc(call.deadline)}"
+        yield f"    Decide by {slack_text.format_in_utc(call.deadline)}"
     for each in call.revisions:
         writers = _PROGRAMS if of.client else _WRITERS
         by = writers.get(each.author) or words.format_person(each.author)
         effect = f": {_format_on_one_line(each.effect)}" if len(call.revisions) > 1 else ""
         yield (
-            f"    Revision {each.number} by {by}, {format_in_utc(each.at)}, "
+            f"    Revision {each.number} by {by}, {slack_text.format_in_utc(each.at)}, "
             f"#{each.digest[:8]}{effect}"
         )
     for vote in call.votes:
@@ -236,34 +231,36 @@ def _format_call(
         )
         on = f" revision {vote.revision}" if len(call.revisions) > 1 else ""
         yield (
-            f"    {words.format_person(vote.person)} {format_past_tense(vote.verb)}{on}{by}, "
-            f"{format_in_utc(vote.voted_at)}{said}"
+            f"    {words.format_person(vote.person)} "
+            f"{slack_text.format_past_tense(vote.verb)}{on}{by}, "
+            f"{slack_text.format_in_utc(vote.voted_at)}{said}"
         )
     if call.answer:
         said = "declined: they cannot say" if call.answer.declined else "answered"
         yield (
-            f"    {words.format_person(call.answer.person)} {said}, {format_in_utc(call.answer.at)}"
+            f"    {words.format_person(call.answer.person)} {said}, "
+            f"{slack_text.format_in_utc(call.answer.at)}"
         )
         for label, text in call.answer.values.items():
             yield from _format_labelled_text(label, text)
     if call.finished_at:
-        yield f"    Ended {format_in_utc(call.finished_at)}"
+        yield f"    Ended {slack_text.format_in_utc(call.finished_at)}"
     yield from _format_labelled_text("What came of it", call.note)
     yield f"    Digest {call.digest}"
 
 
 def _format_labelled_text(label: str, text: str) -> Iterator[str]:
     """Yield a text behind its label, or below the label if it has several lines."""
-    lines = show_hidden_characters(text).splitlines()
+    lines = slack_text.show_hidden_characters(text).splitlines()
     if len(lines) == 1:
-        yield f"    {show_hidden_characters(label)}: {lines[0]}"
+        yield f"    {slack_text.show_hidden_characters(label)}: {lines[0]}"
     elif lines:
-        yield f"    {show_hidden_characters(label)}:"
+        yield f"    {slack_text.show_hidden_characters(label)}:"
         yield from (f"        {line}" for line in lines)
 
 
 def _format_on_one_line(text: str) -> str:
-    return show_hidden_characters(" ".join(text.split()))
+    return slack_text.show_hidden_characters(" ".join(text.split()))
 
 
 SHOW = CommandFunctions(add_show_arguments, run_show)

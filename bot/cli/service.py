@@ -16,14 +16,8 @@ from bot.config.settings import Settings, remove_misread_variables
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.monitoring.logs import configure_logging
 from bot.policy.evaluation import Policy
+from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import (
-    DOTENV,
-    UsageError,
-    print_error,
-    print_line,
-    print_missing_package,
-)
 from countersign.cli.process import begin_shutdown, limit_memory_arenas, pause_garbage_collection
 
 # A port as it is typed behind an option.
@@ -99,7 +93,7 @@ def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
 def run_run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait until it ends; raises what keeps it from starting."""
     limit_memory_arenas()
-    settings, policy = read_settings_and_policy(os.environ, DOTENV)
+    settings, policy = read_settings_and_policy(os.environ, console.DOTENV)
     return run_bot(settings, policy)
 
 
@@ -127,7 +121,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
     Raises what keeps the bot from starting.
     """
-    settings, policy = read_settings_and_policy(os.environ, DOTENV, Transport.HTTP)
+    settings, policy = read_settings_and_policy(os.environ, console.DOTENV, Transport.HTTP)
     usual = settings.http or USUAL
     chosen = usual.port if arguments.port is None else arguments.port
     address = Endpoint(arguments.host or usual.host, chosen)
@@ -160,11 +154,13 @@ def run_demo(arguments: argparse.Namespace) -> int:
         from bot.demo import demo
         from slack_sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
-        return print_missing_package("demo", error, *_EXTRA)
+        return console.print_missing_package("demo", error, *_EXTRA)
     try:
-        demo.run_demo(FOLDER, arguments.port, os.environ, print_line, build, format_shell_command)
+        demo.run_demo(
+            FOLDER, arguments.port, os.environ, console.print_line, build, format_shell_command
+        )
     except PortTakenError as error:
-        return print_error(error)
+        return console.print_error(error)
     return 0
 
 
@@ -200,10 +196,10 @@ def run_sandbox(arguments: argparse.Namespace) -> int:
         from slack_sandbox.__main__ import MISUSED, serve
 
         if arguments.allow and arguments.run is None:
-            raise UsageError(MISUSED)
+            raise console.UsageError(MISUSED)
         return serve(arguments)
     except ModuleNotFoundError as error:
-        return print_missing_package("sandbox", error, *_EXTRA)
+        return console.print_missing_package("sandbox", error, *_EXTRA)
 
 
 SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)

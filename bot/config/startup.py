@@ -21,7 +21,7 @@ from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, parse
 from bot.toml_file import unreadable_file_sentence
 from bot.tools import Registry
 from storage import trail
-from storage.store import Store
+from storage.record import Store
 
 
 class StartupError(Exception):

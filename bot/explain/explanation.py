@@ -14,15 +14,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from bot.approvals import card_routing, grants
+from bot.approvals import call_gates, card_routing, grants
 from bot.approvals.call_checks import UsageLimits
-from bot.approvals.call_gates import (
-    FactSources,
-    add_spending_sums,
-    apply_channel_mode,
-    get_lookups_for_tool,
-    load_facts,
-)
 from bot.cards.sentences import ICONS
 from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError
@@ -33,7 +26,7 @@ from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, GrantOffer, Stag
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
 from countersign.durations import format_duration
-from storage.models import Run
+from storage.record import Run
 from storage.states import ChannelMode
 
 # The sources of an explanation.
@@ -43,7 +36,7 @@ from storage.states import ChannelMode
 class ExplanationSources:
     """What an explanation needs: the policy with its facts, who may decide, and the limits."""
 
-    sources: FactSources
+    sources: call_gates.FactSources
     authority: Authority
     limits: UsageLimits
 
@@ -297,14 +290,14 @@ def explain_call(
     `sums`: whether the rows can be read. What Slack cannot be asked about is said to be not known;
     nothing is raised for it.
     """
-    facts = load_facts(grounds.sources, run, tool, args)
+    facts = call_gates.load_facts(grounds.sources, run, tool, args)
     judged = grounds.sources.policy.policy.judge_call(facts)
     gate, mode = judged.gate, ChannelMode.ASK
     if sums:
         with grounds.sources.store.read() as tx:
-            facts = add_spending_sums(tx, grounds.sources, run, tool, facts)
+            facts = call_gates.add_spending_sums(tx, grounds.sources, run, tool, facts)
             judged = grounds.sources.policy.policy.judge_call(facts)
-            gate, mode = apply_channel_mode(tx, grounds.sources, run, facts, judged.gate)
+            gate, mode = call_gates.apply_channel_mode(tx, grounds.sources, run, facts, judged.gate)
     who = f"asked by {words.format_person(run.requester) if run.requester else 'somebody'}"
     where = f" in {words.format_channel(run.channel)}" if run.channel else ""
     lines = [
@@ -410,7 +403,7 @@ def _describe_unknown_facts(
     missing += [words.format_channel(each) for each, found in channels.items() if found is None]
     missing += [
         f"what was spent with {each.tool}"
-        for each in sorted(get_lookups_for_tool(grounds.sources.policy, tool).spent)
+        for each in sorted(call_gates.get_lookups_for_tool(grounds.sources.policy, tool).spent)
         if sums.get(each) is None
     ]
     told = f"Not known: {', '.join(missing)}. What is not known never allows."

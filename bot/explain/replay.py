@@ -28,9 +28,8 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import NameResolver
 from storage import call_history, calls, runs
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, VoteOutcome
-from storage.transaction import Transaction
 
 _POLICY = "policy: "  # begins the note of a call that a policy refused
 HEADINGS = {

@@ -27,13 +27,13 @@ from bot.http.api_gate import ApiKeyMiddleware, DescribedApi, Key
 from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import RequestWatcher
 from countersign.durations import parse_duration
+from storage.record import Store
 from storage.store import is_temporary_error
 
 if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker
     from bot.http.ask_route import AskHandler
     from storage.programs import ClientKey
-    from storage.store import Store
 
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.

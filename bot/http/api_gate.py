@@ -26,11 +26,10 @@ from bot.cards.field_inputs import UnreadableError, parse_json_entry
 from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_problem
 from bot.http.keys import parse_key_text
 from storage import programs
-from storage.programs import ClientKey
+from storage.record import Store
 
 if TYPE_CHECKING:
     from bot.clock import Clock
-    from storage.store import Store
 
 
 # How the API describes itself: OpenAPI 3.1, with every problem that a path may answer.
@@ -50,16 +49,16 @@ _BEARER = HTTPBearer(
 
 async def _get_request_key(
     request: Request, _bearer: Annotated[Any, Security(_BEARER)]
-) -> ClientKey:
+) -> programs.ClientKey:
     """Return the key that the gate has found.
 
     `_bearer` only has the API's description name the scheme.
     """
-    found: ClientKey = request.scope["state"][KEY]
+    found: programs.ClientKey = request.scope["state"][KEY]
     return found
 
 
-Key = Annotated[ClientKey, Depends(_get_request_key)]
+Key = Annotated[programs.ClientKey, Depends(_get_request_key)]
 
 
 def build_problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -165,7 +164,7 @@ class ApiKeyChecker:
         self._clock = clock
         self._team = team
 
-    def authenticate(self, headers: Sequence[str]) -> ClientKey:
+    def authenticate(self, headers: Sequence[str]) -> programs.ClientKey:
         """Return the good key in these Authorization headers; raises ProblemError if there is none.
 
         A revoked key is not good from that moment on.
@@ -180,7 +179,7 @@ class ApiKeyChecker:
                 return key
         raise _build_invalid_key_problem()
 
-    def check_not_revoked(self, key: ClientKey) -> None:
+    def check_not_revoked(self, key: programs.ClientKey) -> None:
         """Raise ProblemError if a key that was good has been revoked meanwhile."""
         with self._store.read() as tx:
             now = programs.find_api_key(tx, key.id)
@@ -188,7 +187,7 @@ class ApiKeyChecker:
             raise _build_invalid_key_problem()
 
     def check_hourly_limit(
-        self, key: ClientKey, idempotency: str, *, while_open: bool = False
+        self, key: programs.ClientKey, idempotency: str, *, while_open: bool = False
     ) -> None:
         """Raise ProblemError if the key has made all the requests that it may make in an hour.
 
@@ -207,7 +206,9 @@ class ApiKeyChecker:
             raise build_rate_limit_problem(key, since, now)
 
 
-def build_rate_limit_problem(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
+def build_rate_limit_problem(
+    key: programs.ClientKey, since: datetime, now: datetime
+) -> ProblemError:
     """Return the 429 problem of a key that may ask again one hour after `since`."""
     wait = since + programs.HOUR - now
     return build_retry_problem(

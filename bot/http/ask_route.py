@@ -29,7 +29,7 @@ from bot.tools.names import NamedKind, NameResolver
 from bot.tools.person_question import ASK_PERSON
 from storage import programs as program_requests
 from storage import runs, webhooks
-from storage.programs import LEASE, StatusFingerprint
+from storage.record import Store
 
 if TYPE_CHECKING:
     from bot.clock import Clock
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from bot.runs.program_calls import ClaimedCall
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
     from storage.programs import ClientKey
-    from storage.store import Store
 
 
 # Programs that wait for a request to change: one task on the server's loop looks for all.
@@ -90,7 +89,7 @@ class RequestWatcher:
 
     async def _watch_for_changes(self) -> None:
         """Look for changes of the awaited requests until nobody waits any more."""
-        seen: dict[str, StatusFingerprint] = {}
+        seen: dict[str, program_requests.StatusFingerprint] = {}
         try:
             while self._waiters:
                 await asyncio.sleep(GLANCE)
@@ -100,8 +99,8 @@ class RequestWatcher:
             self._task = None
 
     async def _signal_changed_requests(
-        self, seen: dict[str, StatusFingerprint]
-    ) -> dict[str, StatusFingerprint]:
+        self, seen: dict[str, program_requests.StatusFingerprint]
+    ) -> dict[str, program_requests.StatusFingerprint]:
         """Set the events of requests whose mark is not as in `seen`; return the new marks."""
         try:
             found = await to_thread.run_sync(
@@ -116,7 +115,9 @@ class RequestWatcher:
                     event.set()
         return found
 
-    def _load_status_marks(self, run_ids: list[str]) -> dict[str, StatusFingerprint]:
+    def _load_status_marks(
+        self, run_ids: list[str]
+    ) -> dict[str, program_requests.StatusFingerprint]:
         with self._store.read() as tx:
             return dict(program_requests.get_status_fingerprints(tx, run_ids))
 
@@ -248,7 +249,11 @@ class AskHandler:
     ) -> ClaimedCall | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
         try:
-            lease = timedelta(seconds=sent.lease_seconds) if sent.lease_seconds else LEASE
+            lease = (
+                timedelta(seconds=sent.lease_seconds)
+                if sent.lease_seconds
+                else program_requests.LEASE
+            )
             return self.get_request(key, run_id).claim_call(sent.claimant, lease)
         except program_calls.ClaimRefusedError as error:
             raise _build_conflict_problem(error) from error

@@ -21,7 +21,6 @@ from bot.http.api_bodies import ProblemError, build_retry_problem
 from bot.policy.authority import LookupFailedError
 from bot.tools.names import NamedKind, NameResolver
 from storage import programs
-from storage.programs import ClientKey
 
 if TYPE_CHECKING:
     from bot.runs.surfaces import Host
@@ -135,7 +134,7 @@ class KeyManager:
 
     def _store_new_key(self, wanted: KeySpec, *, beside: bool = False) -> CreatedKey:
         host, text = self._host, generate_key_text()
-        row = ClientKey(
+        row = programs.ClientKey(
             id=text.id,
             team=host.identity.team,
             name=wanted.name,

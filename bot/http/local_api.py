@@ -24,7 +24,6 @@ from bot.http.server import WebServer
 from bot.runs.surfaces import Host
 from bot.terminal import terminal_messages
 from bot.terminal.terminal import OperatorTerminal
-from bot.terminal.terminal_messages import OperatorCommand, encode_message_line
 from storage import personal_data
 from storage.programs import ClientKey, build_account_key
 
@@ -134,14 +133,16 @@ class SocketApiServer:
             raise build_retry_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
         return done
 
-    async def handle_command(self, asking: OperatorCommand) -> Response:
+    async def handle_command(self, asking: terminal_messages.OperatorCommand) -> Response:
         """Do what the operator wants, and say what came of it."""
         terminal = self._get_terminal()
         if len(asking.words) + sum(map(len, asking.values.values())) > MOST:
             why = f"A command may have at most {MOST:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         answer = await to_thread.run_sync(lambda: terminal.run_command(asking), limiter=self._acts)
-        return Response(encode_message_line(answer), media_type=JSONResponse.media_type)
+        return Response(
+            terminal_messages.encode_message_line(answer), media_type=JSONResponse.media_type
+        )
 
     async def stream_chat_events(self, run_id: Id, request: Request) -> Response:
         """Say what happens in the chat of a request, a line of JSON for each thing."""
@@ -162,7 +163,7 @@ class SocketApiServer:
         try:
             while not (self._is_stopping() or await request.is_disconnected()):
                 for each in await to_thread.run_sync(following.read_events, limiter=self._follows):
-                    yield encode_message_line(each)
+                    yield terminal_messages.encode_message_line(each)
         finally:
             following.close()
             self._following -= 1

@@ -26,12 +26,11 @@ from bot.tools.preview import AsyncPortal
 from storage import programs as program_requests
 from storage import webhooks
 from storage.digest import list_current_and_older_keys
-from storage.webhooks import Webhook
+from storage.record import Store
 
 if TYPE_CHECKING:
     from bot.clock import Clock
     from bot.runs.program_requests import ProgramRequests
-    from storage.store import Store
 
 
 # One attempt to post a message to an address: signed, without following redirects.
@@ -200,7 +199,7 @@ class WebhookNotifier:
         pause = min(longest, next_at - self._clock.now()) if next_at else longest
         return max(pause.total_seconds(), 0.0)
 
-    def _post_event(self, row: Webhook) -> None:
+    def _post_event(self, row: webhooks.Webhook) -> None:
         """Make one attempt to post an event, and record its result."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:

@@ -11,8 +11,9 @@ from concurrent.futures import TimeoutError as NotInTime
 
 from sqlalchemy.exc import DBAPIError
 
+from storage.record import Store
 from storage.sqlite_connections import LostFileError
-from storage.store import Store, check_database_writable
+from storage.store import check_database_writable
 
 log = logging.getLogger("countersign.watch")
 PATIENCE = 2.0  # seconds for one look

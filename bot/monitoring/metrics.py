@@ -30,9 +30,9 @@ from bot.monitoring.live_events import StepEnd
 from bot.monitoring.spans import Exporter, Incident, Span, WorkKind
 from bot.version import commit_id
 from storage.audit_log import AuditLine
+from storage.record import Store
 from storage.schedule import Backlog, count_backlog
 from storage.states import CallStatus, CallVerb, RunStatus
-from storage.store import Store
 
 
 class MetricType(StrEnum):

@@ -23,8 +23,8 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from storage.postgres_session import SCHEMA
-from storage.store import Store
-from storage.transaction import Transaction, wrap_driver_error
+from storage.record import Store, Transaction
+from storage.transaction import wrap_driver_error
 
 log = logging.getLogger("countersign.replicas")
 ADVANCE = "advance"  # the task, and its queue

@@ -19,8 +19,7 @@ from bot.signals import Signals
 from bot.slack.client import RateLimitPauses
 from bot.slack.pace import AllChannelOwnership, ChannelOwnership
 from storage import replicas
-from storage.models import Delivery
-from storage.store import Store
+from storage.record import Delivery, Store
 
 if TYPE_CHECKING:
     from bot.replicas.replicas import ReplicaProcess

@@ -21,10 +21,9 @@ from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import WorkerPool
 from bot.signals import Signals
 from storage import moves, replicas, runs, trail
-from storage.models import Delivery, new_id
 from storage.postgres_session import ON_THE_LINE
-from storage.store import Store, error_text, is_temporary_error
-from storage.transaction import Transaction
+from storage.record import Delivery, Store, Transaction, new_id
+from storage.store import error_text, is_temporary_error
 
 # Detection of dead replicas: those whose heartbeat has not changed while this process watched.
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.clock import Clock, ForwardOnlyClock, elapsed_seconds
-from storage.store import Store
+from storage.record import Store
 
 CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
 

@@ -26,10 +26,7 @@ from bot.clock import Clock
 from bot.runs.sub_agent_runs import SilentAnswer
 from bot.signals import Signals
 from storage import outbox, runs, transcripts
-from storage.models import Run
-from storage.store import Store, retry_until_stored
-from storage.transaction import Transaction
-from storage.transcripts import Compaction, Transcript, TranscriptCache
+from storage.record import Run, Store, Transaction, retry_until_stored
 
 log = logging.getLogger("countersign.decorated")
 FULL = 0.8  # of what the model can read: then a thread is compacted
@@ -45,7 +42,7 @@ MOST_KNOWN = 1_000  # threads whose characters per token are remembered
 class ModelPrompt:
     """What a model request has besides the thread; `items` picks the thread's items for a seal."""
 
-    select_items: Callable[[Transcript, str], list[dict[str, Any]]]
+    select_items: Callable[[transcripts.Transcript, str], list[dict[str, Any]]]
     tools: Sequence[dict[str, Any]]
     instructions: str
 
@@ -63,7 +60,7 @@ class CompactingPlanner:
         clock: Clock,
         signals: Signals,
         planner: ModelPlanner,
-        known: TranscriptCache,
+        known: transcripts.TranscriptCache,
         window: int | None,
     ) -> None:
         """`window` is the number of tokens the model can read at once; None if not configured."""
@@ -76,12 +73,12 @@ class CompactingPlanner:
         self._lock = threading.Lock()
         self._per_token: OrderedDict[str, float] = OrderedDict()  # by thread
 
-    def read_transcript(self, tx: Transaction, run: Run) -> Transcript:
+    def read_transcript(self, tx: Transaction, run: Run) -> transcripts.Transcript:
         """Return the whole transcript of the run's thread."""
         return self._known.read_transcript(tx, run)
 
     def take_turn(
-        self, run: Run, thread: Transcript, asked: ModelPrompt, sink: AnswerSink
+        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: AnswerSink
     ) -> Reply | Proposal:
         """Take one model turn, compacting the thread first if it is too long.
 
@@ -103,7 +100,7 @@ class CompactingPlanner:
             return _retry_without_files(error)
 
     def _take_turn_once(
-        self, run: Run, thread: Transcript, asked: ModelPrompt, sink: AnswerSink
+        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: AnswerSink
     ) -> Reply | Proposal:
         items = asked.select_items(thread, self._find_compaction_server_id(thread))
         result = self._planner.take_turn(items, asked.tools, asked.instructions, sink)
@@ -115,7 +112,7 @@ class CompactingPlanner:
             self._remember_characters_per_token(run, size / result.input_tokens)
         return result
 
-    def _find_compaction_server_id(self, thread: Transcript) -> str:
+    def _find_compaction_server_id(self, thread: transcripts.Transcript) -> str:
         """Return the seal of the model's server if the thread has sealed compactions, else ""."""
         return (
             self._planner.compaction_server_id
@@ -123,7 +120,9 @@ class CompactingPlanner:
             else ""
         )
 
-    def _estimate_tokens(self, run: Run, thread: Transcript, asked: ModelPrompt) -> float:
+    def _estimate_tokens(
+        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt
+    ) -> float:
         """Return an estimate of the request's size in tokens."""
         return (
             _count_sent_characters(thread, self._find_compaction_server_id(thread))
@@ -143,7 +142,7 @@ class CompactingPlanner:
                 self._per_token.popitem(last=False)
 
     def _learn_context_window(
-        self, run: Run, thread: Transcript, asked: ModelPrompt, window: int
+        self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, window: int
     ) -> int:
         """Return how many tokens the model can read, from its refusal; `window`: 0 if unstated."""
         tokens = self._estimate_tokens(run, thread, asked)
@@ -156,8 +155,13 @@ class CompactingPlanner:
         return self._window
 
     def _compact_thread(
-        self, run: Run, thread: Transcript, asked: ModelPrompt, window: int, share: float
-    ) -> Transcript | None:
+        self,
+        run: Run,
+        thread: transcripts.Transcript,
+        asked: ModelPrompt,
+        window: int,
+        share: float,
+    ) -> transcripts.Transcript | None:
         """Compact and store the older part; return the new transcript, None if that gains little.
 
         `share`: how much of the window it has to gain.
@@ -176,7 +180,7 @@ class CompactingPlanner:
             found = cut_transcript(thread, next(whole, None), on_record, room)
             return found if found and found.replaced_characters >= least else None
 
-        made: Compaction | None = None
+        made: transcripts.Compaction | None = None
         if seal and (found := part(seal)):
             made, tokens = self._compact_by_server(found, asked, seal, least)
         if made is None:
@@ -195,7 +199,7 @@ class CompactingPlanner:
 
     def _compact_by_server(
         self, part: TranscriptCut, asked: ModelPrompt, seal: str, least: int
-    ) -> tuple[Compaction | None, int]:
+    ) -> tuple[transcripts.Compaction | None, int]:
         """Have the model's server compact the part; return that (None if no use) and the tokens."""
         older = prompt.replace_files_with_text(part.items_to_replace)
         compacted = self._planner.compact_items(older, asked.instructions)
@@ -204,11 +208,11 @@ class CompactingPlanner:
         if len(json.dumps(older)) - len(json.dumps(compacted.items)) < least:
             return None, compacted.tokens
         items = tuple(compacted.items)
-        return Compaction(part.until_seq, part.kept_seqs, items, seal), compacted.tokens
+        return transcripts.Compaction(part.until_seq, part.kept_seqs, items, seal), compacted.tokens
 
     def _compact_by_summary(
         self, run: Run, part: TranscriptCut, window: int
-    ) -> tuple[Compaction, int]:
+    ) -> tuple[transcripts.Compaction, int]:
         """Have the model sum up the part, else leave it out; return that and the tokens used.
 
         `window`: how many characters the model can read.
@@ -235,11 +239,11 @@ class CompactingPlanner:
             stands = prompt.build_summary_item(
                 reply.text, out, min(window // 10, part.replaced_characters // 2)
             )
-        return Compaction(
+        return transcripts.Compaction(
             part.until_seq, part.kept_seqs, (stands,), is_summed_up=whole
         ), reply.tokens
 
-    def _store_compaction(self, run: Run, made: Compaction, tokens: int) -> None:
+    def _store_compaction(self, run: Run, made: transcripts.Compaction, tokens: int) -> None:
         """Store the compaction and count its tokens; StaleFenceError if the run was taken away."""
         at = self._clock.now()
         with self._store.write(durable=False) as tx:
@@ -268,7 +272,7 @@ def _build_thread_key(run: Run) -> str:
     return f"{run.team} {run.channel} {run.thread_ts} {run.parent_call}"
 
 
-def _count_sent_characters(thread: Transcript, seal: str) -> int:
+def _count_sent_characters(thread: transcripts.Transcript, seal: str) -> int:
     """Return how many characters of JSON of the thread are sent to a server with this seal."""
     found = thread.find_compaction(seal)
     if found is None:
@@ -308,7 +312,10 @@ class _ItemBlock:
 
 
 def cut_transcript(
-    transcript: Transcript, base: Compaction | None, on_record: frozenset[str], most: int
+    transcript: transcripts.Transcript,
+    base: transcripts.Compaction | None,
+    on_record: frozenset[str],
+    most: int,
 ) -> TranscriptCut | None:
     """Cut a transcript so that at most `most` characters stay, if possible; None if nothing can go.
 
@@ -341,7 +348,7 @@ def cut_transcript(
 
 
 def _split_into_blocks(
-    transcript: Transcript, begin: int, on_record: frozenset[str]
+    transcript: transcripts.Transcript, begin: int, on_record: frozenset[str]
 ) -> Iterator[_ItemBlock]:
     """Yield the blocks that the items from index `begin` on consist of, in order."""
     blocks: list[_ItemBlock] = []
@@ -376,7 +383,7 @@ def _split_into_blocks(
 
 
 def _find_newest_request_blocks(
-    transcript: Transcript, blocks: list[_ItemBlock]
+    transcript: transcripts.Transcript, blocks: list[_ItemBlock]
 ) -> Iterator[_ItemBlock]:
     """Yield the blocks of the newest uninterrupted sequence of people's messages, newest first."""
     said = False
@@ -390,7 +397,7 @@ def _find_newest_request_blocks(
 
 
 def _find_cut_index(
-    transcript: Transcript, begin: int, blocks: list[_ItemBlock], most: int
+    transcript: transcripts.Transcript, begin: int, blocks: list[_ItemBlock], most: int
 ) -> int | None:
     """Return the first index at which the rest has at most `most` characters, else the last one.
 
@@ -411,7 +418,7 @@ def _find_cut_index(
     return found
 
 
-def _count_characters_of_items(transcript: Transcript, seqs: frozenset[int]) -> int:
+def _count_characters_of_items(transcript: transcripts.Transcript, seqs: frozenset[int]) -> int:
     """Return the characters of JSON of the items with these `seqs`."""
     return sum(
         size for seq, size in zip(transcript.seqs, transcript.sizes, strict=True) if seq in seqs

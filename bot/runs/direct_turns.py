@@ -21,20 +21,13 @@ from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog_subj
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message_line
 from bot.policy.authority import LookupFailedError
-from bot.runs.plans import (
-    PreparedCall,
-    add_turn_to_counters,
-    needs_people,
-    post_plan_cards,
-    should_wait_for_people,
-    store_plan,
-)
+from bot.runs import plans
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.results import post_outcome_unless_posted
 from bot.signals import Signals
 from storage import calls, inbox, moves, outbox, runs
-from storage.models import Call, Delivery, Plan, Run
+from storage.record import Call, Delivery, Plan, Run
 from storage.states import DeliveryKind, RunStatus
 
 NOT_NOW = "Slack could not be asked for the names in your form just now."
@@ -149,10 +142,10 @@ class DirectCallTurnTaker:
                     call.deadline, now + timedelta(seconds=wanted.decide_within_seconds)
                 )
             each.audit_data |= wanted.audit_data
-        waits = should_wait_for_people(prepared)
+        waits = plans.should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
-            asks = needs_people(prepared)
-            held = add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
+            asks = plans.needs_people(prepared)
+            held = plans.add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
             effect = self._effect_text(prepared)
             runs.append_transcript_item(
                 tx, held, prompt.build_form_request_item(run.requester, effect), at=now
@@ -162,9 +155,9 @@ class DirectCallTurnTaker:
                 runs.append_transcript_item(
                     tx, held, prompt.build_request_item(who, who, about, now), at=now
                 )
-            store_plan(tx, self._tools, row, prepared, actor=run.requester)
+            plans.store_plan(tx, self._tools, row, prepared, actor=run.requester)
             inbox.mark_delivery_done(tx, delivery, "asked")
-            post_plan_cards(tx, held, row.id, prepared)
+            plans.post_plan_cards(tx, held, row.id, prepared)
             if waits and not moves.change_run_status(
                 tx, held, RunStatus.WAITING, at=now, fence=run.fence
             ):
@@ -175,7 +168,7 @@ class DirectCallTurnTaker:
             self._signals.outbox.notify()
         return not waits
 
-    def _effect_text(self, prepared: list[PreparedCall]) -> str:
+    def _effect_text(self, prepared: list[plans.PreparedCall]) -> str:
         found = (
             describe_revision_effect(self._tools, p.call, p.revision)
             for p in prepared

@@ -23,10 +23,8 @@ from bot.tools import (
 from bot.tools.person_question import ASK_PERSON
 from bot.tools.runner import StepReporter
 from storage import calls, endings, inbox, moves, programs, runs
-from storage.models import Call, Delivery, Run
+from storage.record import Call, Delivery, Run, Store, Transaction
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
-from storage.store import Store
-from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.questions")
 GLANCE = 0.25  # seconds between two looks at the rows

@@ -16,39 +16,17 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.agent import outputs
-from bot.approvals.call_gates import (
-    FactSources,
-    ReapprovalRequest,
-    compute_gate,
-    prepare_preview_for_thread,
-)
-from bot.approvals.call_state import (
-    build_preview_columns,
-    build_tool_context,
-    compute_next_revision_digest,
-    find_next_notification_time,
-    list_approving_votes,
-)
+from bot.approvals import call_gates, call_state
 from bot.approvals.card_routing import remove_calls_from_cards
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import post_approved_call_outcome, post_table
 from bot.runs.sub_agent_runs import hand_call_to_sub_agent
 from bot.signals import Signals
-from bot.tools import Effect, Registry, ToolError
+from bot.tools import Effect, Registry, ToolError, runner
 from bot.tools.preview import PreviewRunner
-from bot.tools.runner import (
-    LostToolAnswer,
-    StaleToolCall,
-    ToolFailure,
-    ToolRefusal,
-    ToolSuccess,
-    ToolTimeout,
-)
 from storage import call_history, calls, decisions, endings, moves, runs, trail
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction, retry_until_stored
 from storage.states import CallStatus, CallVerb, RunStatus
-from storage.store import retry_until_stored
-from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.endings")
 C = CallStatus
@@ -63,7 +41,7 @@ class CallOutcomeStore:
 
     def __init__(
         self,
-        sources: FactSources,
+        sources: call_gates.FactSources,
         tools: Registry,
         signals: Signals,
         previews: PreviewRunner,
@@ -80,38 +58,40 @@ class CallOutcomeStore:
 
     def build_renewal_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
-    ) -> ReapprovalRequest | ToolRefusal:
+    ) -> call_gates.ReapprovalRequest | runner.ToolRefusal:
         """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
 
         Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
         """
         tool = self._tools.get_tool_of_call(call)
         shown = load_gate(call.gate)
-        now = compute_gate(self._sources, run, tool, args, call=call)
+        now = call_gates.compute_gate(self._sources, run, tool, args, call=call)
         if isinstance(now, Deny):
-            return ToolRefusal(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
+            return runner.ToolRefusal(
+                f"{why} Nothing was done, and policy now forbids it: {now.reason}"
+            )
         gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
         if isinstance(now, Ask) and isinstance(shown, Ask):
             gate = combine_gates(shown, now)
         if not isinstance(gate, Ask):
-            return ToolRefusal(f"{why} Nothing was done.")
-        context = build_tool_context(run, call, self._clock.now())
+            return runner.ToolRefusal(f"{why} Nothing was done.")
+        context = call_state.build_tool_context(run, call, self._clock.now())
         try:
             seen = self._previews.run_preview(tool, args, context)
-            seen = prepare_preview_for_thread(self._sources, run, seen)
+            seen = call_gates.prepare_preview_for_thread(self._sources, run, seen)
         except ToolError as error:
-            return ToolRefusal(f"{why} {error}")
-        return ReapprovalRequest(gate, seen, why, "worker")
+            return runner.ToolRefusal(f"{why} {error}")
+        return call_gates.ReapprovalRequest(gate, seen, why, "worker")
 
     def ask_people_again(
-        self, tx: Transaction, run: Run, call: Call, again: ReapprovalRequest
+        self, tx: Transaction, run: Run, call: Call, again: call_gates.ReapprovalRequest
     ) -> bool:
         """Put a call back to PENDING as a new revision, and take it off its card.
 
         The worker then makes a new card. Returns False if the call has changed meanwhile.
         """
         now, gate, seen = self._clock.now(), dump_gate(again.gate), again.preview
-        digest = compute_next_revision_digest(
+        digest = call_state.compute_next_revision_digest(
             tx, self._key, run, call, self._tools, gate=gate, expects=seen.expects
         )
         is_asked = bool(digest) and decisions.ask_people_again(
@@ -123,8 +103,8 @@ class CallOutcomeStore:
             deadline=again.gate.compute_due_time(now, again.gate.deadline),
             digest=digest,
             gate=gate,
-            next_at=find_next_notification_time(again.gate, now),
-            **build_preview_columns(seen),
+            next_at=call_state.find_next_notification_time(again.gate, now),
+            **call_state.build_preview_columns(seen),
         )
         if is_asked:
             remove_calls_from_cards(tx, call.plan_id, {call.id})
@@ -142,7 +122,7 @@ class CallOutcomeStore:
         """
         call, what = shown.call, f"run {run.id} call {shown.call.id}"
         ended = outcome
-        if isinstance(outcome, StaleToolCall):
+        if isinstance(outcome, runner.StaleToolCall):
             why = outcome.message
             ended = self._retry_until_stored(
                 lambda: self.build_renewal_or_refusal(run, call, args, why),
@@ -153,7 +133,7 @@ class CallOutcomeStore:
             lambda: self._try_store_outcome(run, shown, ended),
             f"{what}: its result ({type(ended).__name__})",
         )
-        if isinstance(outcome, ToolTimeout):
+        if isinstance(outcome, runner.ToolTimeout):
             self._watch_for_late_result(run, call, outcome.future)
         self._signals.outbox.notify()
         if self._is_sub_agent_call(call):
@@ -288,36 +268,38 @@ class CallOutcomeStore:
             )
 
         match outcome:
-            case ToolSuccess(output=text) if self._is_sub_agent_call(call):
+            case runner.ToolSuccess(output=text) if self._is_sub_agent_call(call):
                 if going_on:
                     hand_call_to_sub_agent(tx, run, call, text, at=now)
                 else:
-                    why = outputs.CANCELLED_EARLY
+                    why = "the request was cancelled before the sub-agent had begun"
                     end(C.FAILED, outputs.failed_output(f"{why}."), why)
-            case ToolSuccess(output=text, summary=summary):
+            case runner.ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
-            case ReapprovalRequest() as renewal:
+            case call_gates.ReapprovalRequest() as renewal:
                 if not going_on or not self.ask_people_again(tx, run, call, renewal):
                     output = outputs.not_asked_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
-            case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):
+            case runner.ToolRefusal(message, certain=False) | runner.ToolFailure(
+                message, certain=False
+            ):
                 call_history.insert_attempt(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
-            case ToolRefusal(message) | ToolFailure(message):
+            case runner.ToolRefusal(message) | runner.ToolFailure(message):
                 end(C.FAILED, outputs.failed_output(message, ran), message)
-            case LostToolAnswer(message=message) if reads:
+            case runner.LostToolAnswer(message=message) if reads:
                 end(C.FAILED, outputs.failed_output(message), message)
-            case ToolTimeout() if reads:
+            case runner.ToolTimeout() if reads:
                 end(C.FAILED, outputs.failed_output(f"{outputs.TOO_SLOW}."), outputs.TOO_SLOW)
-            case LostToolAnswer(message=message):
+            case runner.LostToolAnswer(message=message):
                 self._set_unknown_with_deadline(tx, call, message)
-            case ToolTimeout():
+            case runner.ToolTimeout():
                 why = f"{outputs.TOO_SLOW}, and may still be going on"
                 self._set_unknown_with_deadline(tx, call, why)
             case _:
                 raise TypeError(f"unknown outcome {outcome!r}")
         plan = self._post_outcome(tx, run, shown)
-        if isinstance(outcome, ToolSuccess) and outcome.table is not None and going_on:
+        if isinstance(outcome, runner.ToolSuccess) and outcome.table is not None and going_on:
             post_table(tx, run, call, outcome.table)
         return plan
 
@@ -352,7 +334,7 @@ class CallOutcomeStore:
 def _describe_approval(shown: calls.ApprovedCall) -> str:
     """Return, for the model, who approved the call, their notes, and the values if edited."""
     call = shown.call
-    counted = {vote.counted_person for vote in list_approving_votes(shown.votes)}
+    counted = {vote.counted_person for vote in call_state.list_approving_votes(shown.votes)}
     votes = [v for v in shown.votes if v.verb is CallVerb.APPROVE and v.counted_person in counted]
     text = outputs.approved_by_sentence(vote.person for vote in votes)
     text += "".join(

@@ -46,9 +46,8 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import StepReporter, get_step_end, run_tool
 from storage import calls, moves, programs, runs
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, VoteOutcome
-from storage.transaction import Transaction
 
 C = CallStatus
 

@@ -17,35 +17,16 @@ from bot.approvals.form_catalog import RequestPlacement, queue_form_invitation
 from bot.approvals.message_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
+from bot.cards import notices, sentences
 from bot.cards.answers import greeting_text, help_text, render_notice
-from bot.cards.notices import (
-    NO_MODEL_AT_TERMINAL_TEXT,
-    cancelled_line,
-    typed_elsewhere_line,
-)
-from bot.cards.sentences import (
-    ANSWER_BY_BUTTONS_REPLY,
-    LATE_MESSAGE_REPLY,
-    MEMBERS_ONLY_REPLY,
-    NOTHING_TO_CANCEL_REPLY,
-    ONLY_BUTTONS_DECIDE_REPLY,
-    cancel_not_allowed_reply,
-    thread_is_busy_reply,
-)
 from bot.cards.views import WRITTEN, extract_message_text, is_only_cancellation
 from bot.clock import Clock, get_lead_over_machine_time
 from bot.policy.authority import Authority
-from bot.runs.shared_channels import (
-    ChannelChangeHandler,
-    find_newest_run_of_thread,
-    post_where_request_continues,
-)
+from bot.runs import shared_channels
 from bot.tools import Registry
 from storage import endings, inbox, moves, outbox, runs
-from storage.models import Delivery, Run
+from storage.record import Delivery, Run, Store, Transaction
 from storage.states import RUN_OPEN, DeliveryKind, RunStatus
-from storage.store import Store
-from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
@@ -64,7 +45,7 @@ class MessageIntake:
         bot_user: str,
         *,
         places: RequestPlacement,
-        channels: ChannelChangeHandler,
+        channels: shared_channels.ChannelChangeHandler,
         update_directory: Callable[[Mapping[str, Any]], bool],
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
@@ -136,11 +117,10 @@ class MessageIntake:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
-        is_ours = addressed or self._is_own_request_continued(delivery, event, is_shared=is_shared)
-        if not is_ours:
+        if not (addressed or self._is_own_request_continued(delivery, event, is_shared=is_shared)):
             return self._refuse_unaddressed_message(delivery, event, is_shared=is_shared)
         if not self._authority.is_active_colleague(delivery.user):
-            self._tell_author_privately(delivery, MEMBERS_ONLY_REPLY)
+            self._tell_author_privately(delivery, sentences.MEMBERS_ONLY_REPLY)
             return "not a colleague"
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
@@ -151,7 +131,8 @@ class MessageIntake:
                 return None  # another process on this database was faster
             heard = addressed or is_only_cancellation(text)
             aside = closed and not is_only_cancellation(text)
-            run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
+            find = shared_channels.find_newest_run_of_thread
+            run = find(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             is_for_us = run is None or "<@" in (event.get("text") or "")
             place = (delivery.channel, delivery.thread_ts)
@@ -165,7 +146,7 @@ class MessageIntake:
             else:
                 made = self._act_on_message(tx, delivery, run, text, in_private=closed)
                 if made and is_shared:
-                    post_where_request_continues(tx, made, delivery, text)
+                    shared_channels.post_where_request_continues(tx, made, delivery, text)
         return None
 
     def _send_button_hint(self, tx: Transaction, delivery: Delivery, run: Run) -> None:
@@ -174,12 +155,12 @@ class MessageIntake:
             self._send_private_message(
                 tx,
                 delivery,
-                ANSWER_BY_BUTTONS_REPLY,
+                sentences.ANSWER_BY_BUTTONS_REPLY,
                 key=f"hint:{run.id}:answer",
             )
         else:
             self._send_private_message(
-                tx, delivery, ONLY_BUTTONS_DECIDE_REPLY, key=f"hint:{run.id}"
+                tx, delivery, sentences.ONLY_BUTTONS_DECIDE_REPLY, key=f"hint:{run.id}"
             )
 
     def _is_own_request_continued(
@@ -187,7 +168,7 @@ class MessageIntake:
     ) -> bool:
         """Return whether a message without a mention continues its author's own request there."""
         with self._store.read() as tx:
-            run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
+            run = shared_channels.find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
             rooted = inbox.has_delivery(
                 tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}"
             )
@@ -207,12 +188,12 @@ class MessageIntake:
         All other messages that are not for the bot get no reply.
         """
         with self._store.write() as tx:
-            run = find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
+            run = shared_channels.find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
             is_stop = is_only_cancellation(extract_message_text(event, self._bot_user))
             if run is None or not runs.is_run_open(run) or not is_stop:
                 return "not addressed to the bot"
             self._send_private_message(
-                tx, delivery, cancel_not_allowed_reply(run.requester), mrkdwn=True
+                tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
             )
         return "not the requester's stop"
 
@@ -231,10 +212,12 @@ class MessageIntake:
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
             if is_only_cancellation(text):
                 self._send_private_message(
-                    tx, delivery, cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
             else:
-                self._send_private_message(tx, delivery, thread_is_busy_reply(run.requester))
+                self._send_private_message(
+                    tx, delivery, sentences.thread_is_busy_reply(run.requester)
+                )
             inbox.mark_delivery_done(tx, delivery, "someone else's thread is busy")
             return None
         if is_only_cancellation(text):
@@ -254,10 +237,10 @@ class MessageIntake:
         if run is None or not endings.cancel_run(
             tx, run, at=now, actor=delivery.user, words=outputs
         ):
-            self._send_private_message(tx, delivery, NOTHING_TO_CANCEL_REPLY)
+            self._send_private_message(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         else:
             outbox.queue_notice(
-                tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
+                tx, run, f"cancelled:{run.id}", {"text": notices.cancelled_line(delivery.user)}
             )
             self._over.append(run)
         inbox.mark_delivery_done(tx, delivery, "cancel")
@@ -294,7 +277,7 @@ class MessageIntake:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
                 outbox.queue_text_line(
-                    tx, key, delivery.channel, delivery.thread_ts, LATE_MESSAGE_REPLY
+                    tx, key, delivery.channel, delivery.thread_ts, sentences.LATE_MESSAGE_REPLY
                 )
         return is_late
 
@@ -324,7 +307,7 @@ class MessageIntake:
                 return "nothing to stop"
             if run.requester != delivery.user:
                 self._send_private_message(
-                    tx, delivery, cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
                 )
                 return "not the requester's stop"
             if not endings.cancel_run(
@@ -332,7 +315,7 @@ class MessageIntake:
             ):
                 return "nothing to stop"
             outbox.queue_notice(
-                tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)}
+                tx, run, f"cancelled:{run.id}", {"text": notices.cancelled_line(delivery.user)}
             )
         self._ended(run)
         return "stopped"
@@ -465,11 +448,11 @@ class TypedMessageIntake:
 
     def _refusal_text(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
         if not is_colleague:
-            return MEMBERS_ONLY_REPLY
+            return sentences.MEMBERS_ONLY_REPLY
         if not self.has_model:
-            return NO_MODEL_AT_TERMINAL_TEXT
+            return notices.NO_MODEL_AT_TERMINAL_TEXT
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
-            return thread_is_busy_reply(run.requester)
+            return sentences.thread_is_busy_reply(run.requester)
         return ""
 
     def _pass_to_agent(
@@ -478,7 +461,7 @@ class TypedMessageIntake:
         made = pass_message_to_agent(
             tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts
         )
-        text = typed_elsewhere_line(delivery.surface, delivery.user, words)
+        text = notices.typed_elsewhere_line(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
             outbox.queue_thread_root_message(tx, made, text, render_notice(text))
         elif about := made or run:
@@ -487,9 +470,9 @@ class TypedMessageIntake:
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
         if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
-            reply_privately(tx, delivery, NOTHING_TO_CANCEL_REPLY)
+            reply_privately(tx, delivery, sentences.NOTHING_TO_CANCEL_REPLY)
         else:
-            line = cancelled_line(actor)
+            line = notices.cancelled_line(actor)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": line})
             self.show_run_end(run)
         inbox.mark_delivery_done(tx, delivery, "cancel")

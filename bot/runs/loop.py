@@ -22,10 +22,9 @@ from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRef
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
-from storage.inbox import CLICKS
-from storage.models import Delivery
+from storage.record import Delivery, Store
 from storage.states import RunStatus
-from storage.store import Store, compute_retry_delay, error_text, is_temporary_error
+from storage.store import compute_retry_delay, error_text, is_temporary_error
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
@@ -332,5 +331,5 @@ def build_delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
     """
     where = (delivery.channel, delivery.thread_ts)
     place = (delivery.user, *where)
-    is_click = delivery.kind in CLICKS and delivery.channel
+    is_click = delivery.kind in inbox.CLICKS and delivery.channel
     return place, ("", *where) if is_click else place

@@ -10,17 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs, prompt
+from bot.approvals import card_routing
 from bot.approvals.call_checks import SAME_CALL, CallRefusedError
 from bot.approvals.call_gates import FactSources
 from bot.approvals.call_state import compute_call_digest, describe_call_effect
-from bot.approvals.card_routing import (
-    CardPlace,
-    RoutedCall,
-    build_card_without_approval,
-    queue_cards,
-    queue_status_emoji,
-    resolve_card_place,
-)
 from bot.approvals.person_questions import PlacedQuestion, queue_question
 from bot.cards.notices import nobody_asked_notice, votes_void_notice
 from bot.policy.authority import Authority
@@ -29,9 +22,8 @@ from bot.tools import Effect, Registry, Tool
 from storage import calls, endings, moves, outbox, runs, trail
 from storage import sub_agents as children
 from storage.digest import NonCanonicalValueError, compute_key_id, parse_json_object
-from storage.models import Call, Plan, Revision, Run
+from storage.record import Call, Plan, Revision, Run, Transaction
 from storage.states import MODELLED, CallStatus, CallVerb
-from storage.transaction import Transaction
 
 C = CallStatus
 
@@ -44,7 +36,7 @@ class PreparedCall:
     proposed_arguments: str = ""  # its arguments in the model's words
     revision: Revision | None = None
     gate: Allow | Ask | Deny | None = None
-    place: CardPlace | None = None
+    place: card_routing.CardPlace | None = None
     question: PlacedQuestion | None = None
     audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
     reason_for_requester: str = ""  # why it was refused, where a person should know
@@ -110,13 +102,17 @@ def post_plan_cards(
 ) -> None:
     """Post the cards and questions of a stored plan, and mark the message that asked for it."""
     found = ((each.call, each.gate, each.place) for each in prepared)
-    asked = [RoutedCall(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+    asked = [
+        card_routing.RoutedCall(call, gate, at)
+        for call, gate, at in found
+        if isinstance(gate, Ask) and at
+    ]
     for each in prepared:
         if each.question is not None:
             queue_question(tx, run, each.call, each.question)
-    queue_cards(tx, run, plan_id, asked)
+    card_routing.queue_cards(tx, run, plan_id, asked)
     if needs_people(prepared):
-        queue_status_emoji(tx, run, plan_id)
+        card_routing.queue_status_emoji(tx, run, plan_id)
 
 
 def _build_audit_evidence(
@@ -212,13 +208,15 @@ class MissingCards:
             if call.status is C.UNKNOWN:
                 with self.sources.store.write() as tx:
                     runs.get_run_with_fence(tx, run.id, run.fence)
-                    outbox.queue_message(tx, build_card_without_approval(run, plan_id, call))
+                    outbox.queue_message(
+                        tx, card_routing.build_card_without_approval(run, plan_id, call)
+                    )
                 continue
             assert isinstance(gate, Ask)
             with self.sources.store.read() as tx:
                 editors = calls.list_editors(tx, call.id)
             try:
-                place = resolve_card_place(self.authority, run, gate, editors)
+                place = card_routing.resolve_card_place(self.authority, run, gate, editors)
             except CallRefusedError as error:
                 with self.sources.store.write() as tx:
                     runs.get_run_with_fence(tx, run.id, run.fence)
@@ -235,5 +233,7 @@ class MissingCards:
                 continue
             with self.sources.store.write() as tx:
                 runs.get_run_with_fence(tx, run.id, run.fence)
-                queue_cards(tx, run, plan_id, [RoutedCall(call, gate, place)])
-                queue_status_emoji(tx, run, plan_id)
+                card_routing.queue_cards(
+                    tx, run, plan_id, [card_routing.RoutedCall(call, gate, place)]
+                )
+                card_routing.queue_status_emoji(tx, run, plan_id)

@@ -11,8 +11,7 @@ from typing import Protocol
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.monitoring.live_events import EventKind, LiveEventBroadcaster, RunEvent, WordsEvent
 from bot.signals import Signals
-from storage.models import Run
-from storage.transaction import Transaction
+from storage.record import Run, Transaction
 
 
 class RunThread(Protocol):

@@ -15,12 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent.outputs import extract_result
+from bot.approvals import call_state
 from bot.approvals.call_gates import FactSources
-from bot.approvals.call_state import (
-    describe_revision_effect,
-    is_approval_expired,
-    list_approving_votes,
-)
 from bot.cards.request_list import format_permalink
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.results import post_outcome_unless_posted
@@ -30,9 +26,8 @@ from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import ToolFailure, ToolSuccess
 from storage import calls, programs, runs
 from storage.masking import mask_secrets
-from storage.models import Call, Run, Vote
+from storage.record import Call, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, RunStatus
-from storage.transaction import Transaction
 
 # Errors for programs, each with a sentence that says why.
 
@@ -118,7 +113,7 @@ class ProgramCalls:
         if call.status is not C.APPROVED:
             raise ClaimRefusedError(_claim_refusal_text(call))
         self._signals.work.notify()  # what has aged is asked again where it would start
-        if is_approval_expired(call, now):
+        if call_state.is_approval_expired(call, now):
             raise ClaimRefusedError("its approval is too old: people are asked again")
         return None
 
@@ -320,14 +315,16 @@ def _build_call_status(
         link,
         tool=call.tool,
         title=tool.title if tool else call.tool,
-        effect=describe_revision_effect(tools, call, current) if current else "",
+        effect=call_state.describe_revision_effect(tools, call, current) if current else "",
         arguments=tool.mask_arguments(given) if tool and given is not None else None,
         revision=call.revision,
         digest=call.digest,
         reason=call.reason,
         deadline=call.deadline if calls.is_waiting_for_people(call) else None,
         handed_over=bool(call.action),
-        decided_by=_list_deciders(tx, call, against if rejected else list_approving_votes(votes)),
+        decided_by=_list_deciders(
+            tx, call, against if rejected else call_state.list_approving_votes(votes)
+        ),
         edited_by=tuple(sorted(calls.list_editors(tx, call.id))),
         result=_load_result(tx, call),
         note=mask_secrets(words or call.note),

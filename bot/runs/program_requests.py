@@ -35,10 +35,8 @@ from bot.tools.handed_over import (
 )
 from storage import calls, endings, inbox, moves, outbox, programs, runs
 from storage.masking import mask_secrets
-from storage.models import Delivery, Run, new_id
-from storage.programs import LEASE, ClientKey
+from storage.record import Delivery, Run, Transaction, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource
-from storage.transaction import Transaction
 
 SAID_BESIDE = ("why", "within", programs.ASKED_BY)  # of a delivery: what is no part of the call
 
@@ -63,7 +61,7 @@ class ProgramRequest:
                 tx, self._requests.tools, self._requests.workspace, self.run_id
             )
 
-    def claim_call(self, claimant: str, lease: timedelta = LEASE) -> ClaimedCall | None:
+    def claim_call(self, claimant: str, lease: timedelta = programs.LEASE) -> ClaimedCall | None:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
         None while the call is still being checked: claim again. `lease`: how soon a sign of life is
@@ -121,7 +119,7 @@ class ProgramRequests:
         channel: str = "",
         why: str = "",
         key: str = "",
-        client: str | ClientKey = "",
+        client: str | programs.ClientKey = "",
         deadline: timedelta | None = None,
         while_open: bool = False,
     ) -> ProgramRequest:
@@ -193,7 +191,9 @@ class ProgramRequests:
             received_at=self.clock.now(),
         )
 
-    def find_request(self, run_id: str, client: str | ClientKey = "") -> ProgramRequest | None:
+    def find_request(
+        self, run_id: str, client: str | programs.ClientKey = ""
+    ) -> ProgramRequest | None:
         """Return an earlier request of this client or API key; None if it is not theirs."""
         with self.store.read() as tx:
             run = runs.find_run(tx, run_id)
@@ -206,7 +206,7 @@ class ProgramRequests:
         return ProgramRequest(self, run_id) if is_theirs else None
 
     def _store_request(
-        self, asked: Delivery, effect: str, place: str, client: str, key: ClientKey | None
+        self, asked: Delivery, effect: str, place: str, client: str, key: programs.ClientKey | None
     ) -> tuple[str, bool]:
         """Store the request: its delivery, its run, and the message that begins its thread.
 
@@ -242,7 +242,7 @@ class ProgramRequests:
         return run.id, True
 
 
-def _check_rate_limit(tx: Transaction, client: ClientKey, now: datetime) -> None:
+def _check_rate_limit(tx: Transaction, client: programs.ClientKey, now: datetime) -> None:
     """Raise RequestRateLimitError if this client has no requests left within the hour."""
     since = programs.find_time_of_earlier_request(
         tx, client.name, client.per_hour, now - programs.HOUR
@@ -252,7 +252,7 @@ def _check_rate_limit(tx: Transaction, client: ClientKey, now: datetime) -> None
 
 
 def _get_run_id_of_same_request(
-    tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | None
+    tx: Transaction, stored: Delivery, asked: Delivery, key: programs.ClientKey | None
 ) -> str:
     """Return the run's id of an equal earlier request; RequestKeyReusedError if it differs or is
     another's.

@@ -46,9 +46,8 @@ from bot.tools.names import NameResolver
 from bot.tools.person_question import AskPerson
 from bot.tools.preview import PreviewRunner
 from storage.grants import Grant
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus
-from storage.transaction import Transaction
 
 
 class ProposalPreparer:

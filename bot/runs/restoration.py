@@ -32,10 +32,8 @@ from storage import (
     sub_agents,
     trail,
 )
-from storage.models import Call, Run
+from storage.record import Call, Run, Store, Transaction
 from storage.states import CallStatus, RunStatus
-from storage.store import Store
-from storage.transaction import Transaction
 
 # Notices to people about the restored record.
 

@@ -20,9 +20,8 @@ from bot.cards.views import is_only_thanks
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, CallVerb, MessageKind
-from storage.transaction import Transaction
 
 RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
 LATER = datetime.max.replace(tzinfo=UTC)  # than anything that was said

@@ -16,9 +16,7 @@ from bot.cards.request_form import render_mode_note
 from bot.clock import Clock
 from bot.policy.evaluation import CurrentPolicy
 from storage import channel_modes, outbox, runs
-from storage.models import Delivery, Run
-from storage.store import Store
-from storage.transaction import Transaction
+from storage.record import Delivery, Run, Store, Transaction
 
 log = logging.getLogger("countersign.channels")
 

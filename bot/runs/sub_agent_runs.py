@@ -14,10 +14,8 @@ from bot.tools import Registry, Tool
 from bot.tools.agents import select_sub_agent_tools
 from storage import calls, endings
 from storage import sub_agents as children
-from storage.models import Call, Run
+from storage.record import Call, Run, Store, Transaction
 from storage.states import CallStatus, RunSource
-from storage.store import Store
-from storage.transaction import Transaction
 
 # The words of a sub-agent's turn: no person reads them; the last go to the agent that asked it.
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
+from storage.record import Delivery, Store
 
 if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.approvals.edits import EditHandler
@@ -24,8 +25,6 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.runs.program_requests import ProgramRequests
     from bot.signals import Signals
     from bot.tools import Registry
-    from storage.models import Delivery
-    from storage.store import Store
 
 
 log = logging.getLogger("countersign.surfaces")

@@ -12,17 +12,15 @@ from functools import partial
 from typing import Any
 
 from bot.agent import file_items, turn
-from bot.agent.file_items import EncodedFile
 from bot.clock import Clock
 from storage import transcripts
-from storage.store import Store
-from storage.transcripts import AttachedFile, WithheldReason
+from storage.record import Store
 
 log = logging.getLogger("countersign.files")
 _INSTEAD = {
-    WithheldReason.NO: "",
-    WithheldReason.DELETED: file_items.DELETED,
-    WithheldReason.REFUSED: file_items.REFUSED,
+    transcripts.WithheldReason.NO: "",
+    transcripts.WithheldReason.DELETED: file_items.DELETED,
+    transcripts.WithheldReason.REFUSED: file_items.REFUSED,
 }
 
 
@@ -75,7 +73,7 @@ class PlannerWithFiles:
 
     def _take_turn_without_files(
         self,
-        doubted: Sequence[AttachedFile],
+        doubted: Sequence[transcripts.AttachedFile],
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
@@ -106,39 +104,43 @@ class PlannerWithFiles:
 
     def _load_referenced_files(
         self, transcript: Iterable[dict[str, Any]]
-    ) -> dict[str, AttachedFile]:
+    ) -> dict[str, transcripts.AttachedFile]:
         ids = file_items.list_referenced_file_ids(transcript)
         if not ids:
             return {}
         with self.store.read() as tx:
             return {each.id: each for each in transcripts.list_files_by_id(tx, ids)}
 
-    def _mark_files_accepted(self, files: Sequence[AttachedFile]) -> None:
+    def _mark_files_accepted(self, files: Sequence[transcripts.AttachedFile]) -> None:
         """Record that the model's server accepts these files."""
         if files:
             with self.store.write(durable=False) as tx:
                 for each in files:
                     transcripts.mark_file_accepted(tx, each, self.clock.now())
 
-    def _mark_files_refused(self, files: Sequence[AttachedFile]) -> None:
+    def _mark_files_refused(self, files: Sequence[transcripts.AttachedFile]) -> None:
         """Record that the model's server refuses these files; later turns leave them out."""
         with self.store.write(durable=False) as tx:
             for each in files:
                 transcripts.withhold_file(
-                    tx, each, WithheldReason.REFUSED, at=self.clock.now(), actor="worker"
+                    tx,
+                    each,
+                    transcripts.WithheldReason.REFUSED,
+                    at=self.clock.now(),
+                    actor="worker",
                 )
 
 
 def _fill_in_stored_files(
     transcript: Iterable[dict[str, Any]],
-    files: dict[str, AttachedFile],
+    files: dict[str, transcripts.AttachedFile],
     without: frozenset[str] | set[str] = frozenset(),
 ) -> list[dict[str, Any]]:
     shown = {
-        name: EncodedFile(
+        name: file_items.EncodedFile(
             each.media,
             each.data,
-            _INSTEAD[WithheldReason.REFUSED if name in without else each.withheld],
+            _INSTEAD[transcripts.WithheldReason.REFUSED if name in without else each.withheld],
         )
         for name, each in files.items()
     }

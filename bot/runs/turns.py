@@ -18,28 +18,16 @@ from bot.cards.answers import AnswerFooter, has_visible_text, incomplete_answer_
 from bot.cards.notices import message_unanswered_notice
 from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import WorkKind
+from bot.runs import plans
 from bot.runs.compaction import CompactingPlanner, ModelPrompt
-from bot.runs.plans import (
-    PreparedCall,
-    add_turn_to_counters,
-    needs_people,
-    post_plan_cards,
-    post_refusal_reason,
-    refuse_all_but_reads,
-    should_wait_for_people,
-    store_plan,
-    supersede_waiting_plans,
-)
 from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_wait
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.results import build_answer_footer
 from bot.runs.sub_agent_runs import SilentAnswer, store_sub_agent_answer, store_sub_agent_failure
 from bot.signals import Signals
 from storage import calls, inbox, moves, runs
-from storage.models import Call, Plan, Run, new_id
+from storage.record import Call, Plan, Run, Transaction, new_id, retry_until_stored
 from storage.states import CallStatus, RunStatus
-from storage.store import retry_until_stored
-from storage.transaction import Transaction
 from storage.transcripts import Transcript
 
 log = logging.getLogger("countersign.turns")
@@ -208,19 +196,21 @@ class ModelTurnTaker:
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = self._proposals.prepare_calls(run, row.id, proposal.calls, said.taken)
         if said.beside and not said.replaced:
-            refuse_all_but_reads(prepared, self._tools)
+            plans.refuse_all_but_reads(prepared, self._tools)
         replace_call_ids(proposal, proposal.calls, prepared)
-        asked = needs_people(prepared)
+        asked = plans.needs_people(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
-            waits = should_wait_for_people(prepared) and not inbox.list_held_messages(tx, run.id)
+            waits = plans.should_wait_for_people(prepared) and not inbox.list_held_messages(
+                tx, run.id
+            )
             if said.replaced:
-                supersede_waiting_plans(tx, self._tools, run, now)
+                plans.supersede_waiting_plans(tx, self._tools, run, now)
             held = self._store_and_count_turn(tx, run, proposal, calls=len(prepared), cards=asked)
             for told in said.replaced:
                 runs.append_transcript_item(tx, held, told, at=now)
             if prepared:
-                store_plan(tx, self._tools, row, prepared, actor="agent")
+                plans.store_plan(tx, self._tools, row, prepared, actor="agent")
             text = proposal.text.strip() if has_visible_text(proposal.text) else ""
             answer.store_whole_text(
                 tx,
@@ -228,11 +218,11 @@ class ModelTurnTaker:
                 last=False,
                 record=build_answer_footer(tx, self._tools, run.id, text, last=False),
             )
-            post_plan_cards(tx, held, row.id, prepared)
+            plans.post_plan_cards(tx, held, row.id, prepared)
             for each in prepared:
                 if each.reason_for_requester:
                     tool = self._tools.find_tool_of_call(each.call)
-                    post_refusal_reason(tx, run, each, tool.title if tool else each.call.tool)
+                    plans.post_refusal_reason(tx, run, each, tool.title if tool else each.call.tool)
             if waits and not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
                 raise moves.StaleFenceError(run.id)
         answer.broadcast_whole_text()
@@ -252,7 +242,7 @@ class ModelTurnTaker:
         cards: bool = False,
     ) -> Run:
         """Store the turn's items and count the turn; StaleFenceError if the run was taken away."""
-        held = add_turn_to_counters(tx, run, tokens=result.tokens, calls=calls, cards=cards)
+        held = plans.add_turn_to_counters(tx, run, tokens=result.tokens, calls=calls, cards=cards)
         for item in result.items:
             runs.append_transcript_item(tx, held, item, at=self._clock.now())
         return held
@@ -262,7 +252,7 @@ class ModelTurnTaker:
 
 
 def replace_call_ids(
-    proposal: Proposal, proposed: list[FunctionCall], prepared: list[PreparedCall]
+    proposal: Proposal, proposed: list[FunctionCall], prepared: list[plans.PreparedCall]
 ) -> None:
     """Replace the call ids in the proposal's items by the stored ones, which are all usable."""
     for each, ours in zip(proposed, prepared, strict=True):

@@ -31,9 +31,9 @@ from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
-from storage.models import Call, Run
+from storage.record import Call, Run, Store, retry_until_stored
 from storage.states import CallStatus, RunSource, RunStatus
-from storage.store import Store, error_text, is_temporary_error, retry_until_stored
+from storage.store import error_text, is_temporary_error
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from bot.signals import Signals
-from storage.models import Delivery
+from storage.record import Delivery
 from storage.runs import ReadyRun, Requester
 
 log = logging.getLogger("countersign.loop")

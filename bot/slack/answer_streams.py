@@ -31,10 +31,8 @@ from bot.slack.client import SlackClient, is_feature_missing, is_permanent_refus
 from bot.slack.directory import add_names_to_mentions
 from bot.slack_codes import extract_error_code
 from storage import moves, outbox, runs
-from storage.models import Message, Run
+from storage.record import Message, Run, Store, Transaction
 from storage.states import MODELLED, MessageKind, MessageStatus, RunSource, RunStatus
-from storage.store import Store
-from storage.transaction import Transaction
 
 # The steps of one request as Slack draws them: tasks with a title and a state.
 

@@ -15,22 +15,9 @@ from bot.approvals.card_views import is_approvable_on_card
 from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
 from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import PermissionChecker, needs_reason
+from bot.cards import button_codec, review_dialog
 from bot.cards.action_names import Action, DialogId, InputBlockId
-from bot.cards.button_codec import (
-    CallTarget,
-    CardTarget,
-    Click,
-    DialogSubject,
-    add_thread_to_metadata,
-)
 from bot.cards.edit_form import FieldErrors, render_edit_dialog
-from bot.cards.review_dialog import (
-    list_covered_values,
-    parse_rejection,
-    render_reject_dialog,
-    render_review_dialog,
-    render_send_back_dialog,
-)
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
@@ -41,11 +28,9 @@ from bot.slack.directory import format_field_error
 from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from storage.calls import CallWithRevision, find_call_with_revision, list_calls_of_plan
-from storage.models import Call
+from storage.record import Call, Store, Transaction
 from storage.runs import is_run_without_model
 from storage.states import CallStatus, CallVerb
-from storage.store import Store
-from storage.transaction import Transaction
 
 # seconds that a submitted edit may wait for the tool's preview; the loop waits for the rest
 PATIENCE = 1.0
@@ -79,13 +64,17 @@ class CallDialogFamily:
         DialogId.SEND_BACK,
     )
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
 
         Looks people up.
         """
         match click:
-            case Click(action, CallTarget() | CardTarget() as target):
+            case button_codec.Click(
+                action, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ):
                 person, team = body["user"]["id"], get_sender_workspace_id(body)
                 found = self.access.decide_access(VERBS[action], target, person, team)
                 if isinstance(found, DialogRefusal):
@@ -95,15 +84,18 @@ class CallDialogFamily:
                 return DialogRefusal(OUTDATED_CARD_REPLY)
 
     def _build_opening(
-        self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
+        self,
+        action: Action,
+        target: button_codec.CallTarget | button_codec.CardTarget,
+        admitted: DialogAdmission,
     ) -> DialogOpening | DialogRefusal:
         """Return the dialog built from the rows as they are now; a refusal if the card is stale."""
         run = admitted.run
         with self.store.read() as tx:
             match target:
-                case CardTarget():
+                case button_codec.CardTarget():
                     made = DialogOpening(self._render_reject_all_form(tx, target, admitted.calls))
-                case CallTarget():
+                case button_codec.CallTarget():
                     shown = find_call_with_revision(tx, target.call)
                     tool = self.tools.find_tool_of_call(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
@@ -111,13 +103,15 @@ class CallDialogFamily:
                     if action is Action.EDIT and tool is None:
                         return DialogRefusal(OUTDATED_CARD_REPLY)
                     made = self._build_call_opening(tx, action, target, shown, admitted)
-        return replace(made, view=add_thread_to_metadata(made.view, run.channel, run.thread_ts))
+        return replace(
+            made, view=button_codec.add_thread_to_metadata(made.view, run.channel, run.thread_ts)
+        )
 
     def _build_call_opening(
         self,
         tx: Transaction,
         action: Action,
-        target: CallTarget,
+        target: button_codec.CallTarget,
         shown: CallWithRevision,
         by: DialogAdmission,
     ) -> DialogOpening:
@@ -126,10 +120,10 @@ class CallDialogFamily:
             case Action.REVIEW:
                 whole = build_full_call_view(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
-                view = render_review_dialog(whole, bar=bar)
+                view = review_dialog.render_review_dialog(whole, bar=bar)
                 return DialogOpening(view, call, bool(whole.covered_pieces))
             case Action.REJECT:
-                view = render_reject_dialog(
+                view = review_dialog.render_reject_dialog(
                     target,
                     count=1,
                     title=describe_call_effect(self.tools, tx, call),
@@ -139,10 +133,12 @@ class CallDialogFamily:
                 return DialogOpening(view)
             case Action.SEND_BACK:
                 title = self._describe_pending_calls(tx, call)
-                return DialogOpening(render_send_back_dialog(target, title=title))
+                return DialogOpening(review_dialog.render_send_back_dialog(target, title=title))
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
-                covered = list_covered_values(build_full_call_view(self.tools, tx, shown))
+                covered = review_dialog.list_covered_values(
+                    build_full_call_view(self.tools, tx, shown)
+                )
                 view = self._render_edit_form(tx, shown, covered)
                 return DialogOpening(view, call, bool(covered))
 
@@ -162,38 +158,48 @@ class CallDialogFamily:
         return render_edit_dialog(
             restrict_editable_fields(tool, gate),
             build_readable_arguments(tool, shown.revision.arguments),
-            target=CallTarget(call.id, call.revision),
+            target=button_codec.CallTarget(call.id, call.revision),
             save_and_approve=here,
             covered=covered,
         )
 
     def _render_reject_all_form(
-        self, tx: Transaction, target: CardTarget, pending: Sequence[Call]
+        self, tx: Transaction, target: button_codec.CardTarget, pending: Sequence[Call]
     ) -> dict[str, Any]:
         title = "\n".join(describe_call_effect(self.tools, tx, call) for call in pending)
         needs = any(needs_reason(call, CallVerb.REJECT) for call in pending)
-        return render_reject_dialog(target, count=len(pending), title=title, needs_words=needs)
+        return review_dialog.render_reject_dialog(
+            target, count=len(pending), title=title, needs_words=needs
+        )
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors of a submission by block id; {} if it may be stored."""
         match subject:
-            case DialogSubject(DialogId.REJECT, CallTarget() | CardTarget() as target):
-                reason = parse_rejection(body["view"]["state"]["values"])
+            case button_codec.DialogSubject(
+                DialogId.REJECT, button_codec.CallTarget() | button_codec.CardTarget() as target
+            ):
+                reason = review_dialog.parse_rejection(body["view"]["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
                 return self._validate_permission(CallVerb.REJECT, target, body, InputBlockId.REASON)
-            case DialogSubject(DialogId.SEND_BACK, CallTarget() as target):
+            case button_codec.DialogSubject(
+                DialogId.SEND_BACK, button_codec.CallTarget() as target
+            ):
                 return self._validate_permission(
                     CallVerb.SEND_BACK, target, body, InputBlockId.WORDS
                 )
-            case DialogSubject(DialogId.REVIEW, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.REVIEW, button_codec.CallTarget() as target):
                 return self._validate_permission(CallVerb.APPROVE, target, body, InputBlockId.NOTE)
-            case DialogSubject(DialogId.EDIT, CallTarget() as target):
+            case button_codec.DialogSubject(DialogId.EDIT, button_codec.CallTarget() as target):
                 return self._validate_edit(target, body)
             case _:
                 return {}
 
-    def _validate_edit(self, target: CallTarget, body: dict[str, Any]) -> dict[str, str]:
+    def _validate_edit(
+        self, target: button_codec.CallTarget, body: dict[str, Any]
+    ) -> dict[str, str]:
         view, person = body["view"], body["user"]["id"]
         if not (first := find_first_input(view)):
             return {}
@@ -228,7 +234,11 @@ class CallDialogFamily:
         return {InputBlockId.APPROVE_TOO: format_field_error(self.directory, text)}
 
     def _validate_permission(
-        self, verb: CallVerb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
+        self,
+        verb: CallVerb,
+        target: button_codec.CallTarget | button_codec.CardTarget,
+        body: dict[str, Any],
+        block: str,
     ) -> dict[str, str]:
         """Return why this person may not do this to the call, as {block: text}; {} if they may."""
         person = body["user"]["id"]

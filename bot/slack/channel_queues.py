@@ -17,8 +17,8 @@ from bot.slack import pace
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
 from bot.slack.sender import MessageSender
 from storage import moves, outbox
-from storage.models import Message
-from storage.store import Store, error_text, is_temporary_error
+from storage.record import Message, Store
+from storage.store import error_text, is_temporary_error
 
 log = logging.getLogger("countersign.outbox")
 ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to

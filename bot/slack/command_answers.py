@@ -18,7 +18,7 @@ from bot.slack.request_dialogs import RequestDialogOpener
 from bot.tools import Registry
 from storage import call_history, grants, request_lists
 from storage.channel_modes import EVERYWHERE
-from storage.models import Run
+from storage.record import Run
 from storage.states import ChannelMode
 
 # People, groups and channels of an explanation in Slack's markup.

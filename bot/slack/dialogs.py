@@ -20,8 +20,7 @@ from bot.cards.block_kit import Json
 from bot.signals import Signal
 from bot.slack.client import classify_error, get_valid_error_code
 from storage import outbox
-from storage.models import Call
-from storage.store import Store
+from storage.record import Call, Store
 
 log = logging.getLogger("countersign.dialogs")
 

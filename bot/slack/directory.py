@@ -25,7 +25,7 @@ from bot.policy.evaluation import Policy
 from bot.signals import Signals
 from bot.slack import lookups
 from storage import inbox
-from storage.models import Delivery
+from storage.record import Delivery
 
 # People's names for the mentions in a text.
 

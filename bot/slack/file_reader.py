@@ -22,7 +22,6 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.agent import file_items
-from bot.agent.file_items import FileContent, recognise_content
 from bot.cards.slack_text import show_hidden_characters
 from bot.slack_codes import extract_error_code
 
@@ -157,7 +156,7 @@ class FileReadResult:
     slack_id: str
     name: str  # on one line, with nothing hidden in it
     data: bytes = b""
-    content: FileContent | None = None
+    content: file_items.FileContent | None = None
     omission_reason: str = ""
 
 
@@ -196,7 +195,7 @@ class FileReader:
         if got.is_web_page and not (is_page and len(got.data) == _get_file_size(told)):
             raise NotFetchedError("a page came instead of it", file_items.NOT_ALLOWED)
         is_text = str(told.get("mimetype") or "").startswith("text/")
-        content = recognise_content(got.data, said_to_be_text=is_text)
+        content = file_items.recognise_content(got.data, said_to_be_text=is_text)
         if content is None:
             why = file_items.UNREADABLE if got.data else file_items.EMPTY
             return build_unread_result(told, why)

@@ -35,10 +35,9 @@ from bot.signals import Signals
 from bot.slack.client import SlackClient
 from bot.slack.dialogs import DialogHandler, find_first_input
 from storage import inbox
-from storage.inbox import DeliveryGroupWriter
-from storage.models import Delivery
+from storage.record import Delivery, Store
 from storage.states import DeliveryKind
-from storage.store import Store, error_text
+from storage.store import error_text
 
 if TYPE_CHECKING:
     from bot.slack.slash_commands import SlashCommandHandler
@@ -190,7 +189,7 @@ class Listeners:
         `hears(person, workspace)` returns whether a person of another workspace is accepted all the
         same.
         """
-        self._arrivals = DeliveryGroupWriter(
+        self._arrivals = inbox.DeliveryGroupWriter(
             store, clock.now, lambda each: signals.own_delivery_keys.add(each.key)
         )
         self._team = team

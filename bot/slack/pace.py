@@ -15,7 +15,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from bot.clock import Clock
-from storage.models import Message
+from storage.record import Message
 from storage.states import MessageKind, MessageStatus
 
 # The channels that a process sends to: all, unless others work on the same database.

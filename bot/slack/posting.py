@@ -30,9 +30,9 @@ from bot.slack.directory import add_names_to_mentions
 from bot.slack_codes import extract_error_code
 from bot.tools import Registry
 from storage import calls, outbox, runs
-from storage.models import Message
+from storage.record import Message, Store
 from storage.states import DRAWN, MessageKind
-from storage.store import Store, compute_retry_delay
+from storage.store import compute_retry_delay
 
 # Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
 

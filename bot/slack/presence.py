@@ -30,7 +30,7 @@ from bot.slack.client import (
     is_permanent_refusal,
 )
 from bot.slack_codes import extract_error_code
-from storage.models import Run
+from storage.record import Run
 
 log = logging.getLogger("countersign.presence")
 WORKING = "is working on it…"

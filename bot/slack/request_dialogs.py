@@ -20,35 +20,13 @@ from bot.approvals.form_requests import DeclinedForm, FormFactory
 from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server
 from bot.approvals.question_answers import AnswerHandler
+from bot.cards import button_codec, request_form, sentences
 from bot.cards.action_names import Action, DialogId, InputBlockId, ShortcutId
 from bot.cards.answers import render_notice
-from bot.cards.button_codec import (
-    CallTarget,
-    Click,
-    DialogSubject,
-    FormContext,
-    FormKind,
-    FormTarget,
-    add_thread_to_metadata,
-    decode_dialog_subject,
-)
 from bot.cards.delegation_dialog import render_delegation_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.notices import describe_asker
 from bot.cards.question_message import parse_answer_submission, render_answer_dialog
-from bot.cards.request_form import (
-    MOST_QUOTED,
-    render_request_form_dialog,
-    render_request_picker_dialog,
-)
-from bot.cards.sentences import (
-    LOOKUP_FAILED_REPLY,
-    MEMBERS_ONLY_REPLY,
-    NO_FORMS_REPLY,
-    OUTDATED_CARD_REPLY,
-    ask_again_not_allowed_reply,
-    unknown_form_reply,
-)
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
@@ -56,8 +34,8 @@ from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.dialogs import DialogOpening, dialog_error_sentence, find_first_input
 from bot.slack.directory import format_field_error
 from storage.calls import find_call
+from storage.record import Store
 from storage.runs import find_run
-from storage.store import Store
 
 log = logging.getLogger("countersign.requests")
 
@@ -76,10 +54,12 @@ class AnswerDialogFamily:
     actions: ClassVar[Collection[Action]] = (Action.ANSWER,)
     dialogs: ClassVar[Collection[DialogId]] = (DialogId.ANSWER,)
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
-        if not isinstance(click.target, CallTarget):
-            return DialogRefusal(OUTDATED_CARD_REPLY)
+        if not isinstance(click.target, button_codec.CallTarget):
+            return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         found = self.answers.admit_answerer(click.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
             return found
@@ -87,14 +67,16 @@ class AnswerDialogFamily:
         thread = message.get("thread_ts") or message.get("ts") or ""
         asker = describe_asker(found.run.source, get_asking_server(found.run) or found.run.client)
         view = render_answer_dialog(found.asked, click.target, asker)
-        return DialogOpening(add_thread_to_metadata(view, channel, thread))
+        return DialogOpening(button_codec.add_thread_to_metadata(view, channel, thread))
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors by block id; {} if the answer may be stored.
 
         That the person may not answer any more is reported at the first field.
         """
-        if not isinstance(subject.target, CallTarget):
+        if not isinstance(subject.target, button_codec.CallTarget):
             return {}
         found = self.answers.admit_answerer(subject.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
@@ -116,14 +98,16 @@ class DelegationDialogFamily:
     actions: ClassVar[Collection[Action]] = (Action.DELEGATE,)
     dialogs: ClassVar[Collection[DialogId]] = (DialogId.DELEGATE,)
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the dialog, filled with the person's present delegation; or why there is none."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
             is_here = get_sender_workspace_id(body) == authority.team
             is_ours = is_here and authority.is_active_colleague(person)
         except LookupFailedError:
-            return DialogRefusal(LOOKUP_FAILED_REPLY)
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not is_ours:
             return DialogRefusal(NO_COLLEAGUE)
         given = [each for each in self.delegations.list_delegations(person) if each.is_own]
@@ -134,13 +118,15 @@ class DelegationDialogFamily:
             render_delegation_dialog(now, until=given[0].until, delegate=given[0].delegate)
         )
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors of the entered values by block id; {} if they may be stored."""
         try:
             state = body["view"]["state"]["values"]
             found = self.delegations.parse_delegation_wish(state, body["user"]["id"])
         except LookupFailedError:
-            return {InputBlockId.DELEGATE: LOOKUP_FAILED_REPLY}
+            return {InputBlockId.DELEGATE: sentences.LOOKUP_FAILED_REPLY}
         return found if isinstance(found, dict) else {}
 
 
@@ -161,27 +147,33 @@ class RequestDialogFamily:
         self._entries = parts.build_reader()
         self._places = parts.build_placement()
 
-    def prepare_dialog(self, click: Click, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(
+        self, click: button_codec.Click, body: dict[str, Any]
+    ) -> DialogOpening | DialogRefusal:
         """Return the dialog that a button or a menu asks for, or why this person does not get it.
 
         Looks people up.
         """
         person, team = body["user"]["id"], get_sender_workspace_id(body)
         match click:
-            case Click(Action.REQUEST, FormContext(channel=channel)):
-                return self.prepare_picker(person, team, FormContext(channel))
-            case Click(Action.PICK, FormTarget() as target):
-                found = decode_dialog_subject(body.get("view") or {})
-                about = found.target if isinstance(found, DialogSubject) else None
-                setting = about if isinstance(about, FormContext) else FormContext()
+            case button_codec.Click(Action.REQUEST, button_codec.FormContext(channel=channel)):
+                return self.prepare_picker(person, team, button_codec.FormContext(channel))
+            case button_codec.Click(Action.PICK, button_codec.FormTarget() as target):
+                found = button_codec.decode_dialog_subject(body.get("view") or {})
+                about = found.target if isinstance(found, button_codec.DialogSubject) else None
+                setting = (
+                    about
+                    if isinstance(about, button_codec.FormContext)
+                    else button_codec.FormContext()
+                )
                 return self.prepare_form(person, team, replace(target, form_context=setting))
-            case Click(Action.ASK_AGAIN, CallTarget(call=call)):
+            case button_codec.Click(Action.ASK_AGAIN, button_codec.CallTarget(call=call)):
                 return self._prepare_repeat_form(person, team, call)
             case _:
-                return DialogRefusal(OUTDATED_CARD_REPLY)
+                return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
 
     def prepare_picker(
-        self, person: str, team: str, setting: FormContext, words: str = ""
+        self, person: str, team: str, setting: button_codec.FormContext, words: str = ""
     ) -> DialogOpening | DialogRefusal:
         """Return a dialog to choose a form from, or the form that `words` name.
 
@@ -194,31 +186,35 @@ class RequestDialogFamily:
             if words.strip():
                 meant = self._offers.find_choice(words, person, setting.channel)
                 if meant is None:
-                    return DialogRefusal(unknown_form_reply(words))
-                return self._build_form_opening(person, FormTarget(meant.kind, meant.name, setting))
+                    return DialogRefusal(sentences.unknown_form_reply(words))
+                return self._build_form_opening(
+                    person, button_codec.FormTarget(meant.kind, meant.name, setting)
+                )
             choices = self._offers.list_choices(person, setting.channel)
         except LookupFailedError:
-            return DialogRefusal(LOOKUP_FAILED_REPLY)
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not choices:
-            return DialogRefusal(NO_FORMS_REPLY)
-        return DialogOpening(render_request_picker_dialog(choices, setting))
+            return DialogRefusal(sentences.NO_FORMS_REPLY)
+        return DialogOpening(request_form.render_request_picker_dialog(choices, setting))
 
     def prepare_form(
-        self, person: str, team: str, target: FormTarget
+        self, person: str, team: str, target: button_codec.FormTarget
     ) -> DialogOpening | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
         try:
             refusal = self._find_person_refusal(person, team)
             return refusal or self._build_form_opening(person, target)
         except LookupFailedError:
-            return DialogRefusal(LOOKUP_FAILED_REPLY)
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
 
-    def _build_form_opening(self, person: str, target: FormTarget) -> DialogOpening | DialogRefusal:
+    def _build_form_opening(
+        self, person: str, target: button_codec.FormTarget
+    ) -> DialogOpening | DialogRefusal:
         form = self._offers.find_form(target, person)
         if form is None:
             title = self._offers.get_title(target)
-            return DialogRefusal(unknown_form_reply(title))
-        return DialogOpening(render_request_form_dialog(form, target))
+            return DialogRefusal(sentences.unknown_form_reply(title))
+        return DialogOpening(request_form.render_request_form_dialog(form, target))
 
     def _prepare_repeat_form(
         self, person: str, team: str, call_id: str
@@ -228,22 +224,24 @@ class RequestDialogFamily:
             call = find_call(tx, call_id)
             run = find_run(tx, call.run_id) if call else None
         if call is None or run is None:
-            return DialogRefusal(OUTDATED_CARD_REPLY)
+            return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         if run.requester != person:
-            sentence = ask_again_not_allowed_reply(run.requester)
+            sentence = sentences.ask_again_not_allowed_reply(run.requester)
             return DialogRefusal(sentence, call, "not_requester")
-        setting = self._resolve_setting(person, FormContext(run.origin_channel))
-        target = FormTarget(FormKind.TOOL, call.tool, setting, call.id)
+        setting = self._resolve_setting(person, button_codec.FormContext(run.origin_channel))
+        target = button_codec.FormTarget(button_codec.FormKind.TOOL, call.tool, setting, call.id)
         return self.prepare_form(person, team, target)
 
     def _find_person_refusal(self, person: str, team: str) -> DialogRefusal | None:
         if team != self._authority.team:
             return DialogRefusal(OUTSIDER)
         if not self._authority.is_active_colleague(person):
-            return DialogRefusal(MEMBERS_ONLY_REPLY)
+            return DialogRefusal(sentences.MEMBERS_ONLY_REPLY)
         return None
 
-    def _resolve_setting(self, person: str, asked: FormContext) -> FormContext:
+    def _resolve_setting(
+        self, person: str, asked: button_codec.FormContext
+    ) -> button_codec.FormContext:
         """Return `asked` with the channel in which the request is made.
 
         The channel is "", a direct message, if the channel's members cannot be looked up.
@@ -254,13 +252,15 @@ class RequestDialogFamily:
             place = ""
         return replace(asked, channel=place, asked_in="" if place else asked.channel)
 
-    def validate_submission(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+    def validate_submission(
+        self, subject: button_codec.DialogSubject, body: dict[str, Any]
+    ) -> dict[str, str]:
         """Return the errors of a submitted form by block id; {} if it may be stored.
 
         Looks people up.
         """
         view, person, target = body["view"], body["user"]["id"], subject.target
-        if not isinstance(target, FormTarget):
+        if not isinstance(target, button_codec.FormTarget):
             return {}
         first = find_first_input(view)
         if get_sender_workspace_id(body) != self._authority.team:
@@ -294,21 +294,28 @@ class RequestDialogOpener:
 
         Returns "", or in mrkdwn why nothing opened. Looks people up.
         """
-        return self._open_dialog(person, self._team, trigger, FormContext(channel), words)
+        return self._open_dialog(
+            person, self._team, trigger, button_codec.FormContext(channel), words
+        )
 
     def _handle_shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         ack()
         person, message = body["user"]["id"], body.get("message") or {}
         channel = (body.get("channel") or {}).get("id", "")
-        quoted = extract_message_text(message, "")[:MOST_QUOTED]
+        quoted = extract_message_text(message, "")[: request_form.MOST_QUOTED]
         link = self._find_permalink(channel, str(message.get("ts") or "")) if message else ""
-        setting = FormContext(channel, quoted, link)
+        setting = button_codec.FormContext(channel, quoted, link)
         told = self._open_dialog(person, get_sender_workspace_id(body), body["trigger_id"], setting)
         if told:
             self._send_direct_message(person, told)
 
     def _open_dialog(
-        self, person: str, team: str, trigger: str, setting: FormContext, words: str = ""
+        self,
+        person: str,
+        team: str,
+        trigger: str,
+        setting: button_codec.FormContext,
+        words: str = "",
     ) -> str:
         found = self._dialogs.prepare_picker(person, team, setting, words)
         if isinstance(found, DialogRefusal):

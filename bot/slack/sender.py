@@ -43,9 +43,9 @@ from bot.slack.posting import (
 )
 from bot.slack_codes import CERTAIN, CODE, ErrorMeaning, extract_error_code
 from storage import moves, outbox, runs
-from storage.models import Message
+from storage.record import Message, Store
 from storage.states import DRAWN, MessageKind, MessageStatus
-from storage.store import Store, error_text, is_temporary_error
+from storage.store import error_text, is_temporary_error
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus

@@ -25,19 +25,12 @@ from bot.cards import request_list, sentences
 from bot.cards.action_names import Action
 from bot.cards.answers import render_notice
 from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_clicked_element
-from bot.cards.request_list import CommandAnswer
 from bot.cards.slack_text import sanitise_for_mrkdwn, strip_mrkdwn
 from bot.cards.views import get_sender_workspace_id
 from bot.explain.typed_call import TypedCallError
 from bot.policy.authority import LookupFailedError
+from bot.slack import command_answers
 from bot.slack.client import SlackClient
-from bot.slack.command_answers import (
-    COMMAND,
-    QUESTIONS,
-    AnswerServices,
-    CommandQuestion,
-    SlashCommand,
-)
 from bot.slack.directory import replace_plain_text_mentions
 
 log = logging.getLogger("countersign.commands")
@@ -59,7 +52,9 @@ MOST = 11_000  # characters of one answer
 class SlashCommandHandler:
     """The handler of the slash command, its answers' buttons, and the same words in messages."""
 
-    def __init__(self, answerer: AnswerServices, client: SlackClient, team: str) -> None:
+    def __init__(
+        self, answerer: command_answers.AnswerServices, client: SlackClient, team: str
+    ) -> None:
         """`team` is the only workspace whose people are answered when they click.
 
         `client` posts the answers to questions asked in a message. Nothing is answered before
@@ -72,7 +67,7 @@ class SlashCommandHandler:
 
     def register_listeners(self, app: App) -> None:
         """Register the command and the buttons of its answers on the Bolt app."""
-        app.command(COMMAND)(self._handle_command)
+        app.command(command_answers.COMMAND)(self._handle_command)
         for look in sorted(LOOKS):
             app.action(look)(self._handle_button)
         self._services.request_opener.register_shortcuts(app)
@@ -90,12 +85,12 @@ class SlashCommandHandler:
             name, *words = _split_words(text) or [""]
         except TypedCallError:
             return False
-        question = QUESTIONS.get(name.lower())
+        question = command_answers.QUESTIONS.get(name.lower())
         if question is None or name.lower() == HELP:
             return False
         if not question.is_asked_by_words(self._services, words):
             return False
-        asked = SlashCommand(person, channel, words)
+        asked = command_answers.SlashCommand(person, channel, words)
         self._pool.submit(self._answer_message, question, asked, thread_ts)
         return True
 
@@ -107,7 +102,9 @@ class SlashCommandHandler:
 
     def _answer_command(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         trigger = str(body.get("trigger_id") or "")
-        asked = SlashCommand(str(body["user_id"]), str(body["channel_id"]), (), trigger)
+        asked = command_answers.SlashCommand(
+            str(body["user_id"]), str(body["channel_id"]), (), trigger
+        )
         text = str(body.get("text") or "")
         said = self._build_answer(asked, lambda: self._answer_typed_words(asked, text))
         self._send_response(respond, said, response_type="ephemeral")
@@ -127,14 +124,18 @@ class SlashCommandHandler:
         """Replace an answer by the one that its button asks for."""
         channel = (body.get("channel") or {}).get("id") or ""
         about = [click.target.run] if isinstance(click.target, RunTarget) else []
-        asked = SlashCommand(body["user"]["id"], channel, about)
+        asked = command_answers.SlashCommand(body["user"]["id"], channel, about)
         said = self._build_answer(
-            asked, lambda: QUESTIONS[BEHIND[click.action]].answer(self._services, asked)
+            asked,
+            lambda: command_answers.QUESTIONS[BEHIND[click.action]].answer(self._services, asked),
         )
         self._send_response(respond, request_list.add_overview_menu(said), replace_original=True)
 
     def _answer_message(
-        self, question: CommandQuestion, asked: SlashCommand, thread_ts: str
+        self,
+        question: command_answers.CommandQuestion,
+        asked: command_answers.SlashCommand,
+        thread_ts: str,
     ) -> None:
         """Answer a question asked in a message: in the same place, visible to its author alone."""
         said = self._build_answer(asked, lambda: question.answer(self._services, asked))
@@ -157,15 +158,17 @@ class SlashCommandHandler:
             log.warning("an answer could not be given: %s", type(error).__name__)
         self._send_file(asked.person, said)
 
-    def _send_response(self, respond: Callable[..., Any], said: CommandAnswer, **how: Any) -> None:
+    def _send_response(
+        self, respond: Callable[..., Any], said: request_list.CommandAnswer, **how: Any
+    ) -> None:
         if not said.text:  # a dialog has opened instead
             return
         try:
             respond(text=said.text, blocks=said.blocks, **how)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
-            log.warning("an answer to %s could not be given: %s", COMMAND, error)
+            log.warning("an answer to %s could not be given: %s", command_answers.COMMAND, error)
 
-    def _send_file(self, person: str, said: CommandAnswer) -> None:
+    def _send_file(self, person: str, said: request_list.CommandAnswer) -> None:
         """Create the answer's file, if any, and upload it to the person's direct messages."""
         if said.build_file is None:
             return
@@ -189,19 +192,23 @@ class SlashCommandHandler:
         except Exception as error:  # noqa: BLE001 - the rest of the answer was given
             log.warning("nor could it be said: %s", type(error).__name__)
 
-    def _answer_typed_words(self, asked: SlashCommand, text: str) -> str | CommandAnswer:
+    def _answer_typed_words(
+        self, asked: command_answers.SlashCommand, text: str
+    ) -> str | request_list.CommandAnswer:
         """Return the answer to the words after the command; the menu if there are none."""
         if not (typed := _split_words(text)):
             return request_list.render_overview_menu()
         name, *words = typed
-        question = QUESTIONS.get(name.lower())
+        question = command_answers.QUESTIONS.get(name.lower())
         if question is None:
-            raise TypedCallError(f"I do not know {COMMAND} {name!r}.")
+            raise TypedCallError(f"I do not know {command_answers.COMMAND} {name!r}.")
         return question.answer(self._services, replace(asked, words=words))
 
     def _build_answer(
-        self, asked: SlashCommand, answer: Callable[[], str | CommandAnswer]
-    ) -> CommandAnswer:
+        self,
+        asked: command_answers.SlashCommand,
+        answer: Callable[[], str | request_list.CommandAnswer],
+    ) -> request_list.CommandAnswer:
         """Return the answer with its blocks, or the reason why there is none.
 
         Only full members of the workspace get an answer.
@@ -210,13 +217,13 @@ class SlashCommandHandler:
             if not self._services.explanation_sources.authority.is_active_colleague(asked.person):
                 return _render_answer("I answer full members of this workspace only.")
             said = answer()
-            if isinstance(said, CommandAnswer):
+            if isinstance(said, request_list.CommandAnswer):
                 people = self._services.explanation_sources.sources.directory
                 said = replace(said, blocks=replace_plain_text_mentions(people, said.blocks))
             return _render_answer(said)
         except TypedCallError as error:
             why = sanitise_for_mrkdwn(str(error), 1200)
-            return _render_answer(f"{why} See {COMMAND} help.")
+            return _render_answer(f"{why} See {command_answers.COMMAND} help.")
         except LookupFailedError:
             return _render_answer(NOT_NOW)
         except Exception:
@@ -224,13 +231,13 @@ class SlashCommandHandler:
             return _render_answer(sentences.handling_failed_reply(False))
 
 
-def _render_answer(answer: str | CommandAnswer) -> CommandAnswer:
+def _render_answer(answer: str | request_list.CommandAnswer) -> request_list.CommandAnswer:
     if not answer:
-        return CommandAnswer("", [])
-    if isinstance(answer, CommandAnswer):
+        return request_list.CommandAnswer("", [])
+    if isinstance(answer, request_list.CommandAnswer):
         return request_list.add_overview_menu(answer)
     text = _truncate_lines(answer)
-    return CommandAnswer(strip_mrkdwn(text), render_notice(text))
+    return request_list.CommandAnswer(strip_mrkdwn(text), render_notice(text))
 
 
 def _truncate_lines(text: str) -> str:

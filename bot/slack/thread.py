@@ -17,7 +17,6 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent import file_items, prompt
-from bot.agent.file_items import FileContent
 from bot.agent.turn import PlannerError
 from bot.cards.slack_text import show_hidden_characters
 from bot.cards.views import extract_message_text
@@ -26,10 +25,7 @@ from bot.config.connection_settings import AttachedFilesMode
 from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.file_reader import FileReader, FileReadResult, build_unread_result
 from storage import inbox, runs, transcripts
-from storage.models import Delivery, Run
-from storage.store import Store
-from storage.transaction import Transaction
-from storage.transcripts import AttachedFile, build_message_key
+from storage.record import Delivery, Run, Store, Transaction
 
 # The files of the messages that a run takes in: read once, stored, and given to the model.
 
@@ -53,7 +49,7 @@ class FileTranscriptItems:
     """The transcript items about files, and the rows to store with them."""
 
     items: dict[str, Item] = field(default_factory=dict)  # by the key of the message
-    rows: list[AttachedFile] = field(default_factory=list)
+    rows: list[transcripts.AttachedFile] = field(default_factory=list)
 
     def list_items_of_message(self, posted: MessageFiles) -> list[Item]:
         """Return the item about a message's files in a list; [] if it has none."""
@@ -144,7 +140,7 @@ class AttachedFileReader:
         posted: MessageFiles,
         read: FileReadResult,
         room: _FileBudget,
-        kept: list[AttachedFile],
+        kept: list[transcripts.AttachedFile],
     ) -> list[Item]:
         """Return the item parts for one file; add a row to `kept` if its content is given."""
         content, why = read.content, read.omission_reason
@@ -158,7 +154,7 @@ class AttachedFileReader:
             room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
         else:
             room.bytes -= len(read.data)
-        row = AttachedFile(
+        row = transcripts.AttachedFile(
             run_id=run.id,
             message=posted.key,
             slack_id=read.slack_id,
@@ -175,7 +171,7 @@ class AttachedFileReader:
         return [file_items.build_text_part(label), reference]
 
 
-def _encode_file_content(content: FileContent, data: bytes) -> str:
+def _encode_file_content(content: file_items.FileContent, data: bytes) -> str:
     """Return a file's content for storage: base64, or a text that is cut if it is too long."""
     return file_items.cut_text(content.text) if content.is_text else base64.b64encode(data).decode()
 
@@ -250,7 +246,7 @@ class SlackThreadReader:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
             name = self._get_display_name(each.user)
             item = prompt.build_request_item(each.user, name, text, each.received_at)
-            key = build_message_key(each.team, each.channel, event["ts"])
+            key = transcripts.build_message_key(each.team, each.channel, event["ts"])
             files = MessageFiles(key, each.user, name, event.get("files") or [])
             found.append(_MessageItem(item, files))
         return found
@@ -307,7 +303,7 @@ class SlackThreadReader:
             return _EarlierMessages()
         posted = [
             MessageFiles(
-                build_message_key(first.team, first.channel, each["ts"]),
+                transcripts.build_message_key(first.team, first.channel, each["ts"]),
                 author,
                 name,
                 each.get("files") or [],

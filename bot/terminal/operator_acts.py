@@ -26,21 +26,19 @@ from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
 from bot.terminal import operator_input, terminal_messages
 from bot.terminal.request_reports import find_stored_gate, parse_call_target
-from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from storage import calls, outbox, runs
-from storage.models import Call, Delivery, Run
+from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
-from storage.transaction import Transaction
 
 LONGEST = 12_000  # characters of words for the agent
 PREVIEWED = 10.0  # seconds that the preview of an edit may take: as long as any
 CLICKS = {
-    CommandKind.DECLINE: Action.DECLINE,
-    CommandKind.DONE: Action.RESOLVE_DONE,
-    CommandKind.NOT_DONE: Action.RESOLVE_NOT_DONE,
-    CommandKind.AGAIN: Action.RUN_AGAIN,
-    CommandKind.CANCEL: Action.CANCEL_RUN,
-    CommandKind.RETRY: Action.RETRY,
+    terminal_messages.CommandKind.DECLINE: Action.DECLINE,
+    terminal_messages.CommandKind.DONE: Action.RESOLVE_DONE,
+    terminal_messages.CommandKind.NOT_DONE: Action.RESOLVE_NOT_DONE,
+    terminal_messages.CommandKind.AGAIN: Action.RUN_AGAIN,
+    terminal_messages.CommandKind.CANCEL: Action.CANCEL_RUN,
+    terminal_messages.CommandKind.RETRY: Action.RETRY,
 }
 
 
@@ -68,22 +66,22 @@ class CommandDeliveryBuilder:
         self._host = host
         self._operator = operator
 
-    def prepare_command(self, asking: OperatorCommand) -> PreparedCommand:
+    def prepare_command(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return a command that changes something as deliveries; raises CommandRefusedError."""
         match asking.wish:
-            case CommandKind.APPROVE | CommandKind.REJECT:
+            case terminal_messages.CommandKind.APPROVE | terminal_messages.CommandKind.REJECT:
                 return self._build_vote(asking)
-            case CommandKind.APPROVE_PLAN:
+            case terminal_messages.CommandKind.APPROVE_PLAN:
                 return self._build_plan_approval(asking)
-            case CommandKind.SEND_BACK:
+            case terminal_messages.CommandKind.SEND_BACK:
                 return self._build_plan_send_back(asking)
-            case CommandKind.EDIT:
+            case terminal_messages.CommandKind.EDIT:
                 return self._build_edit(asking)
-            case CommandKind.ANSWER:
+            case terminal_messages.CommandKind.ANSWER:
                 return self._build_answer(asking)
-            case CommandKind.SAY:
+            case terminal_messages.CommandKind.SAY:
                 return self._build_chat_message(asking)
-            case CommandKind.CANCEL | CommandKind.RETRY:
+            case terminal_messages.CommandKind.CANCEL | terminal_messages.CommandKind.RETRY:
                 return self._build_request_click(asking)
             case wish:  # declines a question, or says how an UNKNOWN call ended
                 target, _, run = self._find_call(asking.target)
@@ -92,9 +90,13 @@ class CommandDeliveryBuilder:
                 )
                 return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
 
-    def _build_vote(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_vote(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the vote that approves or rejects one call at the revision the operator saw."""
-        verb = CallVerb.APPROVE if asking.wish is CommandKind.APPROVE else CallVerb.REJECT
+        verb = (
+            CallVerb.APPROVE
+            if asking.wish is terminal_messages.CommandKind.APPROVE
+            else CallVerb.REJECT
+        )
         target, call, run = self._find_call(asking.target)
         if is_question(call):
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
@@ -108,7 +110,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_vote_delivery(verb, target, asking.words, run, self._operator)
         return PreparedCommand([made], partial(self._describe_votes, verb, [target]))
 
-    def _build_plan_approval(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_plan_approval(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return approvals of all pending calls of a plan, card by card, if it has not changed."""
         wanted = parse_call_target(asking.target)
         with self._host.store.read() as tx:
@@ -146,7 +148,7 @@ class CommandDeliveryBuilder:
         if covered:
             raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
 
-    def _build_plan_send_back(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_plan_send_back(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the delivery that has the plan of a call made anew, with the operator's words."""
         target, call, run = self._find_call(asking.target)
         if not 0 < len(asking.words) <= MAX_WORDS or is_question(call):
@@ -154,7 +156,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_send_back_delivery(target, asking.words, run, self._operator)
         return _prepare_delivery(made, terminal_messages.PLAN_SENT_BACK)
 
-    def _build_edit(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_edit(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the edit of a call's arguments, checked as in its dialog in Slack."""
         target, call, run = self._find_call(asking.target)
         with self._host.store.read() as tx:
@@ -191,7 +193,7 @@ class CommandDeliveryBuilder:
             case UnchangedEdit():
                 raise CommandRefusedError(terminal_messages.EDIT_CHANGES_NOTHING)
 
-    def _build_answer(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_answer(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the answer to a question, checked as in its form in Slack."""
         target, call, run = self._find_call(asking.target)
         with self._host.store.read() as tx:
@@ -211,7 +213,7 @@ class CommandDeliveryBuilder:
         )
         return _prepare_delivery(made, terminal_messages.ANSWER_SAVED)
 
-    def _build_chat_message(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_chat_message(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return a message to the agent, in the chat of a request or in a new one."""
         words, run = asking.words.strip(), None
         if not words:
@@ -229,7 +231,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_message_delivery(words, run, team, self._operator, now)
         return _prepare_delivery(made, terminal_messages.MESSAGE_RECEIVED)
 
-    def _build_request_click(self, asking: OperatorCommand) -> PreparedCommand:
+    def _build_request_click(self, asking: terminal_messages.OperatorCommand) -> PreparedCommand:
         """Return the click that cancels a request or retries one that could not go on."""
         with self._host.store.read() as tx:
             run = runs.find_run(tx, asking.target)
@@ -238,7 +240,7 @@ class CommandDeliveryBuilder:
         made = operator_input.build_click_delivery(
             CLICKS[asking.wish], RunTarget(run.id), run, self._operator
         )
-        is_cancelled = asking.wish is CommandKind.CANCEL
+        is_cancelled = asking.wish is terminal_messages.CommandKind.CANCEL
         return _prepare_delivery(
             made,
             terminal_messages.REQUEST_CANCELLED

@@ -21,7 +21,7 @@ from bot.tools import Tool
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
 from bot.tools.person_question import AskPerson, build_answer_form, build_suggested_values
 from storage.masking import mask_secrets
-from storage.models import Delivery, Run, new_id
+from storage.record import Delivery, Run, new_id
 from storage.states import CallVerb, DeliveryKind, Surface
 
 # The operator's commands as the click or the dialog that would do the same in Slack. Pure.

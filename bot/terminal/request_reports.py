@@ -24,9 +24,8 @@ from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, request_lists, runs, sub_agents
 from storage.masking import mask_secrets
-from storage.models import Call, Run
+from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, RunStatus
-from storage.transaction import Transaction
 
 MOST = 500  # calls that are listed
 

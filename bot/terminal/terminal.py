@@ -63,9 +63,8 @@ from bot.terminal.terminal_messages import (
 )
 from storage import call_history, calls, inbox, outbox, runs
 from storage.masking import mask_secrets
-from storage.models import Call, Delivery, Message, Run, Vote
+from storage.record import Call, Delivery, Message, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
-from storage.transaction import Transaction
 
 # Calls as the operator is shown them: as on their cards, with what the operator may do to them.
 

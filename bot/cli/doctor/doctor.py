@@ -17,18 +17,13 @@ from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
+from bot.agent import model_errors
 from bot.agent.chat_completions import CHAT
 from bot.agent.late_planner import list_dialects
-from bot.agent.model_errors import (
-    extract_error_reason,
-    is_api_missing,
-    is_tool_use_unsupported,
-    no_tools_sentence,
-)
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Dialect, ModelRequest
-from bot.checks import slack
+from bot.checks import people_checks, slack
 from bot.checks.check import (
     CheckLevel,
     CheckResult,
@@ -37,11 +32,6 @@ from bot.checks.check import (
     build_warning_result,
 )
 from bot.checks.inspection import check_business_hours
-from bot.checks.people_checks import (
-    check_operator,
-    check_policy_people,
-    load_request_counts_by_rule,
-)
 from bot.cli.doctor.checks import (
     build_tools_without_slack,
     check_database,
@@ -128,7 +118,7 @@ def _ask_model(
                 client, dialect, {**dialect.build_request_body(asked), **more}
             )
         except APIStatusError as error:
-            if not is_api_missing(error) or dialect is spoken[-1]:
+            if not model_errors.is_api_missing(error) or dialect is spoken[-1]:
                 raise
     raise ValueError("a server speaks something")
 
@@ -145,10 +135,10 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
 
 def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
     name = asked.model
-    if is_tool_use_unsupported(error):
+    if model_errors.is_tool_use_unsupported(error):
         return build_failure_result(
             "model",
-            no_tools_sentence(name).rstrip("."),
+            model_errors.no_tools_sentence(name).rstrip("."),
             "Name another in OPENAI_MODEL",
         )
     match error:
@@ -158,7 +148,7 @@ def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelReque
             )
         case APIStatusError():
             return _build_refusal_check(
-                name, f"HTTP {error.status_code}", extract_error_reason(error), asked
+                name, f"HTTP {error.status_code}", model_errors.extract_error_reason(error), asked
             )
         case APITimeoutError():
             text = f"{name} gave no answer within {settings.model_timeout:g} s"
@@ -359,9 +349,9 @@ def run_environment_checks(
     else:
         yield from slack.check_token_and_clock(found, settings)
         yield from slack.check_posting_channels(policy, found.workspace)
-        usual = load_request_counts_by_rule(settings, clock.now())
-        yield from check_policy_people(policy, found.workspace, usual)
-        yield from check_operator(settings, policy, found.workspace)
+        usual = people_checks.load_request_counts_by_rule(settings, clock.now())
+        yield from people_checks.check_policy_people(policy, found.workspace, usual)
+        yield from people_checks.check_operator(settings, policy, found.workspace)
     if settings.slack_app_token.get_secret_value():
         own_app = "" if isinstance(found, CheckResult) else find_app_id(client, found.workspace.bot)
         yield check_app_token(client, settings, own_app)

@@ -28,15 +28,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from bot import version
 from bot.checks.check import CheckResult, build_failure_result, build_ok_result
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
-from bot.cli.doctor.live_workspace import (
-    OK,
-    LiveStep,
-    LiveSteps,
-    LiveTrial,
-    UploadTrackingClient,
-    describe_step_error,
-    render_live_report,
-)
+from bot.cli.doctor import live_workspace
 from bot.clock import SystemClock
 from bot.config.settings import Settings, remove_misread_variables, split_url
 from bot.policy.authority import LookupFailedError
@@ -103,7 +95,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: LiveSteps, token: str, key: str
+    client: WebClient, steps: live_workspace.LiveSteps, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
@@ -114,7 +106,7 @@ def open_click_listener(
     return line, hello
 
 
-def measure_click(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+def measure_click(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
     """Ask the person for a click and time it; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -131,23 +123,34 @@ def measure_click(visit: LiveTrial, line: ClickListener | None, why: str) -> Non
     try:
         payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
     except Empty:
-        steps.add_step(LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT))
+        steps.add_step(
+            live_workspace.LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT)
+        )
         return
-    steps.add_step(LiveStep(CLICK, "block_actions", OK, arrived - begun))
     steps.add_step(
-        LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
+        live_workspace.LiveStep(CLICK, "block_actions", live_workspace.OK, arrived - begun)
+    )
+    steps.add_step(
+        live_workspace.LiveStep(
+            "acknowledge it (from its arrival)",
+            "block_actions",
+            live_workspace.OK,
+            acknowledged - arrived,
+        )
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
-        result = OK
+        result = live_workspace.OK
     except (SlackApiError, OSError) as error:
-        result = describe_step_error(error)
+        result = live_workspace.describe_step_error(error)
     took = time.perf_counter() - arrived
-    steps.add_step(LiveStep("show its effect (from its arrival)", "chat.update", result, took))
+    steps.add_step(
+        live_workspace.LiveStep("show its effect (from its arrival)", "chat.update", result, took)
+    )
 
 
-def _open_dialog(visit: LiveTrial, trigger: str) -> None:
+def _open_dialog(visit: live_workspace.LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
     client, take = visit.client, visit.steps.run_step
     opened = take(
@@ -287,14 +290,14 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
         return MISUSED
     remove_misread_variables(environ, settings.slack_api_url)
-    client = UploadTrackingClient(
+    client = live_workspace.UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
     )
-    steps = LiveSteps(lambda tried: print_error(f"{tried.step}: {tried.result}"))
+    steps = live_workspace.LiveSteps(lambda tried: print_error(f"{tried.step}: {tried.result}"))
     me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
     if me is None:
         print_line(
-            render_live_report(
+            live_workspace.render_live_report(
                 steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
             )
         )
@@ -305,11 +308,11 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error(error)
         return MISUSED
     key = f"live-{secrets.token_hex(8)}"
-    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    visit = live_workspace.LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings, bot: str) -> int:
     """Take all steps and clean up in any case; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
@@ -322,7 +325,9 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
         steps.add_step(
-            LiveStep("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
+            live_workspace.LiveStep(
+                "compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0
+            )
         )
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
     with interrupt_on_signal() as signals:
@@ -335,13 +340,13 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
             visit.remove_everything()
             if line is not None:
                 line.close()
-    print_line(render_live_report(steps.all_steps, facts, cut_short))
+    print_line(live_workspace.render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
     return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
     visit.try_messages()
     if visit.channel:
         visit.show_status_and_stream()

@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 from sqlglot import exp
 
 from bot.tools import ToolError
-from bot.tools.database import session
+from bot.tools.database import row_changes, session
 from bot.tools.database.catalog import (
     OWN_TABLES,
     Catalog,
@@ -32,11 +32,6 @@ from bot.tools.database.catalog import (
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_changes import run_watched_changes
 from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
-from bot.tools.database.row_changes import (
-    Change,
-    add_statement_number_to_errors,
-    statement_number_prefix,
-)
 from bot.tools.database.secrets import get_target_table
 from bot.tools.database.statement import WRITES, Statement
 
@@ -137,10 +132,10 @@ class PostgresSession(session.Session):
         with self._prepare_statement(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
-    def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
+    def run_changes(self, statements: Sequence[Statement]) -> tuple[row_changes.Change, ...]:
         named = [(each, get_target_table(each, self.catalog)) for each in statements]
         for number, each in enumerate(statements, 1):
-            with add_statement_number_to_errors(number, statements):
+            with row_changes.add_statement_number_to_errors(number, statements):
                 self._check_reached_functions(each)
         return run_watched_changes(
             self._raw, self.catalog, named, self._run_change, self.database.max_changes
@@ -332,13 +327,13 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
     if state and diag is not None and diag.message_primary:
         if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
             return (
-                f"{statement_number_prefix(error)}a function of the database refused it; its "
-                f"words could tell a secret (SQLSTATE {state})"
+                f"{row_changes.statement_number_prefix(error)}a function of the database refused "
+                f"it; its words could tell a secret (SQLSTATE {state})"
             )
         words = diag.message_primary
         if state.startswith("22"):
             words = session.mask_quoted_values(words)
-        return f"{statement_number_prefix(error)}the database says: {words[:300]}"
+        return f"{row_changes.statement_number_prefix(error)}the database says: {words[:300]}"
     why = next(
         (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""
     )
