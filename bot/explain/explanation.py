@@ -324,8 +324,7 @@ def explain_call(
         f"The tool is {tool.name} ({_describe_effect_class(tool)}, {tool.risk} risk), "
         f"{who}{where}.",
         "",
-        _describe_verdict(judged, words),
-        *_describe_tried_rules(judged, words),
+        *describe_judgement(judged, words),
         *_describe_mode_change(judged.gate, gate, mode, words),
     ]
     gate = gate or judged.gate
@@ -379,6 +378,11 @@ def _describe_grant_or_limit(
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
     elif reached:
         yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
+
+
+def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:
+    """Return the verdict on a call in words, and a line for each rule that was tried."""
+    return [_describe_verdict(judged, words), *_describe_tried_rules(judged, words)]
 
 
 def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:

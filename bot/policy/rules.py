@@ -216,7 +216,7 @@ class RuleBuilder:
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._build_business_hours()
-        self.default = self._build_ask("default", written.defaults, policy_file.AskOptions())
+        self.default = build_ask("default", written.defaults, policy_file.AskOptions(), self._hours)
         self.loosen = _build_approvers(written.modes.loosen) if written.modes.loosen else None
 
     def build_rules(self) -> tuple[Rule, ...]:
@@ -277,7 +277,7 @@ class RuleBuilder:
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._build_addition(index, entry, name)
-        asked = self._build_ask(name, entry, self._written.defaults)
+        asked = build_ask(name, entry, self._written.defaults, self._hours)
         if entry.verdict in ("ask", "once"):
             for key, sentence in policy_file.list_contradictory_keys(
                 entry, self._written.defaults, asked
@@ -301,7 +301,7 @@ class RuleBuilder:
         """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
-        ask = self._build_ask(name, entry, defaults) if asking else None
+        ask = build_ask(name, entry, defaults, self._hours) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
         for key, sentence in policy_file.list_contradictory_keys(
             entry.model_copy(update=late), defaults, ask
@@ -326,41 +326,6 @@ class RuleBuilder:
                 }
             )
         return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
-
-    def _build_ask(
-        self, name: str, first: policy_file.AskOptions, second: policy_file.AskOptions
-    ) -> Ask | None:
-        """Return the gate of `first`, filled up from `second`; None if it names nobody."""
-        own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
-        chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
-        if "stages" in own or "approvers" in own:  # who decides is said in one place
-            for key in ("stages", "approvers", "quorum"):
-                chosen.pop(key, None)
-        chosen |= own
-        steps = chosen.pop("stages", None)
-        who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
-        if steps is None and who:
-            steps = [{"approvers": who, "quorum": quorum}]
-        if not steps:
-            return None
-        hours = self._hours if chosen.pop("business_hours", False) else None
-        for key in chosen.keys() & {"deadline", "good_for"}:
-            chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
-        return Ask(
-            rule=name,
-            stages=tuple(
-                Stage(approvers=_build_approvers(each["approvers"]), quorum=each["quorum"])
-                for each in steps
-            ),
-            hours=hours,
-            reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
-            escalation=_build_escalation(chosen.pop("escalation", ()), hours),
-            remember=tuple(
-                GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
-                for each in chosen.pop("remember", ())
-            ),
-            **chosen,
-        )
 
     def _build_business_hours(self) -> BusinessHours | None:
         """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
@@ -394,6 +359,48 @@ class RuleBuilder:
         yield ("defaults",), self._written.defaults
         for index, each in enumerate(self._written.rule):
             yield ("rule", index), each
+
+
+def build_ask(
+    name: str,
+    first: policy_file.AskOptions,
+    second: policy_file.AskOptions,
+    hours: BusinessHours | None,
+) -> Ask | None:
+    """Return the gate of `first`, filled up from `second`; None if it names nobody.
+
+    `hours`: the business hours of the policy, used where one of the two asks for them.
+    """
+    own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
+    chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
+    if "stages" in own or "approvers" in own:  # who decides is said in one place
+        for key in ("stages", "approvers", "quorum"):
+            chosen.pop(key, None)
+    chosen |= own
+    steps = chosen.pop("stages", None)
+    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
+    if steps is None and who:
+        steps = [{"approvers": who, "quorum": quorum}]
+    if not steps:
+        return None
+    hours = hours if chosen.pop("business_hours", False) else None
+    for key in chosen.keys() & {"deadline", "good_for"}:
+        chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
+    return Ask(
+        rule=name,
+        stages=tuple(
+            Stage(approvers=_build_approvers(each["approvers"]), quorum=each["quorum"])
+            for each in steps
+        ),
+        hours=hours,
+        reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
+        escalation=_build_escalation(chosen.pop("escalation", ()), hours),
+        remember=tuple(
+            GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
+            for each in chosen.pop("remember", ())
+        ),
+        **chosen,
+    )
 
 
 def _list_escalation_steps(defaults: policy_file.AskOptions) -> list[dict[str, Any]]:
