@@ -24,7 +24,7 @@ from bot.identity import Identity
 from bot.policy.authority import Authority, Directory, LookupFailedError, LookupPendingError
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Deny
-from bot.policy.rules import RequestTemplate
+from bot.policy.policy_file import RequestTemplate
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import build_readable_arguments, dump_arguments
 from bot.tools.names import NameResolver

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk import WebClient
 
+from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -109,9 +110,22 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
     return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
-def check_business_hours(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
-    """Yield the check that business hours, if set, leave out some holiday within a year."""
-    hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
+def check_calendar(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
+    """Yield a check of each freeze, and one that business hours leave out some holiday in a year.
+
+    It is a warning if a freeze is over, or no holiday is left out.
+    """
+    calendar = policy.calendar
+    for each in calendar.freezes if calendar else ():
+        about = f"freeze {each.name}"
+        if each.ends <= now:
+            text = f"is over since {format_in_utc(each.ends)}"
+            yield check.build_warning_result(about, text, "Remove it, or write its next dates")
+        else:
+            begins = "is in force" if each.starts <= now else f"from {format_in_utc(each.starts)}"
+            yield check.build_ok_result(about, f"{begins} until {format_in_utc(each.ends)}")
+    asked = [gate.hours for gate in policy.asks()] + [calendar.hours if calendar else None]
+    hours = next(filter(None, asked), None)
     if hours is None:
         return
     if off := describe_days_off(hours, now):
@@ -243,6 +257,9 @@ def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Fa
         channel=SlackId("C0"),
         now=_MOMENTS["date-time"],
         args=_build_sample_value(schema, schema),
+        freezes=dict.fromkeys(told.freezes, False),
+        in_freeze=False,
+        in_business_hours=False,
         groups=dict.fromkeys(told.groups, frozenset[str]()),
         channels=dict.fromkeys((f"#{each}" for each in told.channels), "C0"),
         people=dict.fromkeys(told.people, "U0"),
@@ -376,7 +393,7 @@ class SetupInspector:
         policy = self._policy.policy
         yield from self._run_slack_checks(self._client)
         yield from check_policy_rules(self._tools, policy)
-        yield from check_business_hours(policy, self._clock.now())
+        yield from check_calendar(policy, self._clock.now())
 
     def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""

@@ -57,7 +57,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     """Check a policy against the tools without Slack; returns the exit code."""
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result
-    from bot.checks.inspection import check_business_hours
+    from bot.checks.inspection import check_calendar
     from bot.cli.doctor.checks import check_rules, check_tools
     from bot.cli.doctor.doctor import print_checks
 
@@ -76,7 +76,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         build_ok_result("policy", text),
         *check_tools(core.settings),
         *check_rules(core.settings, policy),
-        *check_business_hours(policy, core.clock.now()),
+        *check_calendar(policy, core.clock.now()),
     )
     return print_checks(iter(checks), print_line)
 

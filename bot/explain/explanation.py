@@ -325,6 +325,7 @@ def explain_call(
         f"{who}{where}.",
         "",
         *describe_judgement(judged, words),
+        *_describe_freezes(grounds.sources, facts),
         *_describe_mode_change(judged.gate, gate, mode, words),
     ]
     gate = gate or judged.gate
@@ -332,6 +333,13 @@ def explain_call(
         lines += _describe_grant_or_limit(grounds, words, run, tool, args, gate) if sums else []
         lines += ["", *GateDescriber(grounds, words, run, tool, gate).describe_gate()]
     return lines + _describe_unknown_facts(facts, grounds, tool, words)
+
+
+def _describe_freezes(sources: FactSources, facts: Facts) -> Iterator[str]:
+    """Yield each freeze that is in force at the moment of the facts."""
+    calendar = sources.policy.policy.calendar
+    for each in calendar.list_current_freezes(facts.now) if calendar and facts.now else ():
+        yield f"• In force is the freeze {each.name}, until {format_in_utc(each.ends)}"
 
 
 def _describe_effect_class(tool: Tool[Any]) -> str:

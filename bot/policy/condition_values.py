@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as clock_time
@@ -24,6 +24,8 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import re2  # type: ignore[import-untyped] # ships no types
+
+from countersign.durations import DAY, MINUTE, parse_duration
 
 # What a policy may know about a call when it judges the call.
 
@@ -41,6 +43,50 @@ class SpendingSum:
     anyone: bool = False
 
 
+# Sums over calls as conditions write them: `spent("tool", "field", "24h")`, `count("tool",
+# "1h")`; further words say whose and which calls are summed. PURE.
+
+SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
+BY_ANYONE = "by anyone"
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
+
+
+def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
+    """Return the sum that `spent` or `count`, called with these words, asks for.
+
+    Raises ValueError, with what is wrong.
+    """
+    shape = SHAPES[name]
+    needed = shape.count(",") + 1
+    if len(words) < needed:
+        raise ValueError(f"needs words in quotes, as in {name}({shape})")
+    tool, field, window = words[:3] if name == "spent" else (words[0], "", words[1])
+    if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
+        raise ValueError(f"needs the names of a tool and a field in {name}({shape})")
+    same: set[str] = set()
+    anyone = False
+    for word in words[needed:]:
+        if word == BY_ANYONE:
+            anyone = True
+        elif found := _SAME.fullmatch(word):
+            same.add(found[1])
+        else:
+            raise ValueError(
+                f"has {word!r} in {name}(), which means nothing there; "
+                f'write "{BY_ANYONE}" or "same currency"'
+            )
+    return SpendingSum(tool, field, parse_window_seconds(window), tuple(sorted(same)), anyone)
+
+
+def parse_window_seconds(text: str) -> int:
+    """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ValueError."""
+    length = parse_duration(text, "mhd")
+    if not MINUTE <= length <= 90 * DAY:
+        raise ValueError(f'{text!r} is no window; write "30m", "24h" or "7d", at most "90d"')
+    return length
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Everything that a rule may know about a call.
@@ -56,6 +102,10 @@ class Facts:
     risk: str = "medium"
     client: str = ""  # the name of the key by which a program asks
     now: datetime | None = None
+    # what the policy's calendar says of `now`; None where it has none
+    freezes: Mapping[str, bool] | None = None  # name -> whether it is on
+    in_freeze: bool | None = None
+    in_business_hours: bool | None = None
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
     people: Mapping[str, str | None] | None = None  # handle without @ -> user id

@@ -8,20 +8,20 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy import policy_file
+from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, tighten_gate
 from bot.policy.rules import (
-    RequestTemplate,
     Rule,
     RuleBuilder,
+    RuleTrial,
     Toolbox,
-    build_templates,
     collect_needed_lookups,
     list_tool_mismatches,
 )
@@ -215,16 +215,6 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTrial:
-    """The result of one rule tried on a call."""
-
-    rule: str
-    fits: bool | None  # None: it could not be told
-    why: str  # what decided it, for people
-    adds: bool = False  # whether it only adds to what other rules say
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """The gate of a call, with the result of every rule that was tried."""
 
@@ -243,9 +233,10 @@ class Policy(BaseModel):
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
-    templates: tuple[RequestTemplate, ...] = ()
+    templates: tuple[policy_file.RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
+    calendar: PolicyCalendar | None = None  # None where no condition asks for it
     tools: Toolbox | None = None  # those there are; None where that is not known
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
 
@@ -284,7 +275,7 @@ class Policy(BaseModel):
         and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
         by one for all tools.
         """
-        known = facts.effect in policy_file.EFFECTS
+        known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
         tried: list[RuleTrial] = []
         found: Allow | Ask | None = None
         additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
@@ -323,6 +314,7 @@ class Policy(BaseModel):
         if self.default is None:
             return None
         effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
+        facts = self._add_time_facts(facts)
         found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
         adding = [
             (gate, bool(fits))
@@ -332,6 +324,11 @@ class Policy(BaseModel):
         gate = tighten_gate(self.default, adding)
         assert isinstance(gate, Ask)
         return gate
+
+    def _add_time_facts(self, facts: Facts) -> Facts:
+        """Return the facts with what the calendar says of their moment, if both are there."""
+        known = self.calendar.build_facts(facts.now) if self.calendar and facts.now else {}
+        return replace(facts, **known)
 
     def _deny_or_restrict_gate(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """Return a denial for None, else the gate.
@@ -403,6 +400,8 @@ class Policy(BaseModel):
             left_out["templates"] = {"__all__": {"place"}}
         if self.shared_channels:
             del left_out["shared_channels"]
+        if self.calendar is None:
+            left_out["calendar"] = True
         return _compute_digest(self, exclude=left_out)
 
 
@@ -459,8 +458,9 @@ def _build_policy(written: policy_file.PolicyFile, source: str, problems: FilePr
         rules=rules,
         default=assembly.default,
         loosen=assembly.loosen,
-        templates=build_templates(written.template, problems),
+        templates=policy_file.build_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
+        calendar=assembly.build_calendar(),
         lines=lines,
         readers=assembly.build_readers(),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -21,11 +21,11 @@ from pydantic import (
     StringConstraints,
     field_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_jsonable_python
 
-from bot.policy.business_hours import HoursEntry
+from bot.policy.business_hours import FreezeEntry, HoursEntry
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
-from bot.toml_file import COMPLAINTS, unknown_key_sentence
+from bot.toml_file import COMPLAINTS, FileProblems, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
 
 EFFECTS = ("read", "write", "destructive")
@@ -258,12 +258,22 @@ class ModesEntry(_StrictModel):
 ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
 
 
+def _validate_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", value):
+        raise ValueError("cannot be a name; write another, in lower case")
+    return value
+
+
+FreezeName = Annotated[str, AfterValidator(_validate_name)]
+
+
 class PolicyFile(_StrictModel):
     """The whole file."""
 
     # who may look at any request's record, beside those whom it concerns
     readers: ApproverList | None = None
     hours: HoursEntry | None = None
+    freezes: dict[FreezeName, FreezeEntry] = {}
     defaults: DefaultsEntry = DefaultsEntry()
     modes: ModesEntry = ModesEntry()
     rule: list[RuleEntry] = []
@@ -407,3 +417,51 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
 def _count_named_people(who: Approvers) -> float:
     """Return how many people these can be at most; infinite if only Slack knows."""
     return math.inf if who.groups or who.channel else len(who.users) + who.requester
+
+
+# Requests that a policy prepares for people: a tool, with some of its fields fixed.
+
+
+class RequestTemplate(BaseModel):
+    """One prepared request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    title: str  # what people choose it by
+    tool: str
+    fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
+    who: Approvers | None = None  # who may ask for it; None: everybody
+    place: str = ""  # where it stands, for messages: file, line, template
+
+
+def build_approvers(who: Iterable[str]) -> Approvers:
+    """Return who is named in a list of approvers."""
+    who = tuple(dict.fromkeys(who))
+    return Approvers(
+        users=tuple(each for each in who if each[0] in "UW"),
+        groups=tuple(each[1:] for each in who if each[0] == "@"),
+        channel="channel" in who,
+        requester="requester" in who,
+    )
+
+
+def build_templates(
+    entries: Sequence[TemplateEntry], problems: FileProblems
+) -> tuple[RequestTemplate, ...]:
+    """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
+    titles: set[str] = set()
+    found = []
+    for index, entry in enumerate(entries):
+        if (title := entry.title.casefold()) in titles:
+            sentence = f"the title {entry.title!r} is taken; give each template its own"
+            problems.add(("template", index, "title"), sentence)
+        titles.add(title)
+        found.append(
+            RequestTemplate(
+                title=entry.title,
+                tool=entry.tool,
+                fixed=to_jsonable_python(entry.fixed),
+                who=None if entry.who is None else build_approvers(entry.who),
+                place=problems.describe_location(("template", index)),
+            )
+        )
+    return tuple(found)

@@ -69,9 +69,9 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
     return gate.approvers
 
 
-def test_there_are_ten() -> None:
-    """The cookbook has ten policies, and each has its own test below, named like it."""
-    assert len(RECIPES) == 10
+def test_there_are_eleven() -> None:
+    """The cookbook has eleven policies, and each has its own test below, named like it."""
+    assert len(RECIPES) == 11
     tests = [name for name in globals() if name.startswith("test_")]
     for title in RECIPES:
         start = f"test_{title.lower().replace(' ', '_')}"
@@ -242,6 +242,22 @@ def test_contractors_are_asked_or_refused() -> None:
     assert gate("cancel_order", groups=lost).verdict == "deny"
     assert gate("refund_order", groups=lost).verdict == "ask"
     assert gate("refund_order", groups=lost, spent=sixth).verdict == "deny"
+
+
+def test_a_freeze_at_the_end_of_the_year() -> None:
+    """Nothing that cannot be undone in it, the managers for the rest; else by business hours."""
+    gate = judge("A freeze at the end of the year")
+    eve = datetime(2026, 12, 18, 22, 59, tzinfo=UTC)
+    frozen, over = datetime(2026, 12, 18, 23, 0, tzinfo=UTC), datetime(2027, 1, 4, 9, tzinfo=UTC)
+    assert gate("cancel_order", now=frozen).verdict == "deny"
+    asked = gate("refund_order", now=frozen)
+    assert isinstance(asked, Ask)
+    assert (who(asked).groups, asked.required_approvers) == (("managers",), 2)
+    for tool in ("cancel_order", "refund_order"):
+        assert who(gate(tool, now=eve)).groups == ("on-call",)
+        assert who(gate(tool, now=over)).groups == ("platform",)
+        assert gate(tool, now=None).verdict == ("deny" if tool == "cancel_order" else "ask")
+    assert gate("look_up_order", now=frozen).verdict == "allow"
 
 
 def test_a_team_of_one() -> None:

@@ -32,7 +32,7 @@ from bot.checks.check import (
     build_ok_result,
     build_warning_result,
 )
-from bot.checks.inspection import check_business_hours
+from bot.checks.inspection import check_calendar
 from bot.checks.people_checks import (
     check_operator,
     check_policy_people,
@@ -370,7 +370,7 @@ def run_environment_checks(
     yield from check_tools(settings)
     yield from map(check_surfaces, PartKind)
     yield from check_rules(settings, policy)
-    yield from check_business_hours(policy, clock.now())
+    yield from check_calendar(policy, clock.now())
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_servers(settings)
