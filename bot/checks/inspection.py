@@ -27,6 +27,7 @@ from bot.policy import rules
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
+from bot.policy.owners import list_owned_fields
 from bot.signals import Signals
 from bot.slack.client import build_reading_client
 from bot.toml_file import nearest_name_hint
@@ -61,7 +62,7 @@ def check_policy_rules(
     found = [
         each
         for rule, lines in zip(policy.rules, policy.lines, strict=True)
-        for each in _check_rule(rule, tools, lines)
+        for each in (*_check_rule(rule, tools, lines), *_check_owners(rule, tools, policy))
     ]
     yield from found
     if not found:
@@ -307,6 +308,32 @@ def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator
         yield check.build_warning_result(
             f"rule {rule.name!r}", text, "Correct it" + nearest_name_hint([field], there)
         )
+
+
+def _check_owners(
+    rule: rules.Rule, tools: ToolsByName, policy: Policy
+) -> Iterator[check.CheckResult]:
+    """Yield a check of each tool whose calls would find no owner of the field a rule names."""
+    for field in list_owned_fields(rule.gate):
+        for tool in tools.values():
+            if not rule.can_match(tool.name, tool.does, tool.risk):
+                continue
+            about, fields = f"rule {rule.name!r}", tool.arguments.model_fields
+            if field not in fields:
+                text = f"it asks the owner of args.{field}, which {tool.name} lacks"
+                remedy = "Nobody could decide: correct the field, or name the tools that have it"
+                yield check.build_failure_result(
+                    about, text, remedy + nearest_name_hint([field], fields)
+                )
+                continue
+            schema = tool.arguments.model_json_schema(by_alias=False)
+            own = schema.get("properties", {}).get(field, {})
+            own = schema["$defs"][own["$ref"].rpartition("/")[2]] if "$ref" in own else own
+            choices = own.get("enum", ())
+            if nobodys := sorted(str(e) for e in choices if str(e) not in policy.owners[field]):
+                text = f"nobody owns {', '.join(nobodys)}, which {field} of {tool.name} may be"
+                remedy = f"Nobody could decide about them: name owners in [owners.{field}]"
+                yield check.build_warning_result(about, text, remedy)
 
 
 log = logging.getLogger("countersign.setup")

@@ -350,8 +350,9 @@ def _list_terms(gate: Ask) -> dict[str, Any]:
 
 def _list_approver_names(who: Approvers) -> str:
     named = [*who.users, *(f"@{each}" for each in who.groups)]
+    named += [f"owner of args.{each}" for each in who.owners]
     named += ["channel"] * who.channel + ["requester"] * who.requester
-    return " or ".join(sorted(named))
+    return " or ".join(sorted(named)) or "nobody"
 
 
 def _format_term(key: str, value: Any) -> str:

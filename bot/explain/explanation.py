@@ -130,7 +130,7 @@ class GateDescriber:
             found.append(f"the members of {here}")
         if who.requester:
             found.append("whoever asked")
-        return ", ".join(found)
+        return ", ".join(found) or "nobody"
 
     def _describe_current_approvers(self, who: Approvers) -> str:
         """Return who of these approvers could approve now, looked up, in parentheses."""
@@ -390,7 +390,8 @@ def _describe_grant_or_limit(
 
 def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:
     """Return the verdict on a call in words, and a line for each rule that was tried."""
-    return [_describe_verdict(judged, words), *_describe_tried_rules(judged, words)]
+    owners = (f"• {words.quote_text(each)}" for each in judged.notes)
+    return [_describe_verdict(judged, words), *_describe_tried_rules(judged, words), *owners]
 
 
 def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:

@@ -19,6 +19,7 @@ from bot.policy import policy_file
 from bot.policy.business_hours import DAYS, BusinessHours, Freeze, PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, GrantOffer, Stage
+from bot.policy.owners import OwnerTables, list_owned_fields
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
@@ -386,6 +387,29 @@ class RuleBuilder:
         hours = self._hours if "in_business_hours" in names else None
         found = PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
         return found if freezes or hours else None
+
+    def build_owners(self, rules: Iterable[Rule]) -> OwnerTables:
+        """Return who owns which values of which fields; mistakes are reported."""
+        tables, used = self._written.owners, set[str]()
+        for index, rule in enumerate(rules):
+            fields = list_owned_fields(rule.gate)
+            used.update(fields)
+            for field in (each for each in fields if each not in tables):
+                sentence = f"there is no [owners.{field}]{nearest_name_hint([field], tables)}"
+                self._problems.add(("rule", index, "approvers"), f"{sentence}; add it")
+            if fields and isinstance(rule.gate, Ask) and (rule.gate.remember or rule.gate.once):
+                sentence = "what an owner approves is asked every time; nothing is remembered"
+                self._problems.add(("rule", index, "approvers"), sentence)
+        if self.default and list_owned_fields(self.default):
+            sentence = "name owners in a rule for the tools that have the field"
+            self._problems.add(("defaults", "approvers"), sentence)
+        for field in sorted(tables.keys() - used):
+            self._problems.add(("owners", field), "is used nowhere; use it, or remove it")
+        build = policy_file.build_approvers
+        return {
+            field: {value: build(each) for value, each in sorted(table.items())}
+            for field, table in sorted(tables.items())
+        }
 
     def _list_conditions(self) -> Iterator[tuple[int, Condition]]:
         """Yield the condition of each rule that has one, with the rule's number from 0."""

@@ -275,6 +275,20 @@ def test_a_group_that_the_file_lacks_is_wrong(typed: Callable[..., Ended]) -> No
     assert "a rule asks for interns, which the file does not name under [groups]" in out
 
 
+def test_an_owner_is_expected_by_name(typed: Callable[..., Ended]) -> None:
+    """As the table has it; without an owner it is wrong to expect one."""
+    policy = (
+        '[defaults]\napprovers = ["@shop-leads"]\n[owners.reason]\nlate = ["@leads"]\n'
+        '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["owner of args.reason"]\n'
+    )
+    case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = ["@leads"]\n'
+    assert typed(TEST, policy, FACTS + case)[0] == 0
+    code, out, _ = typed(TEST, policy, FACTS + case.replace('"late"', '"other"'))
+    assert code == 1
+    assert "approvers: expected @leads, and policy says nobody" in out
+    assert "• the owner of args.reason is nobody: it is not in [owners.reason]" in out
+
+
 def test_check_needs_no_slack(typed: Callable[..., Ended]) -> None:
     """A sound policy is; one for a tool or a field that is not there is not."""
     sound = POLICY.partition('[[rule]]\nname = "late wipes"')[0]

@@ -143,6 +143,23 @@ def test_a_freeze_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -
     assert "the freeze launch" not in free
 
 
+def test_an_owner_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """So is that a value has none, and that the call would be refused."""
+    rule = '[[rule]]\nname = "owned"\ntool = "refund_order"\nverdict = "ask"\n'
+    Path("policy.toml").write_text(
+        f'{POLICY}\n{rule}approvers = ["owner of args.reason"]\n'
+        '[owners.reason]\nlate = ["@shop-leads"]\n'
+    )
+    small = BIG.replace("100.11", "5.00")
+    owned = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    assert "• the owner of args.reason is @shop-leads\n" in owned
+    assert "Who decides: one of @shop-leads (now: Ana Ruiz (UANA00001)" in owned
+    lost = said(capsys, f"{small.replace('late', 'other')} --as UBEN00001 --in C0SUPPORT")
+    assert "• the owner of args.reason is nobody: it is not in [owners.reason]\n" in lost
+    assert "Who decides: one of nobody (now: nobody)" in lost
+    assert "⚠ This can’t be approved: it takes 1 to approve" in lost
+
+
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """Where too few people could approve, that is said, as the call would be refused."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))
