@@ -11,7 +11,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -154,7 +154,8 @@ class TomlLineIndex:
                 quote = "" if quote in line else quote
             elif header := _HEADER.match(line):
                 name = header[2]
-                table = here = (name, seen[name]) if header[1] == "[[" else (name,)
+                nested = tuple(name.split("."))
+                table = here = (name, seen[name]) if header[1] == "[[" else nested
                 seen[name] += 1
             elif key := _KEY.match(line):
                 here = (*table, key[1])
@@ -194,14 +195,16 @@ def unknown_key_sentence(loc: KeyPath, model: type[BaseModel]) -> str:
 
 def _list_keys_at(loc: KeyPath, model: type[BaseModel]) -> list[str]:
     """Return the keys allowed in the table at `loc`; none if no model describes that table."""
+    is_name = False  # which its author chose
     for part in loc:
-        if isinstance(part, int):
+        if isinstance(part, int) or is_name:
+            is_name = False
             continue
         fields = {each.alias or name: each for name, each in model.model_fields.items()}
         inner = _find_model(fields[part].annotation) if part in fields else None
         if inner is None:
             return []
-        model = inner
+        model, is_name = inner, get_origin(fields[part].annotation) is dict
     return [each.alias or name for name, each in model.model_fields.items()]
 
 

@@ -14,7 +14,7 @@ from bot.config.startup import StartupError
 from bot.policy.authority import Authority, Directory
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Deny
-from bot.policy.rules import RequestTemplate
+from bot.policy.policy_file import RequestTemplate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import build_readable_arguments
 from storage import calls, outbox, runs

@@ -18,6 +18,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
+from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -26,6 +27,7 @@ from bot.policy import rules
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
+from bot.policy.owners import list_owned_fields
 from bot.signals import Signals
 from bot.slack.client import build_reading_client
 from bot.toml_file import nearest_name_hint
@@ -54,7 +56,7 @@ def check_policy_rules(
     found = [
         each
         for rule, lines in zip(policy.rules, policy.lines, strict=True)
-        for each in _check_rule(rule, tools, lines)
+        for each in (*_check_rule(rule, tools, lines), *_check_owners(rule, tools, policy))
     ]
     yield from found
     if not found:
@@ -103,9 +105,22 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
     return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
-def check_business_hours(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
-    """Yield the check that business hours, if set, leave out some holiday within a year."""
-    hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
+def check_calendar(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
+    """Yield a check of each freeze, and one that business hours leave out some holiday in a year.
+
+    It is a warning if a freeze is over, or no holiday is left out.
+    """
+    calendar = policy.calendar
+    for each in calendar.freezes if calendar else ():
+        about = f"freeze {each.name}"
+        if each.ends <= now:
+            text = f"is over since {format_in_utc(each.ends)}"
+            yield check.build_warning_result(about, text, "Remove it, or write its next dates")
+        else:
+            begins = "is in force" if each.starts <= now else f"from {format_in_utc(each.starts)}"
+            yield check.build_ok_result(about, f"{begins} until {format_in_utc(each.ends)}")
+    asked = [gate.hours for gate in policy.asks()] + [calendar.hours if calendar else None]
+    hours = next(filter(None, asked), None)
     if hours is None:
         return
     if off := describe_days_off(hours, now):
@@ -237,6 +252,9 @@ def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Fa
         channel=SlackId("C0"),
         now=_MOMENTS["date-time"],
         args=_build_sample_value(schema, schema),
+        freezes=dict.fromkeys(told.freezes, False),
+        in_freeze=False,
+        in_business_hours=False,
         groups=dict.fromkeys(told.groups, frozenset[str]()),
         channels=dict.fromkeys((f"#{each}" for each in told.channels), "C0"),
         people=dict.fromkeys(told.people, "U0"),
@@ -284,6 +302,32 @@ def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator
         yield check.build_warning_result(
             f"rule {rule.name!r}", text, "Correct it" + nearest_name_hint([field], there)
         )
+
+
+def _check_owners(
+    rule: rules.Rule, tools: ToolsByName, policy: Policy
+) -> Iterator[check.CheckResult]:
+    """Yield a check of each tool whose calls would find no owner of the field a rule names."""
+    for field in list_owned_fields(rule.gate):
+        for tool in tools.values():
+            if not rule.can_match(tool.name, tool.does, tool.risk):
+                continue
+            about, fields = f"rule {rule.name!r}", tool.arguments.model_fields
+            if field not in fields:
+                text = f"it asks the owner of args.{field}, which {tool.name} lacks"
+                remedy = "Nobody could decide: correct the field, or name the tools that have it"
+                yield check.build_failure_result(
+                    about, text, remedy + nearest_name_hint([field], fields)
+                )
+                continue
+            schema = tool.arguments.model_json_schema(by_alias=False)
+            own = schema.get("properties", {}).get(field, {})
+            own = schema["$defs"][own["$ref"].rpartition("/")[2]] if "$ref" in own else own
+            choices = own.get("enum", ())
+            if nobodys := sorted(str(e) for e in choices if str(e) not in policy.owners[field]):
+                text = f"nobody owns {', '.join(nobodys)}, which {field} of {tool.name} may be"
+                remedy = f"Nobody could decide about them: name owners in [owners.{field}]"
+                yield check.build_warning_result(about, text, remedy)
 
 
 log = logging.getLogger("countersign.setup")
@@ -368,7 +412,7 @@ class SetupInspector:
         policy = self._policy.policy
         yield from self._run_slack_checks(self._client)
         yield from check_policy_rules(self._tools, policy)
-        yield from check_business_hours(policy, self._clock.now())
+        yield from check_calendar(policy, self._clock.now())
 
     def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""

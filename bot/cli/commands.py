@@ -71,14 +71,14 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.backup:COPY_TO", "all of the record into PostgreSQL; the bot is stopped"
     ),
     "explain": CommandEntry(
-        "bot.cli.policy:EXPLAIN", "what would become of a call: which rule, who decides, when"
+        "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),
     "mcp": CommandEntry(
         "bot.cli.mcp", "accept: look at the tools of MCP servers, and say yes to them"
     ),
     "policy": CommandEntry(
-        "bot.cli.policy:POLICY",
-        "replay: which recorded calls a policy would have decided otherwise",
+        "bot.cli.policy",
+        "test: cases of a file; check: without Slack; replay: recorded calls",
     ),
 }
 

@@ -1,179 +1,92 @@
-"""`countersign explain` and `policy replay`: what policy says about a call, and what another policy
-would have said about recorded ones. Nothing is changed.
+"""`countersign policy`: a policy tested by cases, checked without Slack, or replayed over the calls
+on record. Nothing is changed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
+from datetime import timedelta
 from pathlib import Path
 
-from bot.approvals.call_gates import get_lookups_for_tool
 from bot.cli import read_only_core
+from bot.cli.policy_cases import CaseDirectory, CaseTrial, parse_case_file
 from bot.clock import SystemClock
-from bot.explain.explanation import explain_call
-from bot.explain.replay import FixedClock, PolicyReplay
-from bot.explain.typed_call import TypedCallError, parse_typed_call
-from bot.policy.authority import Directory, LookupFailedError
-from bot.tools.slack_lookup import CachedDirectory
-from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import DOTENV, print_error, print_line
-from storage.record import Run
-
-_PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
-_CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
+from bot.explain.replay import PolicyReplay
+from bot.explain.typed_call import TypedCallError
+from bot.toml_file import unreadable_file_sentence
+from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 
 
-def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the call, its requester, channel and time, and the policy."""
-    parser.add_argument("tool", help="the tool's name")
-    parser.add_argument("values", nargs="*", metavar="key=value", help="its arguments")
-    parser.add_argument(
-        "--as", dest="person", default="", metavar="U0123", help="who asks for it: an id, or @name"
-    )
-    parser.add_argument(
-        "--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name"
-    )
-    parser.add_argument(
-        "--at",
-        type=read_only_core.parse_time_option,
-        metavar="TIME",
-        help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
-    )
-    parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
-    )
-
-
-def run_explain(arguments: argparse.Namespace) -> int:
-    """Print how policy decides the call that was typed; returns the exit code."""
+def _run_test(arguments: argparse.Namespace) -> int:
+    """Try the cases of a file, and print those that are wrong; returns the exit code."""
+    path = Path(arguments.file)
     try:
-        _check_person_and_channel(arguments)
-        clock = FixedClock(arguments.at) if arguments.at else SystemClock()
-        found = read_only_core.build_read_only_core(os.environ, DOTENV, arguments.policy, clock)
-        words = [arguments.tool, *arguments.values]
-        tool, args = parse_typed_call(found.tools, words, found.directory, None)
-        arguments.person = _resolve_person_id(found.directory, arguments.person)
-        channel = _resolve_channel_id(found.directory, arguments.channel)
+        file, problems = parse_case_file(path.read_text("utf-8"), str(path))
+        directory = CaseDirectory(file)
+        core = read_only_core.build_read_only_core(
+            os.environ, DOTENV, arguments.policy, SystemClock(), directory
+        )
+        trial = CaseTrial(file, core, directory)
+        results = []
+        for index, case in enumerate(file.case):
+            try:
+                results.append((index, case, trial.list_differences(case)))
+            except TypedCallError as error:
+                problems.add(("case", index, "tool"), str(error))
+        if problems:
+            raise TypedCallError("\n".join(problems.list_sentences()))
+    except (OSError, UnicodeDecodeError) as error:
+        print_error(unreadable_file_sentence(str(path), error))
+        return read_only_core.BAD_INPUT
     except TypedCallError as error:
         print_error(error)
         return read_only_core.BAD_INPUT
-    now = found.clock.now()
-    request = Run(
-        team=found.authority.team,
-        channel=channel,
-        thread_ts="",
-        requester=arguments.person,
-        created_at=now,
-        updated_at=now,
-    )
-    readable = not found.record_problem and bool(found.authority.team)
-    for line in explain_call(
-        found.explanation_sources,
-        read_only_core.PlainMentionStyle(found.directory),
-        request,
-        tool,
-        args,
-        sums=readable,
-    ):
-        print_line(line)
-    for line in _format_unread_notes(
-        found, arguments, bool(get_lookups_for_tool(found.policy, tool).spent)
-    ):
-        print_line(line)
-    return 0
+    for index, case, lines in results:
+        place = f" ({path}:{problems.get_line(('case', index))})" if lines else ""
+        print_line(f"{'WRONG' if lines else 'ok   '} {case.name}{place}")
+        for line in lines:
+            print_line(f"      {line}")
+    wrong = sum(bool(lines) for *_, lines in results)
+    policy = core.policy.policy
+    print_line(f"{len(results) - wrong} ok, {wrong} wrong; {policy.source}, {policy.digest[:8]}")
+    return 1 if wrong else 0
 
 
-def _check_person_and_channel(arguments: argparse.Namespace) -> None:
-    """Raise MistypedError for a person or a channel that is neither an id nor a name."""
-    if arguments.person and not _PERSON.fullmatch(arguments.person):
-        raise TypedCallError(
-            f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
-        )
-    if arguments.channel and not _CHANNEL.fullmatch(arguments.channel):
-        raise TypedCallError(
-            f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}."
-        )
+def _run_check(arguments: argparse.Namespace) -> int:
+    """Check a policy against the tools without Slack; returns the exit code."""
+    # only now: what they import takes a moment, and the other words do without
+    from bot.checks.check import build_ok_result
+    from bot.checks.inspection import check_calendar
+    from bot.cli.doctor.checks import check_rules, check_tools
+    from bot.cli.doctor.doctor import print_checks
 
-
-def _resolve_person_id(directory: CachedDirectory, person: str) -> str:
-    if not person.startswith("@"):
-        return person
+    nobody = read_only_core.FailingDirectory("a policy is checked without Slack")
     try:
-        found = sorted(directory.find_people_by_name(person[1:]))
-    except LookupFailedError as error:
-        raise TypedCallError(f"{person} cannot be looked up ({error}); give an id.") from None
-    if not found:
-        raise TypedCallError(f"Nobody goes by {person}.")
-    if len(found) > 1:
-        raise TypedCallError(f"{person} may be any of {', '.join(found[:5])}; give an id.")
-    return found[0]
-
-
-def _resolve_channel_id(directory: Directory, channel: str) -> str:
-    """Return the id of a channel given by id or #name; the name if Slack cannot be asked."""
-    if not channel.startswith("#"):
-        return channel
-    try:
-        found = directory.find_channel_id(channel)
-    except LookupFailedError:
-        return channel
-    if found is None:
-        raise TypedCallError(f"There is no channel {channel} that the bot can see.")
-    return found
-
-
-def _format_unread_notes(
-    found: read_only_core.ReadOnlyCore, arguments: argparse.Namespace, sums: bool
-) -> list[str]:
-    """Return lines that say what was not looked at, and why.
-
-    A record that is not there is mentioned only if the policy needs `sums` from it.
-    """
-    lines = []
-    if found.slack_problem:
-        lines.append(f"{found.slack_problem}: nobody and nothing was looked up.")
-    if found.record_problem and (sums or found.store.has_database()):
-        lines.append(f"The record was not read: {found.record_problem}.")
-    elif not (found.record_problem or found.authority.team):
-        lines.append(
-            "The record was not read: without Slack it is not known whose requests are meant."
+        core = read_only_core.build_read_only_core(
+            os.environ, DOTENV, arguments.policy, SystemClock(), nobody
         )
-    if not arguments.person:
-        lines.append("Nobody was named with --as: this is for somebody whom no rule names.")
-    if not arguments.channel:
-        lines.append("No channel was named with --in.")
-    return ["", *lines] if lines else []
+    except TypedCallError as error:
+        print_error(error)
+        return read_only_core.BAD_INPUT
+    policy = core.policy.policy
+    text = f"{policy.source}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
 
-
-EXPLAIN = CommandFunctions(add_explain_arguments, run_explain)
-
-
-# `countersign policy replay`: evaluates a policy over the recorded calls. Changes nothing.
-
-
-def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the word `replay`, how far back to go, and the policy."""
-    parser.add_argument("what", choices=["replay"])
-    parser.add_argument(
-        "--since",
-        type=read_only_core.parse_duration_option,
-        default="30d",
-        metavar="30d",
-        help="how far back: 12h, 30d (default: 30d)",
+    checks = (
+        build_ok_result("policy", text),
+        *check_tools(core.settings),
+        *check_rules(core.settings, policy),
+        *check_calendar(policy, core.clock.now()),
     )
-    parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
-    )
+    return print_checks(iter(checks), print_line)
 
 
-def run_policy(arguments: argparse.Namespace) -> int:
+def _run_replay(arguments: argparse.Namespace) -> int:
     """Replay a policy over the recorded calls, and print the result; returns the exit code."""
     found = read_only_core.open_core_or_complain("There is nothing to replay", arguments.policy)
     if isinstance(found, int):
         return found
-    since = found.clock.now() - arguments.since
+    since = found.clock.now() - (arguments.since or timedelta(days=30))
     written = found.policy.policy.model_copy(update={"asking": frozenset()})
     print_line(f"{written.source}, digest {written.digest[:8]}")
     words = read_only_core.PlainMentionStyle(found.directory)
@@ -191,4 +104,31 @@ def run_policy(arguments: argparse.Namespace) -> int:
     return 0
 
 
-POLICY = CommandFunctions(add_policy_arguments, run_policy)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to do, the file of cases, how far back to go, and the policy."""
+    parser.add_argument(
+        "what",
+        choices=["test", "check", "replay"],
+        help="test: cases of a file; check: without Slack; replay: over the calls on record",
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="with test: the file of cases")
+    parser.add_argument(
+        "--since",
+        type=read_only_core.parse_duration_option,
+        metavar="30d",
+        help="with replay: how far back: 12h, 30d (default: 30d)",
+    )
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="this policy in the place of the one in force"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Test, check or replay a policy; returns the exit code."""
+    if (arguments.file is not None) != (arguments.what == "test"):
+        raise UsageError("test takes one FILE of cases, and the others none")
+    if arguments.since is not None and arguments.what != "replay":
+        raise UsageError("--since goes with replay")
+    return {"test": _run_test, "check": _run_check, "replay": _run_replay}[arguments.what](
+        arguments
+    )

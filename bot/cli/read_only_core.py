@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
@@ -86,9 +86,10 @@ class FailingDirectory:
         """Store `why`, the reason that every error gives."""
         self.why = why
 
-    def _fail(self, *_: object, **__: object) -> NoReturn:
+    def _raise_error(self, *_: object, **__: object) -> Any:
         raise LookupFailedError(self.why)
 
+    _fail: Callable[..., Any] = _raise_error  # whose parameters a subclass may narrow
     find_person = find_people = find_people_by_name = find_group = list_channel_members = _fail
     find_channel_id = can_see_channel = is_shared_channel = list_channels = list_people = _fail
     list_shared_private_channels = _fail
@@ -165,16 +166,22 @@ def open_core_or_complain(what: str, policy: Path | None = None) -> ReadOnlyCore
 
 
 def build_read_only_core(
-    environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
+    environ: Mapping[str, str],
+    dotenv_path: Path | None,
+    policy: Path | None,
+    clock: Clock,
+    directory: CachedDirectory | None = None,
 ) -> ReadOnlyCore:
     """Return a core; `policy` takes the place of the policy in force.
+
+    With a `directory` that one is asked, and neither Slack nor the record is.
 
     Raises MistypedError for settings, a policy or tools that cannot be used.
     """
     # what is not known is said where it matters
     logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
-        return _build_core(environ, dotenv_path, policy, clock)
+        return _build_core(environ, dotenv_path, policy, clock, directory)
     except (PolicyError, SettingsError) as error:
         raise TypedCallError("; ".join(error.problems)) from None
     except ToolsError as error:
@@ -182,7 +189,11 @@ def build_read_only_core(
 
 
 def _build_core(
-    environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
+    environ: Mapping[str, str],
+    dotenv_path: Path | None,
+    policy: Path | None,
+    clock: Clock,
+    directory: CachedDirectory | None,
 ) -> ReadOnlyCore:
     """Return a core; without a Slack token, nobody is looked up.
 
@@ -193,17 +204,16 @@ def _build_core(
         environ["COUNTERSIGN_POLICY"] = str(policy)
         read_policy(policy)  # before the settings: its own complaint is the better one
     settings = Settings.load(environ, dotenv_path, reading=True)
-    client = (
-        build_retrying_client(settings) if settings.slack_bot_token.get_secret_value() else None
-    )
+    asks_slack = directory is None and bool(settings.slack_bot_token.get_secret_value())
+    client = build_retrying_client(settings) if asks_slack else None
     store = ReadOnlyStore(settings.database_url)
-    no_record = store.describe_read_problem()
+    no_record = "it is not asked" if directory else store.describe_read_problem()
     identity, no_slack = _look_up_identity(client) if client else (None, "Slack is not configured")
     if identity is None:
         identity = Identity("" if no_record else _find_only_team(store), "", "")
-    directory: CachedDirectory = FailingDirectory(no_slack)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
+    directory = directory or FailingDirectory(no_slack)
     tools = build_tool_registry(settings, client, directory)
     asking = frozenset(each.name for each in tools if each.asks)
     written = read_policy(settings.policy_path).model_copy(update={"asking": asking})

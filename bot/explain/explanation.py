@@ -119,7 +119,7 @@ class GateDescriber:
             found.append(f"the members of {here}")
         if who.requester:
             found.append("whoever asked")
-        return ", ".join(found)
+        return ", ".join(found) or "nobody"
 
     def _describe_current_approvers(self, who: Approvers) -> str:
         """Return who of these approvers could approve now, looked up, in parentheses."""
@@ -305,14 +305,21 @@ def explain_call(
         f"The tool is {tool.name} ({_describe_effect_class(tool)}, {tool.risk} risk), "
         f"{who}{where}.",
         "",
-        _describe_verdict(judged, words),
-        *_describe_tried_rules(judged, words),
+        *describe_judgement(judged, words),
+        *_describe_freezes(grounds.sources, facts),
         *_describe_mode_change(judged.gate, gate, mode, words),
     ]
     if isinstance(gate, Ask):
         lines += _describe_grant_or_limit(grounds, words, run, tool, args, gate) if sums else []
         lines += ["", *GateDescriber(grounds, words, run, tool, gate).describe_gate()]
     return lines + _describe_unknown_facts(facts, grounds, tool, words)
+
+
+def _describe_freezes(sources: call_gates.FactSources, facts: Facts) -> Iterator[str]:
+    """Yield each freeze that is in force at the moment of the facts."""
+    calendar = sources.policy.policy.calendar
+    for each in calendar.list_current_freezes(facts.now) if calendar and facts.now else ():
+        yield f"• In force is the freeze {each.name}, until {format_in_utc(each.ends)}"
 
 
 def _describe_effect_class(tool: Tool[Any]) -> str:
@@ -356,6 +363,12 @@ def _describe_grant_or_limit(
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
     elif reached:
         yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
+
+
+def describe_judgement(judged: Judgement, words: MentionStyle) -> list[str]:
+    """Return the verdict on a call in words, and a line for each rule that was tried."""
+    owners = (f"• {words.quote_text(each)}" for each in judged.notes)
+    return [_describe_verdict(judged, words), *_describe_tried_rules(judged, words), *owners]
 
 
 def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:

@@ -34,12 +34,7 @@ def parse_typed_call(
     """
     if not words:
         raise TypedCallError("Name a tool, and its arguments as key=value.")
-    tool = tools.get(words[0])
-    if tool is None:
-        names = sorted(each.name for each in tools)
-        close = get_close_matches(words[0], names, 1)
-        hint = f"; is {close[0]} meant?" if close else f". There are: {', '.join(names)}."
-        raise TypedCallError(f"There is no tool {words[0]!r}{hint}")
+    tool = find_tool(tools, words[0])
     try:
         values = _parse_key_values(words[1:])
         try:
@@ -47,16 +42,33 @@ def parse_typed_call(
         except LookupFailedError:
             args = _validate_arguments(tool, values, None)
         dump_arguments(args)
-    except NonCanonicalValueError as error:
-        raise TypedCallError(f"{tool.name}: {error}.") from None
-    except ValidationError as error:
-        wrong = (
-            f"{'.'.join(map(str, each['loc'])) or 'arguments'}: "
-            + reword_pydantic_message(each["type"], each["msg"])
-            for each in error.errors()[:20]
-        )
-        raise TypedCallError(f"{tool.name} does not take this. {' '.join(wrong)}") from None
+    except (NonCanonicalValueError, ValidationError) as error:
+        raise TypedCallError(describe_refused_arguments(tool, error)) from None
     return tool, args
+
+
+def find_tool(tools: Registry, name: str) -> Tool[Any]:
+    """Return the tool of that name; raises TypedCallError with the nearest name if none has it."""
+    if tool := tools.get(name):
+        return tool
+    names = sorted(each.name for each in tools)
+    close = get_close_matches(name, names, 1)
+    hint = f"; is {close[0]} meant?" if close else f". There are: {', '.join(names)}."
+    raise TypedCallError(f"There is no tool {name!r}{hint}")
+
+
+def describe_refused_arguments(
+    tool: Tool[Any], error: NonCanonicalValueError | ValidationError
+) -> str:
+    """Return in words why a tool does not take some arguments."""
+    if isinstance(error, NonCanonicalValueError):
+        return f"{tool.name}: {error}."
+    wrong = (
+        f"{'.'.join(map(str, each['loc'])) or 'arguments'}: "
+        + reword_pydantic_message(each["type"], each["msg"])
+        for each in error.errors()[:20]
+    )
+    return f"{tool.name} does not take this. {' '.join(wrong)}"
 
 
 def _parse_key_values(words: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Business hours: measure time without nights, days off and holidays. PURE.
+"""Business hours and freezes: measure time without nights, days off and holidays, and say what a
+policy's calendar knows of a moment. PURE.
 
 The library `holidays` knows the holidays of countries. It takes a moment to load, so it is imported
 only where a policy names such a calendar.
@@ -8,15 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    field_validator,
+)
 
 _MOST_DAYS = 1_000  # looked at in search of business hours; then time is up
 _A_YEAR = 366  # days
@@ -108,6 +118,11 @@ class BusinessHours(BaseModel):
             found += max(min(ends, end) - max(begins, start), timedelta())
         return found
 
+    def is_open(self, now: datetime) -> bool:
+        """Return whether a moment is within business hours."""
+        first = next(self._list_open_spans(now), None)
+        return first is not None and first[0] <= now < first[1]
+
     def list_next_holidays(self, start: datetime, count: int) -> list[tuple[date, str]]:
         """Return up to `count` holidays on business days from `start` on, each with its name.
 
@@ -142,6 +157,36 @@ class BusinessHours(BaseModel):
         return datetime.combine(day + timedelta(days=days), at).astimezone(UTC)
 
 
+class Freeze(BaseModel):
+    """A time in which a policy's author wants less, or nothing, to be changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    starts: datetime  # UTC
+    ends: datetime  # UTC; no longer in it
+
+
+class PolicyCalendar(BaseModel):
+    """The freezes and the business hours that the conditions of a policy may ask for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    freezes: tuple[Freeze, ...] = ()
+    hours: BusinessHours | None = None  # None where no condition asks for them
+
+    def list_current_freezes(self, now: datetime) -> list[Freeze]:
+        """Return the freezes that a moment is in."""
+        return [each for each in self.freezes if each.starts <= now < each.ends]
+
+    def build_facts(self, now: datetime) -> dict[str, Any]:
+        """Return the facts about a moment that conditions may ask for, by their names."""
+        current = self.list_current_freezes(now)
+        return {
+            "freezes": {each.name: each in current for each in self.freezes},
+            "in_freeze": bool(current),
+            "in_business_hours": self.hours.is_open(now) if self.hours else None,
+        }
+
+
 @lru_cache(16)
 def _load_time_zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
@@ -157,7 +202,57 @@ def _parse_iso_date(value: object) -> object:
     return value
 
 
-Holiday = Annotated[date, BeforeValidator(_parse_iso_date)]
+def _parse_iso_moment(value: object) -> datetime | date:
+    """Return a date or a time, also from its ISO text; raises ValueError for any other value."""
+    found = _parse_iso_date(value)
+    if isinstance(found, str):
+        with suppress(ValueError):
+            return datetime.fromisoformat(found)
+    if not isinstance(found, date):  # a datetime is one
+        raise ValueError("write a date (2026-12-24), or a time (2026-12-24T18:00:00)")
+    return found
+
+
+def validate_time_zone(value: str) -> str:
+    """Return the name of a time zone if it exists; raises ValueError otherwise."""
+    try:
+        ZoneInfo(value)
+    except (OSError, ValueError, LookupError):
+        raise ValueError(f"{value!r} is no time zone; write one as Europe/Berlin") from None
+    return value
+
+
+Moment = Annotated[datetime | date, PlainValidator(_parse_iso_moment)]
+
+
+class FreezeEntry(BaseModel):
+    """One entry of [freezes] as it is written: a date counts as the whole of that day."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    begin: Moment = Field(alias="from")
+    end: Moment = Field(alias="to")
+    zone: Annotated[str, AfterValidator(validate_time_zone)] | None = None
+
+    def build_freeze(self, name: str, zone: str | None) -> Freeze:
+        """Return the freeze, in `zone` if it names none; raises ValueError with what is wrong."""
+        zone = self.zone or zone
+        starts = _convert_to_utc(self.begin, zone)
+        days = 0 if isinstance(self.end, datetime) else 1
+        ends = _convert_to_utc(self.end + timedelta(days=days), zone)
+        if ends <= starts:
+            raise ValueError("ends before it begins; write a later time in to")
+        return Freeze(name=name, starts=starts, ends=ends)
+
+
+def _convert_to_utc(at: datetime | date, zone: str | None) -> datetime:
+    """Return a moment, or the beginning of a day, in UTC; raises ValueError without a zone."""
+    if isinstance(at, datetime) and at.tzinfo:
+        return at.astimezone(UTC)
+    if zone is None:
+        raise ValueError('has no time zone; write zone = "Europe/Berlin", or [hours] with a zone')
+    local = at if isinstance(at, datetime) else datetime.combine(at, time())
+    return local.replace(tzinfo=_load_time_zone(zone)).astimezone(UTC)
 
 
 class HoursEntry(BaseModel):
@@ -165,7 +260,7 @@ class HoursEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    zone: str
+    zone: Annotated[str, AfterValidator(validate_time_zone)]
     opens: str
     closes: str
     days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
@@ -178,15 +273,6 @@ class HoursEntry(BaseModel):
     @classmethod
     def _validate_calendar(cls, value: str) -> str:
         return validate_calendar(value)
-
-    @field_validator("zone")
-    @classmethod
-    def _validate_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (OSError, ValueError, LookupError):
-            raise ValueError(f"{value!r} is no time zone; write one as Europe/Berlin") from None
-        return value
 
     @field_validator("opens", "closes")
     @classmethod

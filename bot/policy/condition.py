@@ -9,7 +9,8 @@ another.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -38,7 +39,7 @@ from bot.policy.condition_values import (
     load_time_zone,
     require_boolean,
 )
-from countersign.durations import DAY, MINUTE, parse_duration
+from bot.policy.spending_sums import SHAPES, parse_spending_sum
 
 # Parsing the text of a condition into a small tree: nodes are named as in the grammar, and those
 # that only wrap another are left out. PURE.
@@ -128,50 +129,6 @@ def _parse_literal(token: Any) -> Any:
             'has a backslash that means nothing; write \\\\ for one, or r"…" around the text'
         )
     return inner if raw else str(celstr(token))
-
-
-# Sums over calls as conditions write them: `spent("tool", "field", "24h")`, `count("tool",
-# "1h")`; further words say whose and which calls are summed. PURE.
-
-SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
-BY_ANYONE = "by anyone"
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
-
-
-def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
-    """Return the sum that `spent` or `count`, called with these words, asks for.
-
-    Raises ValueError, with what is wrong.
-    """
-    shape = SHAPES[name]
-    needed = shape.count(",") + 1
-    if len(words) < needed:
-        raise ValueError(f"needs words in quotes, as in {name}({shape})")
-    tool, field, window = words[:3] if name == "spent" else (words[0], "", words[1])
-    if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
-        raise ValueError(f"needs the names of a tool and a field in {name}({shape})")
-    same: set[str] = set()
-    anyone = False
-    for word in words[needed:]:
-        if word == BY_ANYONE:
-            anyone = True
-        elif found := _SAME.fullmatch(word):
-            same.add(found[1])
-        else:
-            raise ValueError(
-                f"has {word!r} in {name}(), which means nothing there; "
-                f'write "{BY_ANYONE}" or "same currency"'
-            )
-    return SpendingSum(tool, field, parse_window_seconds(window), tuple(sorted(same)), anyone)
-
-
-def parse_window_seconds(text: str) -> int:
-    """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ValueError."""
-    length = parse_duration(text, "mhd")
-    if not MINUTE <= length <= 90 * DAY:
-        raise ValueError(f'{text!r} is no window; write "30m", "24h" or "7d", at most "90d"')
-    return length
 
 
 # Evaluating one condition, whose tree was parsed and checked, over one set of values. PURE.
@@ -280,15 +237,18 @@ class ConditionEvaluator:
 
 
 MOST_BYTES = 1_024
-SPACES = ("groups", "channels", "people")  # of names that are looked up
+LOOKED_UP = ("groups", "channels", "people")
+SPACES = (*LOOKED_UP, "freezes")  # of names
+TIMES = frozenset({"now", "in_freeze", "in_business_hours"})
 NAMES = frozenset(
-    {"args", "requester", "channel", "tool", "effect", "risk", "client", "now", *SPACES}
+    {"args", "requester", "channel", "tool", "effect", "risk", "client", *TIMES, *SPACES}
 )
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
 _EXAMPLES = {
     "groups": 'groups.finance or groups["shop-leads"]',
     "channels": 'channels.announcements or channels["shop-floor"]',
     "people": 'people.ana or people["ana.ruiz"]',
+    "freezes": "freezes.christmas",
 }
 
 
@@ -310,8 +270,10 @@ class Condition:
             check.check_node(self._tree, frozenset(), False)
         except UnknownValueError as error:
             raise ConditionError(str(error)) from None
-        self.spent, self._names = frozenset(check.sums), frozenset(check.names)
-        self.groups, self.channels, self.people = (frozenset(check.spaces[each]) for each in SPACES)
+        self.spent, self.names = frozenset(check.sums), frozenset(check.names)
+        self.groups, self.channels, self.people, self.freezes = (
+            frozenset(check.spaces[each]) for each in SPACES
+        )
         # of args; those inside has()
         self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
 
@@ -340,13 +302,12 @@ class Condition:
 
     def _build_name_values(self, facts: Facts) -> dict[str, Any]:
         values = {
-            name: convert_to_condition_value(getattr(facts, name)) for name in self._names - {"now"}
+            name: convert_to_condition_value(getattr(facts, name)) for name in self.names - TIMES
         }
-        values["now"] = (
-            convert_to_condition_value(facts.now)
-            if facts.now
-            else UnusableValue("the time is not known")
-        )
+        for name in self.names & TIMES:
+            values[name] = _get_time_value(getattr(facts, name))
+        frozen = facts.freezes or {}
+        values["freezes"] = {name: _get_time_value(frozen.get(name)) for name in self.freezes}
         known = facts.groups or {}
         values["groups"] = {name: _get_members_value(known.get(name)) for name in self.groups}
         channels, people = facts.channels or {}, facts.people or {}
@@ -355,6 +316,13 @@ class Condition:
         }
         values["people"] = {name: _get_id_value(people.get(name)) for name in self.people}
         return values
+
+
+def _get_time_value(found: datetime | bool | None) -> Any:
+    """Return what is so at the moment of the call."""
+    if found is None:
+        return UnusableValue("the time is not known")
+    return convert_to_condition_value(found)
 
 
 def _get_members_value(found: frozenset[str] | None) -> frozenset[str] | UnusableValue:
@@ -468,7 +436,7 @@ def _is_identifier(node: Any, name: str) -> bool:
 
 
 def _find_namespace(node: Any) -> str:
-    """Return "groups", "channels" or "people" if the node is that name; "" otherwise."""
+    """Return the name of the space ("groups", "freezes" …) if the node is that; "" otherwise."""
     return next((each for each in SPACES if _is_identifier(node, each)), "")
 
 
@@ -476,7 +444,7 @@ def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
     if node.data == "member_dot":
         return str(node.children[1])
     if len(found := list(_list_text_literals(node.children[1:]))) != 1:
-        what = {"groups": "group", "channels": "channel", "people": "person"}[space]
+        what = "person" if space == "people" else space.removesuffix("s")
         raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
     return found[0]
 

@@ -56,6 +56,10 @@ class Facts:
     risk: str = "medium"
     client: str = ""  # the name of the key by which a program asks
     now: datetime | None = None
+    # what the policy's calendar says of `now`; None where it has none
+    freezes: Mapping[str, bool] | None = None  # name -> whether it is on
+    in_freeze: bool | None = None
+    in_business_hours: bool | None = None
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
     people: Mapping[str, str | None] | None = None  # handle without @ -> user id

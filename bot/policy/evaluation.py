@@ -5,199 +5,28 @@ files, no Slack, no clock; whatever it does not understand is refused.
 from __future__ import annotations
 
 import hashlib
-import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy import policy_file
+from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, tighten_gate
+from bot.policy.owners import OwnerResolver, OwnerTables
+from bot.policy.policy_names import resolve_policy_names
 from bot.policy.rules import (
-    RequestTemplate,
     Rule,
     RuleBuilder,
+    RuleTrial,
     Toolbox,
-    build_templates,
     collect_needed_lookups,
     list_tool_mismatches,
 )
-from bot.toml_file import FileProblems, KeyPath, nearest_name_hint, parse_strict_json
-
-# Names that a policy's author gives to sets of approvers and to conditions, replaced before the
-# file is validated. PURE; mistakes are reported as problems of the file.
-
-SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
-ASKS = "requester"  # the key that lists people, or names one
-PEOPLE = ("approvers", "who", "loosen", "readers", ASKS)  # the keys that list people
-_NAMES = {
-    SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
-    CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
-}
-_TAKEN = frozenset({"channel", "requester"})  # what these mean among approvers is settled
-# texts and comments stand as they are; a name stands outside them, and is no field of anything
-_TEXT = r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*"""
-_USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
-_MOST = 4_096  # characters that a condition may grow to; what one may have is far less
-
-
-def resolve_policy_names(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
-    """Return the parsed file with the names from [approvers] and [conditions] replaced."""
-    if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
-        return written
-    return _PolicyNames(written, problems).expand_file()
-
-
-class _PolicyNames:
-    """The names that one file gives to sets of approvers and to conditions."""
-
-    def __init__(self, written: dict[str, Any], problems: FileProblems) -> None:
-        self._written = written
-        self._problems = problems
-        self._sets = self._load_name_table(SETS, list)
-        self._conditions = self._load_name_table(CONDITIONS, str)
-        self._used: set[KeyPath] = set()
-        self._found_sets: dict[str, list[str]] = {}
-        self._found_conditions: dict[str, str] = {}
-
-    def expand_file(self) -> dict[str, Any]:
-        for name in self._sets:
-            self._resolve_set(name, ())
-        for name in self._conditions:
-            self._resolve_condition(name, ())
-        found = {key: each for key, each in self._written.items() if key not in (SETS, CONDITIONS)}
-        if isinstance(found.get("defaults"), dict):
-            found["defaults"] = self._resolve_options(found["defaults"], ("defaults",))
-        if isinstance(found.get("rule"), list):
-            found["rule"] = [
-                self._resolve_options(each, ("rule", index))
-                for index, each in enumerate(found["rule"])
-            ]
-        if isinstance(found.get("template"), list):
-            found["template"] = [self._resolve_entry(each) for each in found["template"]]
-        if "modes" in found:
-            found["modes"] = self._resolve_entry(found["modes"])
-        found |= self._resolve_entry(found)
-        there = {(SETS, each) for each in self._sets} | {
-            (CONDITIONS, each) for each in self._conditions
-        }
-        for loc in sorted(there - self._used):
-            self._problems.add(loc, "is used nowhere; use it, or remove it")
-        return found
-
-    def _load_name_table(self, table: str, kind: type) -> Mapping[str, Any]:
-        """Return the usable entries of one table of names; the others are reported."""
-        written = self._written.get(table, {})
-        if not isinstance(written, dict):
-            self._problems.add((table,), f"write a table, headed [{table}]")
-            return {}
-        what = 'a list, as in ["@finance"]' if kind is list else "a condition in quotes"
-        found = {}
-        for name, value in written.items():
-            if not _NAMES[table].fullmatch(name) or (table == SETS and name in _TAKEN):
-                self._problems.add((table, name), "cannot be a name; write another, in lower case")
-            elif not isinstance(value, kind):
-                self._problems.add((table, name), f"write {what}")
-            else:
-                found[name] = value
-        return found
-
-    def _resolve_set(self, name: str, path: tuple[str, ...]) -> list[str]:
-        """Return the approvers a name stands for; ["channel"] if invalid, which is reported."""
-        if name in path:
-            self._problems.add((SETS, name), _circular_name_sentence([*path, name]))
-            return ["channel"]
-        if name not in self._found_sets:
-            found = self._resolve_people(self._sets[name], (*path, name))
-            try:
-                if not all(isinstance(each, str) for each in found):
-                    raise ValueError("write each in quotes")
-                policy_file.validate_approvers(found)
-            except ValueError as error:
-                self._problems.add((SETS, name), str(error))
-                found = ["channel"]
-            self._found_sets[name] = found
-        return self._found_sets[name]
-
-    def _resolve_people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
-        """Return a list of approvers with the names in it replaced; unknown entries are kept."""
-        found: list[Any] = []
-        for each in written:
-            known = isinstance(each, str) and each in self._sets
-            found += self._resolve_set(each, path) if known else [each]
-            if known:
-                self._used.add((SETS, each))
-        return list(dict.fromkeys(found)) if all(isinstance(each, str) for each in found) else found
-
-    def _resolve_condition(self, name: str, path: tuple[str, ...]) -> str:
-        """Return the condition a name stands for; "true" if invalid, which is reported."""
-        # only now: the library behind it takes a moment to load
-        from bot.policy.condition import Condition
-
-        if name in path:
-            self._problems.add((CONDITIONS, name), _circular_name_sentence([*path, name]))
-            return "true"
-        if name not in self._found_conditions:
-            found = self._insert_conditions(
-                self._conditions[name], (CONDITIONS, name), (*path, name)
-            )
-            try:
-                Condition(found)
-            except ValueError as error:
-                self._problems.add((CONDITIONS, name), str(error))
-                found = "true"
-            self._found_conditions[name] = found
-        return self._found_conditions[name]
-
-    def _insert_conditions(self, written: str, loc: KeyPath, path: tuple[str, ...] = ()) -> str:
-        """Return a condition with the conditions it names inserted; "true" if it gets too long."""
-
-        def one(use: re.Match[str]) -> str:
-            name = use["name"]
-            if name is None:
-                return use[0]
-            if name not in self._conditions:
-                near = nearest_name_hint([name], self._conditions)
-                self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
-                return "true"
-            self._used.add((CONDITIONS, name))
-            found = self._resolve_condition(name, path)
-            return f"({found}\n)" if "//" in found else f"({found})"
-
-        found = _USE.sub(one, written)
-        if len(found) <= _MOST:
-            return found
-        self._problems.add(loc, "is too long with the conditions it names; split it")
-        return "true"
-
-    def _resolve_options(self, written: Any, loc: KeyPath) -> Any:
-        """Return [defaults] or a rule with the names in its condition and lists replaced."""
-        if not isinstance(written, dict):
-            return written
-        found = dict(written)
-        if isinstance(found.get("when"), str):
-            found["when"] = self._insert_conditions(found["when"], (*loc, "when"))
-        for key in ("stages", "escalation"):
-            if isinstance(found.get(key), list):
-                found[key] = [self._resolve_entry(each) for each in found[key]]
-        return self._resolve_entry(found)
-
-    def _resolve_entry(self, written: Any) -> Any:
-        """Return a table with the names in its lists of people replaced; other values unchanged."""
-        if not isinstance(written, dict):
-            return written
-        lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
-        if isinstance(asks := written.get(ASKS), str) and asks in self._sets:
-            lists[ASKS] = [asks]
-        return {**written, **{key: self._resolve_people(each) for key, each in lists.items()}}
-
-
-def _circular_name_sentence(names: list[str]) -> str:
-    return f"stands for itself ({' → '.join(names)}); take it out of one of them"
-
+from bot.toml_file import FileProblems, parse_strict_json
 
 # of a policy, beside what its rules mean
 _NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")
@@ -215,21 +44,12 @@ class PolicyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTrial:
-    """The result of one rule tried on a call."""
-
-    rule: str
-    fits: bool | None  # None: it could not be told
-    why: str  # what decided it, for people
-    adds: bool = False  # whether it only adds to what other rules say
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """The gate of a call, with the result of every rule that was tried."""
 
     gate: Allow | Deny | Ask
     tried: tuple[RuleTrial, ...]
+    notes: tuple[str, ...] = ()  # whom the arguments name to decide
 
 
 class Policy(BaseModel):
@@ -243,9 +63,11 @@ class Policy(BaseModel):
     readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
-    templates: tuple[RequestTemplate, ...] = ()
+    templates: tuple[policy_file.RequestTemplate, ...] = ()
     # where requests are worked on though people of another company read along; id or #name
     shared_channels: tuple[str, ...] = ()
+    owners: OwnerTables = {}
+    calendar: PolicyCalendar | None = None  # None where no condition asks for it
     tools: Toolbox | None = None  # those there are; None where that is not known
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
 
@@ -284,7 +106,8 @@ class Policy(BaseModel):
         and is never allowed. The tools in `asking` are allowed only by a rule that names them, not
         by one for all tools.
         """
-        known = facts.effect in policy_file.EFFECTS
+        known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
+        owners = OwnerResolver(self.owners, facts.args)
         tried: list[RuleTrial] = []
         found: Allow | Ask | None = None
         additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
@@ -297,7 +120,7 @@ class Policy(BaseModel):
             if isinstance(rule.gate, Deny):
                 return Judgement(_build_denial(rule.gate, bool(fits), why), tuple(tried))
             if isinstance(rule.gate, Addition):
-                additions.append((rule.gate, bool(fits)))
+                additions.append((owners.resolve_gate(rule.gate), bool(fits)))
                 continue
             if found is None and isinstance(rule.gate, Allow):
                 doubtful = doubtful or fits is None
@@ -314,24 +137,32 @@ class Policy(BaseModel):
             and not doubtful
         ):
             found = Allow(rule="default")
-        gate = found or self.default
+        gate = owners.resolve_gate(found) if found else self.default
         gate = tighten_gate(gate, additions) if gate else None
-        return Judgement(self._deny_or_restrict_gate(gate, facts.effect), tuple(tried))
+        judged = self._deny_or_restrict_gate(gate, facts.effect)
+        return Judgement(judged, tuple(tried), tuple(dict.fromkeys(owners.notes)))
 
     def build_fallback_gate(self, facts: Facts) -> Ask | None:
         """Return the defaults with matching additions, to ask about an allowed call; or None."""
         if self.default is None:
             return None
         effect = facts.effect if facts.effect in policy_file.EFFECTS else "destructive"
+        facts = self._add_time_facts(facts)
         found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
+        owners = OwnerResolver(self.owners, facts.args)
         adding = [
-            (gate, bool(fits))
+            (owners.resolve_gate(gate), bool(fits))
             for gate, fits in found
             if isinstance(gate, Addition) and fits is not False
         ]
         gate = tighten_gate(self.default, adding)
         assert isinstance(gate, Ask)
         return gate
+
+    def _add_time_facts(self, facts: Facts) -> Facts:
+        """Return the facts with what the calendar says of their moment, if both are there."""
+        known = self.calendar.build_facts(facts.now) if self.calendar and facts.now else {}
+        return replace(facts, **known)
 
     def _deny_or_restrict_gate(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """Return a denial for None, else the gate.
@@ -384,11 +215,13 @@ class Policy(BaseModel):
         """Return every gate that asks people: of the rules in order, then the default.
 
         Last come the results of rules with verdict "add", applied to their own gate, else to the
-        first.
+        first. The owner of an argument is there whoever owns any of its values.
         """
-        asks = [rule.gate for rule in self.rules if isinstance(rule.gate, Ask)]
+        owners = OwnerResolver(self.owners, None)
+        gates = [owners.resolve_gate(rule.gate) for rule in self.rules]
+        asks = [gate for gate in gates if isinstance(gate, Ask)]
         asks += [self.default] if self.default else []
-        adding = [rule.gate for rule in self.rules if isinstance(rule.gate, Addition)]
+        adding = [gate for gate in gates if isinstance(gate, Addition)]
         for each in adding:  # as they are where they add to one
             base = each.ask or next(iter(asks), None)
             found = tighten_gate(base, [(each, True)]) if base else None
@@ -403,6 +236,10 @@ class Policy(BaseModel):
             left_out["templates"] = {"__all__": {"place"}}
         if self.shared_channels:
             del left_out["shared_channels"]
+        if not self.owners:
+            left_out["owners"] = True
+        if self.calendar is None:
+            left_out["calendar"] = True
         return _compute_digest(self, exclude=left_out)
 
 
@@ -459,8 +296,10 @@ def _build_policy(written: policy_file.PolicyFile, source: str, problems: FilePr
         rules=rules,
         default=assembly.default,
         loosen=assembly.loosen,
-        templates=build_templates(written.template, problems),
+        templates=policy_file.build_templates(written.template, problems),
         shared_channels=tuple(written.shared_channels),
+        calendar=assembly.build_calendar(),
+        owners=assembly.build_owners(rules),
         lines=lines,
         readers=assembly.build_readers(),
     )

@@ -46,14 +46,14 @@ class Deny(_FrozenModel):
 
 
 class Approvers(_FrozenModel):
-    """Who may decide: people, user groups by handle, the members of the channel where it was asked,
-    who asked.
-    """
+    """Who may decide: people, user groups, members of the channel where it was asked, who asked."""
 
     users: tuple[str, ...] = ()  # Slack user ids
     groups: tuple[str, ...] = ()  # handles without @
     channel: bool = False
     requester: bool = False
+    # the fields whose values' owners are meant; in the gate of a call they stand among the others
+    owners: tuple[str, ...] = Field((), exclude_if=lambda fields: not fields)
 
     def __or__(self, other: Approvers) -> Approvers:
         """Return the union of both lists of approvers, in order and without duplicates."""
@@ -62,6 +62,7 @@ class Approvers(_FrozenModel):
             groups=tuple(dict.fromkeys((*self.groups, *other.groups))),
             channel=self.channel or other.channel,
             requester=self.requester or other.requester,
+            owners=tuple(dict.fromkeys((*self.owners, *other.owners))),
         )
 
 

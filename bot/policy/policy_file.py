@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -21,11 +21,11 @@ from pydantic import (
     StringConstraints,
     field_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_jsonable_python
 
-from bot.policy.business_hours import HoursEntry
+from bot.policy.business_hours import FreezeEntry, HoursEntry
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
-from bot.toml_file import COMPLAINTS, unknown_key_sentence
+from bot.toml_file import COMPLAINTS, FileProblems, unknown_key_sentence
 from countersign.durations import DAY, parse_duration
 
 EFFECTS = ("read", "write", "destructive")
@@ -36,6 +36,7 @@ _USER = re.compile(r"[UW][A-Z0-9]{2,30}")
 _GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
+_OWNER = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 
@@ -62,6 +63,22 @@ def validate_approvers(values: list[str]) -> list[str]:
     return values
 
 
+def _validate_deciders(values: list[str]) -> list[str]:
+    """Return a list of approvers, in which owners of arguments may be named; raises ValueError."""
+    others = [each for each in values if not _OWNER.fullmatch(each)]
+    if others or not values:
+        validate_approvers(others)
+    return values
+
+
+def _validate_owners(values: list[str]) -> list[str]:
+    """Return a list of owners if it is valid; raises ValueError with what is wrong."""
+    validate_approvers(values)
+    if {"channel", "requester"} & set(values):
+        raise ValueError("name people and groups only")
+    return values
+
+
 def _validate_duration(value: str) -> str:
     """Return a duration if it is valid; raises ValueError with what is wrong."""
     if not DEADLINE_MIN <= parse_duration(value) <= DEADLINE_MAX:
@@ -78,6 +95,8 @@ def _validate_field_names(values: list[str]) -> list[str]:
     return values
 
 
+OwnerList = Annotated[list[str], AfterValidator(_validate_owners)]
+DeciderList = Annotated[list[str], AfterValidator(_validate_deciders)]
 ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
@@ -86,7 +105,7 @@ Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 class StageEntry(_StrictModel):
     """One of `stages`."""
 
-    approvers: ApproverList
+    approvers: DeciderList
     quorum: Count = 1
 
 
@@ -94,7 +113,7 @@ class EscalationEntry(_StrictModel):
     """One of `escalation`."""
 
     after: Duration
-    approvers: ApproverList
+    approvers: DeciderList
 
 
 class OfferEntry(_StrictModel):
@@ -111,7 +130,7 @@ class OfferEntry(_StrictModel):
 class AskOptions(_StrictModel):
     """How to ask: what [defaults] and every rule that asks may say."""
 
-    approvers: ApproverList | None = None
+    approvers: DeciderList | None = None
     quorum: Count | None = None
     stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
     any_order: bool | None = None
@@ -258,12 +277,23 @@ class ModesEntry(_StrictModel):
 ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
 
 
+def _validate_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", value):
+        raise ValueError("cannot be a name; write another, in lower case")
+    return value
+
+
+FreezeName = Annotated[str, AfterValidator(_validate_name)]
+
+
 class PolicyFile(_StrictModel):
     """The whole file."""
 
     # who may look at any request's record, beside those whom it concerns
     readers: ApproverList | None = None
     hours: HoursEntry | None = None
+    owners: dict[str, dict[str, OwnerList]] = {}
+    freezes: dict[FreezeName, FreezeEntry] = {}
     defaults: DefaultsEntry = DefaultsEntry()
     modes: ModesEntry = ModesEntry()
     rule: list[RuleEntry] = []
@@ -406,4 +436,55 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
 
 def _count_named_people(who: Approvers) -> float:
     """Return how many people these can be at most; infinite if only Slack knows."""
+    if who.owners:
+        return math.inf
     return math.inf if who.groups or who.channel else len(who.users) + who.requester
+
+
+# Requests that a policy prepares for people: a tool, with some of its fields fixed.
+
+
+class RequestTemplate(BaseModel):
+    """One prepared request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    title: str  # what people choose it by
+    tool: str
+    fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
+    who: Approvers | None = None  # who may ask for it; None: everybody
+    place: str = ""  # where it stands, for messages: file, line, template
+
+
+def build_approvers(who: Iterable[str]) -> Approvers:
+    """Return who is named in a list of approvers."""
+    who = tuple(dict.fromkeys(who))
+    return Approvers(
+        owners=tuple(found[1] for found in map(_OWNER.fullmatch, who) if found),
+        users=tuple(each for each in who if each[0] in "UW"),
+        groups=tuple(each[1:] for each in who if each[0] == "@"),
+        channel="channel" in who,
+        requester="requester" in who,
+    )
+
+
+def build_templates(
+    entries: Sequence[TemplateEntry], problems: FileProblems
+) -> tuple[RequestTemplate, ...]:
+    """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
+    titles: set[str] = set()
+    found = []
+    for index, entry in enumerate(entries):
+        if (title := entry.title.casefold()) in titles:
+            sentence = f"the title {entry.title!r} is taken; give each template its own"
+            problems.add(("template", index, "title"), sentence)
+        titles.add(title)
+        found.append(
+            RequestTemplate(
+                title=entry.title,
+                tool=entry.tool,
+                fixed=to_jsonable_python(entry.fixed),
+                who=None if entry.who is None else build_approvers(entry.who),
+                place=problems.describe_location(("template", index)),
+            )
+        )
+    return tuple(found)

@@ -6,38 +6,25 @@ file.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_jsonable_python
 
 from bot.policy import policy_file
-from bot.policy.business_hours import DAYS, BusinessHours
+from bot.policy.business_hours import DAYS, BusinessHours, Freeze, PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, GrantOffer, Stage
+from bot.policy.owners import OwnerTables, list_owned_fields
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
 if TYPE_CHECKING:
     from bot.policy.condition import Condition
-
-
-# Requests that a policy prepares for people: a tool, with some of its fields fixed.
-
-
-class RequestTemplate(BaseModel):
-    """One prepared request."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    title: str  # what people choose it by
-    tool: str
-    fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
-    who: Approvers | None = None  # who may ask for it; None: everybody
-    place: str = ""  # where it stands, for messages: file, line, template
 
 
 Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
@@ -51,6 +38,16 @@ def parse_cached_condition(source: str) -> Condition:
     from bot.policy.condition import Condition
 
     return Condition(source)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTrial:
+    """The result of one rule tried on a call."""
+
+    rule: str
+    fits: bool | None  # None: it could not be told
+    why: str  # what decided it, for people
+    adds: bool = False  # whether it only adds to what other rules say
 
 
 class Rule(BaseModel):
@@ -123,7 +120,12 @@ class Rule(BaseModel):
             holds = parse_cached_condition(self.when).is_true_for(facts)
         except ValueError as error:
             return None, f"its condition {error}"
-        return holds, f"its condition is {'true' if holds else 'not true'}: {self.when}"
+        why = f"its condition is {'true' if holds else 'not true'}: {self.when}"
+        told = parse_cached_condition(self.when)
+        if told.freezes or "in_freeze" in told.names:
+            on = [name for name, is_on in (facts.freezes or {}).items() if is_on]
+            why += f" (in force: {', '.join(on)})" if on else " (no freeze is in force)"
+        return holds, why
 
     def has_specific_pattern_for(self, tool: str) -> bool:
         """Return whether a pattern of this rule other than * fits the tool."""
@@ -216,8 +218,10 @@ class RuleBuilder:
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._build_business_hours()
-        self.default = self._build_ask("default", written.defaults, policy_file.AskOptions())
-        self.loosen = _build_approvers(written.modes.loosen) if written.modes.loosen else None
+        self.default = build_ask("default", written.defaults, policy_file.AskOptions(), self._hours)
+        self.loosen = (
+            policy_file.build_approvers(written.modes.loosen) if written.modes.loosen else None
+        )
 
     def build_rules(self) -> tuple[Rule, ...]:
         """Return the rules in order; a rule that nobody could decide is left out and reported."""
@@ -237,7 +241,7 @@ class RuleBuilder:
 
     def build_readers(self) -> Approvers:
         """Return who may look at any request's record."""
-        readers = _build_approvers(self._written.readers or ())
+        readers = policy_file.build_approvers(self._written.readers or ())
         if readers.channel or readers.requester:
             self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
         return readers
@@ -277,7 +281,7 @@ class RuleBuilder:
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._build_addition(index, entry, name)
-        asked = self._build_ask(name, entry, self._written.defaults)
+        asked = build_ask(name, entry, self._written.defaults, self._hours)
         if entry.verdict in ("ask", "once"):
             for key, sentence in policy_file.list_contradictory_keys(
                 entry, self._written.defaults, asked
@@ -301,7 +305,7 @@ class RuleBuilder:
         """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
-        ask = self._build_ask(name, entry, defaults) if asking else None
+        ask = build_ask(name, entry, defaults, self._hours) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
         for key, sentence in policy_file.list_contradictory_keys(
             entry.model_copy(update=late), defaults, ask
@@ -327,41 +331,6 @@ class RuleBuilder:
             )
         return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
 
-    def _build_ask(
-        self, name: str, first: policy_file.AskOptions, second: policy_file.AskOptions
-    ) -> Ask | None:
-        """Return the gate of `first`, filled up from `second`; None if it names nobody."""
-        own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
-        chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
-        if "stages" in own or "approvers" in own:  # who decides is said in one place
-            for key in ("stages", "approvers", "quorum"):
-                chosen.pop(key, None)
-        chosen |= own
-        steps = chosen.pop("stages", None)
-        who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
-        if steps is None and who:
-            steps = [{"approvers": who, "quorum": quorum}]
-        if not steps:
-            return None
-        hours = self._hours if chosen.pop("business_hours", False) else None
-        for key in chosen.keys() & {"deadline", "good_for"}:
-            chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
-        return Ask(
-            rule=name,
-            stages=tuple(
-                Stage(approvers=_build_approvers(each["approvers"]), quorum=each["quorum"])
-                for each in steps
-            ),
-            hours=hours,
-            reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
-            escalation=_build_escalation(chosen.pop("escalation", ()), hours),
-            remember=tuple(
-                GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
-                for each in chosen.pop("remember", ())
-            ),
-            **chosen,
-        )
-
     def _build_business_hours(self) -> BusinessHours | None:
         """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
         written = self._written.hours
@@ -377,7 +346,10 @@ class RuleBuilder:
         if opens >= closes:
             self._problems.add(("hours", "closes"), "is not after opens; write a later time")
             return None
-        if not any(each.business_hours for _, each in self._list_located_options()):
+        if not (
+            any(each.business_hours for _, each in self._list_located_options())
+            or any("in_business_hours" in told.names for _, told in self._list_conditions())
+        ):
             sentence = "is used nowhere; write business_hours = true in a rule, or remove it"
             self._problems.add(("hours",), sentence)
         return BusinessHours(
@@ -389,11 +361,109 @@ class RuleBuilder:
             calendar=written.calendar or "",
         )
 
+    def build_calendar(self) -> PolicyCalendar | None:
+        """Return what conditions may ask of a moment, None if none does; mistakes are reported."""
+        written, freezes = self._written, dict[str, Freeze]()
+        for name, entry in written.freezes.items():
+            try:
+                zone = written.hours.zone if written.hours else None
+                freezes[name] = entry.build_freeze(name, zone)
+            except ValueError as error:
+                self._problems.add(("freezes", name), str(error))
+        names, used = set[str](), set[str]()
+        for index, told in self._list_conditions():
+            names, used = names | told.names, used | told.freezes
+            for name in sorted(told.freezes - written.freezes.keys()):
+                near = nearest_name_hint([name], written.freezes)
+                sentence = f"names freezes.{name}, which is not there{near}"
+                self._problems.add(("rule", index, "when"), sentence)
+            tables = {"in_freeze": "freezes", "in_business_hours": "hours"}
+            for name, table in tables.items():
+                if name in told.names and not getattr(written, table):
+                    sentence = f"asks for {name}, and there is no [{table}]; add it"
+                    self._problems.add(("rule", index, "when"), sentence)
+        for name in () if "in_freeze" in names else sorted(written.freezes.keys() - used):
+            self._problems.add(("freezes", name), "is used nowhere; use it, or remove it")
+        hours = self._hours if "in_business_hours" in names else None
+        found = PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
+        return found if freezes or hours else None
+
+    def build_owners(self, rules: Iterable[Rule]) -> OwnerTables:
+        """Return who owns which values of which fields; mistakes are reported."""
+        tables, used = self._written.owners, set[str]()
+        for index, rule in enumerate(rules):
+            fields = list_owned_fields(rule.gate)
+            used.update(fields)
+            for field in (each for each in fields if each not in tables):
+                sentence = f"there is no [owners.{field}]{nearest_name_hint([field], tables)}"
+                self._problems.add(("rule", index, "approvers"), f"{sentence}; add it")
+            if fields and isinstance(rule.gate, Ask) and (rule.gate.remember or rule.gate.once):
+                sentence = "what an owner approves is asked every time; nothing is remembered"
+                self._problems.add(("rule", index, "approvers"), sentence)
+        if self.default and list_owned_fields(self.default):
+            sentence = "name owners in a rule for the tools that have the field"
+            self._problems.add(("defaults", "approvers"), sentence)
+        for field in sorted(tables.keys() - used):
+            self._problems.add(("owners", field), "is used nowhere; use it, or remove it")
+        build = policy_file.build_approvers
+        return {
+            field: {value: build(each) for value, each in sorted(table.items())}
+            for field, table in sorted(tables.items())
+        }
+
+    def _list_conditions(self) -> Iterator[tuple[int, Condition]]:
+        """Yield the condition of each rule that has one, with the rule's number from 0."""
+        for index, each in enumerate(self._written.rule):
+            if each.when:
+                yield index, parse_cached_condition(each.when)
+
     def _list_located_options(self) -> Iterator[tuple[KeyPath, policy_file.AskOptions]]:
         """Yield [defaults] and every rule, each with its location in the file."""
         yield ("defaults",), self._written.defaults
         for index, each in enumerate(self._written.rule):
             yield ("rule", index), each
+
+
+def build_ask(
+    name: str,
+    first: policy_file.AskOptions,
+    second: policy_file.AskOptions,
+    hours: BusinessHours | None,
+) -> Ask | None:
+    """Return the gate of `first`, filled up from `second`; None if it names nobody.
+
+    `hours`: the business hours of the policy, used where one of the two asks for them.
+    """
+    own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
+    chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
+    if "stages" in own or "approvers" in own:  # who decides is said in one place
+        for key in ("stages", "approvers", "quorum"):
+            chosen.pop(key, None)
+    chosen |= own
+    steps = chosen.pop("stages", None)
+    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
+    if steps is None and who:
+        steps = [{"approvers": who, "quorum": quorum}]
+    if not steps:
+        return None
+    hours = hours if chosen.pop("business_hours", False) else None
+    for key in chosen.keys() & {"deadline", "good_for"}:
+        chosen[key] = _parse_duration(chosen[key], hours if key == "deadline" else None)
+    return Ask(
+        rule=name,
+        stages=tuple(
+            Stage(approvers=policy_file.build_approvers(each["approvers"]), quorum=each["quorum"])
+            for each in steps
+        ),
+        hours=hours,
+        reminders=_parse_reminders(chosen.pop("reminders", ()), hours),
+        escalation=_build_escalation(chosen.pop("escalation", ()), hours),
+        remember=tuple(
+            GrantOffer(**{**each, "lasts": parse_duration(each["lasts"])})
+            for each in chosen.pop("remember", ())
+        ),
+        **chosen,
+    )
 
 
 def _list_escalation_steps(defaults: policy_file.AskOptions) -> list[dict[str, Any]]:
@@ -416,41 +486,8 @@ def _build_escalation(
     steps = [
         Escalation(
             after=_parse_duration(each["after"], hours),
-            approvers=_build_approvers(each["approvers"]),
+            approvers=policy_file.build_approvers(each["approvers"]),
         )
         for each in written
     ]
     return tuple(sorted(steps, key=lambda each: each.after))
-
-
-def _build_approvers(who: Iterable[str]) -> Approvers:
-    who = tuple(dict.fromkeys(who))
-    return Approvers(
-        users=tuple(each for each in who if each[0] in "UW"),
-        groups=tuple(each[1:] for each in who if each[0] == "@"),
-        channel="channel" in who,
-        requester="requester" in who,
-    )
-
-
-def build_templates(
-    entries: Sequence[policy_file.TemplateEntry], problems: FileProblems
-) -> tuple[RequestTemplate, ...]:
-    """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
-    titles: set[str] = set()
-    found = []
-    for index, entry in enumerate(entries):
-        if (title := entry.title.casefold()) in titles:
-            sentence = f"the title {entry.title!r} is taken; give each template its own"
-            problems.add(("template", index, "title"), sentence)
-        titles.add(title)
-        found.append(
-            RequestTemplate(
-                title=entry.title,
-                tool=entry.tool,
-                fixed=to_jsonable_python(entry.fixed),
-                who=None if entry.who is None else _build_approvers(entry.who),
-                place=problems.describe_location(("template", index)),
-            )
-        )
-    return tuple(found)

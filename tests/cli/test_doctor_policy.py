@@ -328,3 +328,35 @@ def test_what_is_asked_all_the_same_is_not_listed(settings: Settings, stricter: 
     [told] = [each for each in check_rules(settings, parse(policy)) if "nobody asked" in each.text]
     assert "set_topic" in told.text
     assert "refund_order" not in told.text
+
+
+OWNED = """
+[owners.{field}]
+late = ["@shop-leads"]
+
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+name = "r"
+tool = ["refund_order", "cancel_order"]
+verdict = "ask"
+approvers = ["owner of args.{field}"]
+"""
+
+
+def test_a_field_that_has_no_owner(settings: Settings) -> None:
+    """A tool that lacks the field is told, as its calls could be decided by nobody."""
+    found = [str(each) for each in check_rules(settings, parse(OWNED.format(field="amount")))]
+    assert [each for each in found if "owner of" in each] == [
+        "fail  rule 'r': it asks the owner of args.amount, which cancel_order lacks."
+        " Nobody could decide: correct the field, or name the tools that have it"
+    ]
+
+
+def test_choices_that_nobody_owns(settings: Settings) -> None:
+    """Of a field with a fixed list, each value without an owner is told."""
+    policy = parse(OWNED.format(field="reason").replace(', "cancel_order"', ""))
+    found = [str(each) for each in check_rules(settings, policy)]
+    text = "nobody owns damaged, goodwill, other, wrong_item, which reason of refund_order may be"
+    assert f"warn  rule 'r': {text}. Nobody could decide about them: name owners in" in found[0]

@@ -123,6 +123,43 @@ def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[s
     assert "Nobody goes by @nobody." in capsys.readouterr().err
 
 
+def test_a_freeze_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its end, at the time that is asked for; business hours are told at that time, too."""
+    tables = (
+        '[freezes]\nlaunch = { from = 2026-12-01, to = 2026-12-02, zone = "UTC" }\n'
+        '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
+    )
+    rule = '[[rule]]\nname = "frozen"\ntool = "refund_order"\nverdict = "deny"\nreason = "Later."\n'
+    when = 'when = "in_freeze && !in_business_hours"\n'
+    Path("policy.toml").write_text(f"{tables}{POLICY}\n{rule}{when}")
+    frozen = said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-02T20:00")
+    assert "It is refused, by the rule frozen: Later." in frozen
+    assert "in_freeze && !in_business_hours (in force: launch)\n" in frozen
+    assert "• In force is the freeze launch, until 3 Dec 2026, 00:00 UTC\n" in frozen
+    assert "It is refused" not in said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-02T16:00")
+    free = said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-03T20:00")
+    assert "It is refused" not in free
+    assert "(no freeze is in force)\n" in free
+    assert "the freeze launch" not in free
+
+
+def test_an_owner_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """So is that a value has none, and that the call would be refused."""
+    rule = '[[rule]]\nname = "owned"\ntool = "refund_order"\nverdict = "ask"\n'
+    Path("policy.toml").write_text(
+        f'{POLICY}\n{rule}approvers = ["owner of args.reason"]\n'
+        '[owners.reason]\nlate = ["@shop-leads"]\n'
+    )
+    small = BIG.replace("100.11", "5.00")
+    owned = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    assert "• the owner of args.reason is @shop-leads\n" in owned
+    assert "Who decides: one of @shop-leads (now: Ana Ruiz (UANA00001)" in owned
+    lost = said(capsys, f"{small.replace('late', 'other')} --as UBEN00001 --in C0SUPPORT")
+    assert "• the owner of args.reason is nobody: it is not in [owners.reason]\n" in lost
+    assert "Who decides: one of nobody (now: nobody)" in lost
+    assert "⚠ This can’t be approved: it takes 1 to approve" in lost
+
+
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """Where too few people could approve, that is said, as the call would be refused."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))

@@ -26,6 +26,7 @@ EFFECTS = {
     "change_address": "write",
     "query": "read",
     "change": "destructive",
+    "deploy": "write",
     "invite": "write",
     "post_message": "write",
     "schedule_message": "write",
@@ -69,9 +70,9 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
     return gate.approvers
 
 
-def test_there_are_ten() -> None:
-    """The cookbook has ten policies, and each has its own test below, named like it."""
-    assert len(RECIPES) == 10
+def test_there_are_twelve() -> None:
+    """The cookbook has twelve policies, and each has its own test below, named like it."""
+    assert len(RECIPES) == 12
     tests = [name for name in globals() if name.startswith("test_")]
     for title in RECIPES:
         start = f"test_{title.lower().replace(' ', '_')}"
@@ -242,6 +243,35 @@ def test_contractors_are_asked_or_refused() -> None:
     assert gate("cancel_order", groups=lost).verdict == "deny"
     assert gate("refund_order", groups=lost).verdict == "ask"
     assert gate("refund_order", groups=lost, spent=sixth).verdict == "deny"
+
+
+def test_a_freeze_at_the_end_of_the_year() -> None:
+    """Nothing that cannot be undone in it, the managers for the rest; else by business hours."""
+    gate = judge("A freeze at the end of the year")
+    eve = datetime(2026, 12, 18, 22, 59, tzinfo=UTC)
+    frozen, over = datetime(2026, 12, 18, 23, 0, tzinfo=UTC), datetime(2027, 1, 4, 9, tzinfo=UTC)
+    assert gate("cancel_order", now=frozen).verdict == "deny"
+    asked = gate("refund_order", now=frozen)
+    assert isinstance(asked, Ask)
+    assert (who(asked).groups, asked.required_approvers) == (("managers",), 2)
+    for tool in ("cancel_order", "refund_order"):
+        assert who(gate(tool, now=eve)).groups == ("on-call",)
+        assert who(gate(tool, now=over)).groups == ("platform",)
+        assert gate(tool, now=None).verdict == ("deny" if tool == "cancel_order" else "ask")
+    assert gate("look_up_order", now=frozen).verdict == "allow"
+
+
+def test_deployments_by_service() -> None:
+    """The owners of the service, and the platform team as well where data may be lost."""
+    gate = judge("Deployments by service")
+    asked = gate("deploy", service="website", migrates=False)
+    assert isinstance(asked, Ask)
+    assert [each.approvers.groups for each in asked.stages] == [("web", "search")]
+    asked = gate("deploy", service="payments", migrates=True)
+    assert isinstance(asked, Ask)
+    assert [each.approvers.groups for each in asked.stages] == [("payments",), ("platform",)]
+    assert who(gate("deploy", service="billing", migrates=False)) == Approvers()
+    assert who(gate("refund_order")).groups == ("platform",)
 
 
 def test_a_team_of_one() -> None:

@@ -31,7 +31,7 @@ from bot.checks.check import (
     build_ok_result,
     build_warning_result,
 )
-from bot.checks.inspection import check_business_hours
+from bot.checks.inspection import check_calendar
 from bot.cli.doctor.checks import (
     build_tools_without_slack,
     check_database,
@@ -360,7 +360,7 @@ def run_environment_checks(
     yield from check_tools(settings)
     yield from map(check_surfaces, PartKind)
     yield from check_rules(settings, policy)
-    yield from check_business_hours(policy, clock.now())
+    yield from check_calendar(policy, clock.now())
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_servers(settings)

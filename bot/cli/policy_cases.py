@@ -1,0 +1,373 @@
+"""Cases of `countersign policy test`: a file of calls with what policy should say of each, read and
+tried without Slack.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from bot.approvals.call_gates import get_lookups_for_tool, load_facts, sum_spending
+from bot.cli.read_only_core import FailingDirectory, PlainMentionStyle, ReadOnlyCore
+from bot.explain.explanation import describe_judgement
+from bot.explain.replay import FixedClock
+from bot.explain.typed_call import TypedCallError, describe_refused_arguments, find_tool
+from bot.policy.authority import Group, LookupFailedError, Person
+from bot.policy.condition_values import Facts
+from bot.policy.evaluation import CurrentPolicy, Judgement
+from bot.policy.gates import AfterRejection, Approvers, Ask
+from bot.policy.policy_file import ASK_KEYS, AskOptions, describe_validation_error
+from bot.policy.rules import build_ask
+from bot.toml_file import FileProblems, nearest_name_hint
+from bot.tools import Registry, Tool
+from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.handed_over import load_action_tool
+from bot.tools.names import NameResolver
+from countersign.durations import format_duration, parse_duration
+from storage.call_history import CountedCall
+from storage.digest import NonCanonicalValueError
+from storage.models import Run
+
+# The file of `policy test`: who and what there is, and cases with what policy should say of them.
+
+PersonName = Annotated[str, StringConstraints(pattern=r"^(@\S{1,80}|[UW][A-Z0-9]{2,30})$")]
+_EXPECTED = {  # the keys that say what is expected, by the verdict that they go with
+    "allow": {"after_rejection"},
+    "deny": {"reason"},
+    "ask": {*ASK_KEYS, "added"},
+}
+
+
+T = TypeVar("T")
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ToolEntry(_Entry):
+    """One [[tool]], for a tool that is not installed where the cases are tried."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+    effect: Literal["read", "write", "destructive"]
+    risk: Literal["low", "medium", "high"] | None = None
+    asks: bool = False
+
+
+class EarlierCall(_Entry):
+    """One of `earlier`: a call of before, for the sums of `spent` and `count`."""
+
+    tool: str
+    args: dict[str, Any] = {}
+    requester: PersonName | None = None  # None: that of the case
+    ago: str
+
+
+class CaseEntry(AskOptions):
+    """One [[case]]: a call, and what policy should say of it."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    requester: PersonName
+    channel: Annotated[str, StringConstraints(pattern=r"^(#\S{1,80}|[CGD][A-Z0-9]{2,30})$")] = ""
+    client: str = ""
+    at: datetime | None = None
+    earlier: list[EarlierCall] = Field(default_factory=list)
+    expect: Literal["allow", "deny", "ask"]
+    rule: str | None = None
+    added: list[str] | None = None
+    reason: str | None = None
+    after_rejection: AfterRejection | None = None
+
+
+class CaseFile(_Entry):
+    """The whole file."""
+
+    at: datetime | None = None
+    people: dict[str, Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,30}$")]] = {}
+    groups: dict[str, list[PersonName]] = {}
+    channels: dict[str, Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]{2,30}$")]] = {}
+    tool: list[ToolEntry] = []
+    case: Annotated[list[CaseEntry], Field(min_length=1)]
+
+
+class CaseDirectory(FailingDirectory):
+    """The directory of a file of cases; what the file does not name cannot be looked up."""
+
+    def __init__(self, file: CaseFile) -> None:
+        """Answer with the people, groups and channels of `file`."""
+        super().__init__("a file of cases is asked, and it does not say")
+        self._file = file
+
+    def find_person(self, user: str) -> Person | None:
+        """Return an active colleague with this id."""
+        return Person(user, "T0", user)
+
+    def find_people_by_name(self, name: str) -> Mapping[str, str]:
+        """Return the one person with this handle."""
+        return {self.get_user_id(f"@{name}"): name}
+
+    def find_group(self, handle: str) -> Group | None:
+        """Return the group with this handle."""
+        members = _get_named(self._file.groups, "@", handle, "groups")
+        return Group(f"S0{handle.upper()}", frozenset(map(self.get_user_id, members)))
+
+    def find_channel_id(self, name: str) -> str | None:
+        """Return the id of a channel given as #name or id."""
+        if not name.startswith("#"):
+            return name
+        return _get_named(self._file.channels, "#", name[1:], "channels")
+
+    def get_user_id(self, name: str) -> str:
+        """Return the id of a person given as @handle or id; raises LookupFailedError."""
+        if not name.startswith("@"):
+            return name
+        return _get_named(self._file.people, "@", name[1:], "people")
+
+
+def _get_named(found: Mapping[str, T], mark: str, name: str, table: str) -> T:
+    """Return the value of that name; raises LookupFailedError with the nearest one otherwise."""
+    if name not in found:
+        near = nearest_name_hint([name], found)
+        raise LookupFailedError(f"{mark}{name} is not under [{table}]{near}")
+    return found[name]
+
+
+def parse_case_file(text: str, source: str) -> tuple[CaseFile, FileProblems]:
+    """Return the file and the place for further problems; raises TypedCallError with all so far."""
+    problems, file = FileProblems(source, text), None
+    try:
+        file = CaseFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
+    except RecursionError:
+        problems.add_at_line(1, "this is nested too deeply; write it flat")
+    except ValidationError as invalid:
+        for each in invalid.errors():
+            problems.add(each["loc"], _describe_case_error(each))
+    if file is not None:
+        _add_contradictions(file, problems)
+    if file is None or problems:
+        raise TypedCallError("\n".join(problems.list_sentences()))
+    return file, problems
+
+
+def _describe_case_error(error: Any) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        return f"{error['input']!r} is not in the form of an id or a name that goes here"
+    if error["loc"] == ("case",):
+        return "write at least one case; each is headed [[case]], with two brackets"
+    return describe_validation_error(error, CaseFile)
+
+
+def _add_contradictions(file: CaseFile, problems: FileProblems) -> None:
+    """Add to `problems` what each entry alone could say, and not beside the others."""
+    for name, members in file.groups.items():
+        for each in members:
+            if each.startswith("@") and each[1:] not in file.people:
+                near = nearest_name_hint([each[1:]], file.people)
+                problems.add(("groups", name), f"{each} is not under [people]{near}")
+    names = set()
+    for index, case in enumerate(file.case):
+        if case.name in names:
+            problems.add(("case", index, "name"), "is taken; give each case its own")
+        names.add(case.name)
+        for key, sentence in _list_wrong_keys(case, file.at):
+            problems.add(("case", index, key), sentence)
+
+
+def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str, str]]:
+    """Yield each key of a case that could not be compared, or is missing, with what to do."""
+    others = set().union(*_EXPECTED.values()) - _EXPECTED[case.expect]
+    for key in sorted(case.model_fields_set & others):
+        yield key, f'means nothing with expect = "{case.expect}"; remove it'
+    if case.stages is not None and (case.approvers is not None or case.quorum is not None):
+        yield "stages", "name their own approvers and quorums; remove those beside them"
+    if case.at is None and at is None:
+        yield "at", "is missing; say when it is asked, here or at the top of the file"
+    if any(not parse_duration(each.ago) for each in case.earlier):
+        yield "earlier", 'says no time that has passed; write ago = "2h"'
+
+
+# Trying the cases: each is judged as the bot would judge the call, with the facts of the file.
+
+
+class CaseTrial:
+    """The cases of one file, tried with the policy and the tools of a core."""
+
+    def __init__(self, file: CaseFile, core: ReadOnlyCore, directory: CaseDirectory) -> None:
+        """Add the tools that the file describes; raises TypedCallError if they contradict others.
+
+        `directory`: that of the file, which the core asks.
+        """
+        self._file, self._core, self._directory = file, core, directory
+        for each in file.tool:
+            _add_described_tool(core.tools, each)
+        asking = frozenset(each.name for each in core.tools if each.asks)
+        self._policy = CurrentPolicy(core.policy.policy.model_copy(update={"asking": asking}))
+        self._words = PlainMentionStyle(directory)
+
+    def list_differences(self, case: CaseEntry) -> list[str]:
+        """Return what policy says otherwise than the case expects, with the rules; [] if nothing.
+
+        Raises TypedCallError for a case that cannot be tried.
+        """
+        facts = self._load_facts(case)
+        judged = self._policy.policy.judge_call(facts)
+        found = [*_list_unknown_names(facts), *_compare_gate(case, judged)]
+        return found + describe_judgement(judged, self._words) if found else []
+
+    def _load_facts(self, case: CaseEntry) -> Facts:
+        """Return the facts of a case's call, with the sums over its earlier calls."""
+        at = case.at or self._file.at
+        assert at is not None  # checked when the file was read
+        now = at if at.tzinfo else at.replace(tzinfo=UTC)
+        sources = replace(self._core.sources, policy=self._policy, clock=FixedClock(now))
+        tool, args = self._load_call(case)
+        try:
+            requester = self._directory.get_user_id(case.requester)
+            channel = self._directory.find_channel_id(case.channel) or ""
+            earlier = [self._load_earlier_call(each, requester, now) for each in case.earlier]
+        except LookupFailedError as error:
+            raise TypedCallError(f"{error}.") from None
+        run = Run(
+            team="T0",
+            channel=channel,
+            thread_ts="",
+            requester=requester,
+            client=case.client,
+            created_at=now,
+            updated_at=now,
+        )
+        facts, sums = load_facts(sources, run, tool, args), {}
+        for wanted in get_lookups_for_tool(self._policy, tool).spent:
+            begun = now - timedelta(seconds=wanted.window)
+            counted = [
+                call
+                for name, who, call in earlier
+                if name == wanted.tool and (wanted.anyone or who == requester)
+                if call.at is not None and call.at > begun
+            ]
+            sums[wanted] = sum_spending(wanted, counted, facts.arguments)
+        return replace(facts, spent=sums)
+
+    def _load_earlier_call(
+        self, written: EarlierCall, requester: str, now: datetime
+    ) -> tuple[str, str, CountedCall]:
+        """Return the tool of an earlier call, who asked for it, and when with what."""
+        who = self._directory.get_user_id(written.requester) if written.requester else requester
+        at = now - timedelta(seconds=parse_duration(written.ago))
+        arguments = dump_arguments(self._load_call(written)[1])
+        return written.tool, who, CountedCall(at, arguments)
+
+    def _load_call(self, written: CaseEntry | EarlierCall) -> tuple[Tool[Any], BaseModel]:
+        """Return the tool and its validated arguments; raises TypedCallError."""
+        tool = find_tool(self._core.tools, written.tool)
+        try:
+            text = json.dumps(written.args, default=str, allow_nan=False)
+            args = load_arguments(tool, text, NameResolver(self._directory, None))
+            dump_arguments(args)
+        except (NonCanonicalValueError, ValidationError) as error:
+            raise TypedCallError(describe_refused_arguments(tool, error)) from None
+        except (LookupFailedError, ValueError) as error:
+            raise TypedCallError(f"{tool.name}: {error}.") from None
+        return tool, args
+
+
+def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
+    """Add a tool by its description; raises TypedCallError if an installed one is otherwise."""
+    if installed := tools.tools.get(entry.name):
+        there = (installed.does, entry.risk and installed.risk, installed.asks)
+        if there != (entry.effect, entry.risk, entry.asks):
+            said = f"effect {there[0]}, risk {installed.risk}, asks {installed.asks}".lower()
+            raise TypedCallError(f"The tool {entry.name} is installed, with {said}.")
+        return
+    action = {
+        "name": entry.name,
+        "title": entry.name,
+        "effect": entry.name,
+        "does": entry.effect,
+        "schema": {"type": "object"},
+    }
+    made = load_action_tool(json.dumps(action))
+    assert made is not None
+    tools.add(replace(made, risk=entry.risk or made.risk, asks=entry.asks))
+
+
+def _list_unknown_names(facts: Facts) -> Iterator[str]:
+    """Yield each name that a rule about the call looks up, and the file does not have."""
+    for table, names in (
+        ("groups", facts.groups),
+        ("channels", facts.channels),
+        ("people", facts.people),
+    ):
+        for name, value in (names or {}).items():
+            if value is None:
+                yield f"a rule asks for {name}, which the file does not name under [{table}]"
+
+
+def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
+    """Yield each key of the case that policy answers otherwise, with both answers."""
+    gate = judged.gate
+    if gate.verdict != case.expect:
+        yield f"expected {case.expect}, and policy says {gate.verdict}"
+        return
+    wanted: dict[str, Any] = {"rule": case.rule, "added": case.added, "reason": case.reason}
+    wanted["after_rejection"] = case.after_rejection
+    said = {key: getattr(gate, key, None) for key in wanted}
+    keys = case.model_fields_set & wanted.keys()
+    if isinstance(gate, Ask):
+        rest = AskOptions(approvers=["requester"], business_hours=gate.hours is not None)
+        expected = build_ask("", case, rest, gate.hours)
+        assert expected is not None
+        wanted |= _list_terms(expected) | {"business_hours": case.business_hours}
+        said |= _list_terms(gate)
+        keys |= case.written_keys
+    for key in sorted(keys):
+        one, other = _format_term(key, wanted[key]), _format_term(key, said[key])
+        if one != other:
+            yield f"{key}: expected {one}, and policy says {other}"
+
+
+def _list_terms(gate: Ask) -> dict[str, Any]:
+    """Return how a gate asks, by the keys of a policy."""
+    steps = [(_list_approver_names(each.approvers), each.quorum) for each in gate.stages]
+    terms: dict[str, Any] = {
+        "approvers": ", then ".join(names for names, _ in steps),
+        "quorum": ", then ".join(str(quorum) for _, quorum in steps),
+        "stages": ", then ".join(f"{quorum} of {names}" for names, quorum in steps),
+        "business_hours": gate.hours is not None,
+    }
+    return {key: getattr(gate, key, None) for key in ASK_KEYS} | terms
+
+
+def _list_approver_names(who: Approvers) -> str:
+    named = [*who.users, *(f"@{each}" for each in who.groups)]
+    named += [f"owner of args.{each}" for each in who.owners]
+    named += ["channel"] * who.channel + ["requester"] * who.requester
+    return " or ".join(sorted(named)) or "nobody"
+
+
+def _format_term(key: str, value: Any) -> str:
+    """Return a value in words that are the same for equal values alone."""
+    if key in ("deadline", "good_for"):
+        return format_duration(value)
+    if key == "reminders":
+        return ", ".join(map(format_duration, value)) or "none"
+    if key == "escalation":
+        steps = (
+            f"{format_duration(each.after)}: {_list_approver_names(each.approvers)}"
+            for each in value
+        )
+        return ", ".join(steps) or "none"
+    if isinstance(value, Collection) and not isinstance(value, str):
+        texts = (each.model_dump_json() if isinstance(each, BaseModel) else each for each in value)
+        return ", ".join(sorted(texts)) or "none"
+    return {True: "true", False: "false", None: "nothing"}.get(value, str(value))

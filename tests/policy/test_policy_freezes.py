@@ -1,0 +1,144 @@
+"""Freezes and business hours in conditions: judged by the moment of the call and nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.policy.condition_values import Facts
+from bot.policy.evaluation import Policy, PolicyError, parse
+
+DEFAULTS = '[defaults]\napprovers = ["@shop-leads"]\n'
+HOURS = '[hours]\nzone = "Europe/Berlin"\nopens = "09:00"\ncloses = "17:00"\n'
+FREEZES = """
+[freezes]
+christmas = { from = 2026-12-24, to = 2026-12-26, zone = "Europe/Berlin" }
+audit = { from = 2026-11-30T18:00:00, to = 2026-12-01T06:00:00, zone = "America/New_York" }
+launch = { from = 2026-12-01T09:00:00+01:00, to = 2026-12-01T12:00:00Z }
+"""
+
+
+def policy(when: str, tables: str = FREEZES) -> Policy:
+    """A policy that denies under this condition."""
+    rule = f'[[rule]]\nname = "r"\nverdict = "deny"\nreason = "no"\nwhen = \'{when}\'\n'
+    return parse(DEFAULTS + tables + rule, "policy.toml")
+
+
+def verdict(when: str, at: datetime | None, tables: str = FREEZES) -> tuple[str, str]:
+    """What it says of a call at that moment, and why."""
+    facts = Facts(tool="deploy", effect="write", requester="UBEN00001", args={}, now=at)
+    judged = policy(when, tables).judge_call(facts)
+    return judged.gate.verdict, "".join(each.why for each in judged.tried if each.rule == "r")
+
+
+def moment(text: str) -> datetime:
+    """A moment in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("at", "on"),
+    [
+        ("2026-12-23T22:59:59", ""),
+        ("2026-12-23T23:00:00", "christmas"),  # midnight in Berlin
+        ("2026-12-26T22:59:59", "christmas"),  # all of the last day is in it
+        ("2026-12-26T23:00:00", ""),
+        ("2026-11-30T22:59:59", ""),
+        ("2026-11-30T23:00:00", "audit"),  # 18:00 in New York
+        ("2026-12-01T07:59:59", "audit"),
+        ("2026-12-01T08:00:00", "audit, launch"),  # by their own offsets
+        ("2026-12-01T11:00:00", "launch"),
+        ("2026-12-01T12:00:00", ""),
+    ],
+)
+def test_a_freeze_begins_and_ends_to_the_second(at: str, on: str) -> None:
+    """In the time zone that it names; the reason says which are in force."""
+    said, why = verdict("in_freeze", moment(at))
+    assert said == ("deny" if on else "ask")
+    assert why.endswith(f"(in force: {on})" if on else "(no freeze is in force)")
+    said, _ = verdict("freezes.audit && !freezes.christmas", moment(at), FREEZES + UNUSED)
+    assert said == ("deny" if "audit" in on else "ask")
+
+
+UNUSED = '[[rule]]\nverdict = "allow"\ntool = "x"\nwhen = "in_freeze"\n'
+
+
+@pytest.mark.parametrize(
+    ("at", "is_open"),
+    [
+        ("2026-11-27T07:59:59", False),
+        ("2026-11-27T08:00:00", True),  # Friday, 9:00 in Berlin
+        ("2026-11-27T15:59:59", True),
+        ("2026-11-27T16:00:00", False),
+        ("2026-11-28T10:00:00", False),  # Saturday
+        ("2026-12-25T10:00:00", False),
+        ("2026-12-24T10:00:00", True),
+    ],
+)
+def test_business_hours_are_those_of_the_table(at: str, is_open: bool) -> None:
+    """With its days, its holidays and its zone."""
+    tables = f'{HOURS}calendar = "DE"\n'
+    assert verdict("!in_business_hours", moment(at), tables)[0] == ("ask" if is_open else "deny")
+
+
+@pytest.mark.parametrize("when", ["in_freeze", "freezes.audit || in_freeze", "in_business_hours"])
+def test_without_the_time_nothing_is_let_through(when: str) -> None:
+    """A rule that denies applies where it cannot be told."""
+    said, why = verdict(when, None, FREEZES + UNUSED + HOURS * ("hours" in when))
+    assert said == "deny"
+    assert "the time is not known" in why
+
+
+@pytest.mark.parametrize(
+    ("when", "tables", "said"),
+    [
+        ("freezes.chrismas", FREEZES, "names freezes.chrismas, which is not there (is christmas"),
+        ("in_freeze", "", "asks for in_freeze, and there is no [freezes]; add it"),
+        ("in_business_hours", "", "asks for in_business_hours, and there is no [hours]; add it"),
+        ("freezes.audit && freezes.launch", FREEZES, ":5: [freezes] christmas: is used nowhere"),
+        ("freezes", FREEZES, "uses freezes as a whole; name one, as in freezes.christmas"),
+        ('freezes[args.x] == ""', FREEZES, "needs a literal freeze"),
+        ("in_freeze", FREEZES.replace("12-26", "12-23"), "ends before it begins"),
+        ("in_freeze", FREEZES.replace(', zone = "Europe/Berlin"', ""), "has no time zone"),
+        ("in_freeze", FREEZES.replace("Europe/Berlin", "Berlin"), "'Berlin' is no time zone"),
+        (
+            "in_freeze",
+            FREEZES.replace("from = 2026-12-24", "form = 2026-12-24"),
+            "(is from meant?)",
+        ),
+        ("in_freeze", FREEZES.replace("to = 2026-12-26", "to = 7"), "write a date (2026-12-24)"),
+        ("in_freeze", FREEZES.replace("christmas =", "X-mas ="), "cannot be a name"),
+    ],
+)
+def test_what_could_never_work_is_refused(when: str, tables: str, said: str) -> None:
+    """When the file is read, with what to do."""
+    with pytest.raises(PolicyError) as refused:
+        policy(when, tables)
+    assert said in str(refused.value)
+
+
+def test_a_zone_may_be_that_of_the_hours() -> None:
+    """A freeze without a zone is in that of [hours]; in JSON, dates are texts."""
+    text = (
+        '{"defaults": {"approvers": ["channel"]},'
+        ' "hours": {"zone": "Europe/Berlin", "opens": "09:00", "closes": "17:00"},'
+        ' "freezes": {"launch": {"from": "2026-12-01T09:00:00", "to": "2026-12-01"}},'
+        ' "rule": [{"verdict": "deny", "reason": "no", "when": "in_freeze || !in_business_hours"}]}'
+    )
+    calendar = parse(text, "policy.json").calendar
+    assert calendar is not None
+    [freeze] = calendar.freezes
+    assert (freeze.starts, freeze.ends) == (
+        moment("2026-12-01T08:00:00"),
+        moment("2026-12-01T23:00:00"),
+    )
+
+
+def test_other_dates_make_another_policy() -> None:
+    """So that an edit of them is taken; and a policy without them has the digest it had before."""
+    later = FREEZES.replace("to = 2026-12-26", "to = 2026-12-27")
+    assert policy("in_freeze").digest != policy("in_freeze", later).digest
+    plain = policy("true", "")
+    assert "calendar" not in plain.model_dump_json(exclude={"calendar"})
+    assert plain.digest == plain.model_copy(update={"calendar": None}).digest
