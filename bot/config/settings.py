@@ -17,15 +17,7 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config.connection_settings import (
-    MISSING,
-    SECONDS_MIN,
-    ConnectionSettings,
-    ModelSettings,
-    Transport,
-    choose_transport,
-    describe_missing_secret,
-)
+from bot.config import connection_settings
 from bot.mcp.server_file import ServerFile, read_server_file
 from bot.monitoring.logs import LogFormat
 from bot.toml_file import TomlFileError
@@ -273,8 +265,8 @@ CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do wi
 
 
 class Settings(
-    ModelSettings,
-    ConnectionSettings,
+    connection_settings.ModelSettings,
+    connection_settings.ConnectionSettings,
     LimitSettings,
     OperatorAndRetentionSettings,
     MonitoringSettings,
@@ -333,14 +325,14 @@ class Settings(
     lease: float = Field(
         60.0,
         title="COUNTERSIGN_LEASE",
-        ge=SECONDS_MIN,
+        ge=connection_settings.SECONDS_MIN,
         le=3600,
         description="Seconds a worker holds a run without a sign of life.",
     )
     tick: float = Field(
         30.0,
         title="COUNTERSIGN_TICK",
-        ge=SECONDS_MIN,
+        ge=connection_settings.SECONDS_MIN,
         le=30,
         description="Seconds between two looks at the clock when nothing happens.",
     )
@@ -363,7 +355,7 @@ class Settings(
         dotenv_path: Path | str | None = None,
         *,
         reading: bool = False,
-        transport: Transport | None = Transport.SOCKET,
+        transport: connection_settings.Transport | None = connection_settings.Transport.SOCKET,
     ) -> Settings:
         """Read the settings from `environ` and the .env file; `environ` wins, blank means unset.
 
@@ -381,9 +373,11 @@ class Settings(
             if field.title is not None and field.title in given
         }
         if reading:
-            values = dict.fromkeys(CREDENTIALS, MISSING) | values
-        values["transport"] = choose_transport(values, transport)
-        problems = [] if reading else list(describe_missing_secret(values, values["transport"]))
+            values = dict.fromkeys(CREDENTIALS, connection_settings.MISSING) | values
+        values["transport"] = connection_settings.choose_transport(values, transport)
+        problems: list[str] = []
+        if not reading:
+            problems += connection_settings.describe_missing_secret(values, values["transport"])
         problems += read_files_named_in_settings(values, given)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
