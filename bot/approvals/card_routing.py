@@ -292,11 +292,13 @@ def update_away_on_cards(tx: Transaction, call: Call, away: AwayPeople) -> None:
 
 WAITING_EMOJI = "hourglass_flowing_sand"
 HANDED_ON_EMOJI = "outbox_tray"
+MIXED_EMOJI = "ballot_box_with_check"  # something was done, and something was not wanted
+NOT_WANTED = {CallStatus.REJECTED, CallStatus.EXPIRED}
 END_EMOJIS = {  # the first of these that a call ended with is the request's
     CallStatus.UNKNOWN: "question",
     CallStatus.FAILED: "x",
     CallStatus.REJECTED: "no_entry_sign",
-    CallStatus.EXPIRED: "hourglass",
+    CallStatus.EXPIRED: "alarm_clock",
     CallStatus.SUCCEEDED: "white_check_mark",
 }
 
@@ -310,6 +312,9 @@ def choose_status_emoji(found: Iterable[Call]) -> str:
         return WAITING_EMOJI  # also for an answer
     if asked and all(map(calls.was_passed_on_by_program, asked)):
         return HANDED_ON_EMOJI
+    bad = {CallStatus.UNKNOWN, CallStatus.FAILED} & status
+    if not bad and CallStatus.SUCCEEDED in status and NOT_WANTED & status:
+        return MIXED_EMOJI
     return next((name for ended, name in END_EMOJIS.items() if ended in status), "")
 
 

@@ -18,11 +18,11 @@ INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
 
 S = CallStatus
 ICONS = {
-    S.PENDING: "⌛",
+    S.PENDING: "⏳",
     S.APPROVED: "✅",
     S.REJECTED: "🚫",
     S.ANSWERED: "💬",
-    S.EXPIRED: "⌛",
+    S.EXPIRED: "⏰",
     S.CANCELLED: "⏹️",
     S.SUPERSEDED: "↪️",
     S.INVALIDATED: "⚠️",

@@ -356,7 +356,7 @@ def escalation_line(effects: Sequence[str], who: str, deadline: datetime | None)
 def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
     """Return the one-line notice that nobody decided in time."""
     by = f" by {slack_text.format_local_time(deadline)}" if deadline else " in time"
-    what = f"⌛ Nobody answered{by}, so this will not happen: {slack_text.join_effects(effects)}"
+    what = f"⏰ Nobody answered{by}, so this will not happen: {slack_text.join_effects(effects)}"
     return f"{what}. {_asked_by_text(requester)}."
 
 

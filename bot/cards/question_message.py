@@ -154,7 +154,7 @@ class QuestionView:
 QUOTED = 1_000  # characters of an answer's field
 NOTIFICATION = 200  # characters of the question on a lock screen
 ENDED = {
-    CallStatus.EXPIRED: "⌛ Nobody answered in time.",
+    CallStatus.EXPIRED: "⏰ Nobody answered in time.",
     CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was taken back.",
     CallStatus.SUPERSEDED: "↪️ No longer needed: the request was changed.",
 }

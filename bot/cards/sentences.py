@@ -378,7 +378,7 @@ def unanswered_line(questions: list[str], deadline: datetime | None) -> str:
     """Return the notice to a thread that nobody answered these questions in time."""
     by = f" by {format_local_time(deadline)}" if deadline else " in time"
     quoted = "; ".join(f"“{sanitise_for_mrkdwn(each, 160)}”" for each in questions[:3])
-    return f"⌛ Nobody answered{by}: {quoted}"
+    return f"⏰ Nobody answered{by}: {quoted}"
 
 
 def already_answered_reply(by: str, at: datetime | None) -> str:

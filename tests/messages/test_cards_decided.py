@@ -44,7 +44,7 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
         {"note": "Not needed"},
         "🚫 Rejected by {UANA00001} · {21 Nov 2026, 14:00 UTC} — Not needed",
     ),
-    CallStatus.EXPIRED: ({}, "⌛ Expired: nobody answered by {21 Nov 2026, 15:00 UTC}"),
+    CallStatus.EXPIRED: ({}, "⏰ Expired: nobody answered by {21 Nov 2026, 15:00 UTC}"),
     CallStatus.CANCELLED: (
         {"note": "an earlier step failed", "decided_by": (), "decided_at": None},
         "⏹️ Cancelled — an earlier step failed",

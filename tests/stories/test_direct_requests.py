@@ -126,7 +126,7 @@ def test_nobody_answers_in_time(harness: Harness, fakes: FakeTools) -> None:
     harness.settle()
     assert harness.run_in(thread).status is RunStatus.COMPLETED
     assert fakes.did("note", "a clock") == 0
-    assert len(showing(harness, SUPPORT, thread, "⌛ Nobody answered")) == 1
+    assert len(showing(harness, SUPPORT, thread, "⏰ Nobody answered")) == 1
 
 
 def test_what_fails_is_told_in_its_words(harness: Harness) -> None:

@@ -31,7 +31,7 @@ def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
     [output] = harness.outputs()
     assert output["output"].startswith("EXPIRED")
     assert fakes.did("note", "too slow") == 0
-    assert any("⌛" in words(m) for m in harness.thread(SUPPORT, thread))
+    assert any("⏰" in words(m) for m in harness.thread(SUPPORT, thread))
     [drawn] = [m for m in harness.thread(SUPPORT, thread) if m["ts"] == card["ts"]]
     assert '"button"' not in words(drawn)
 

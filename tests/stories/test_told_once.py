@@ -80,7 +80,7 @@ def test_nobody_answered_comes_before_what_follows(harness: Harness) -> None:
     later(harness, 86_400)
     harness.said(SUPPORT, thread, "That is all.")
     [line] = told(harness, thread)
-    assert line.startswith("⌛ Nobody answered by ")
+    assert line.startswith("⏰ Nobody answered by ")
     assert line.endswith(f"so this will not happen: Write “told late”. {ASKED}.")
     texts = [str(m["text"]) for m in harness.thread(SUPPORT, thread)]
     assert texts.index(line) < next(n for n, each in enumerate(texts) if "That is all." in each)
