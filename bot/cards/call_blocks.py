@@ -168,6 +168,11 @@ def choose_approve_button_style(*calls: CallView) -> str:
     return "" if any(map(has_warnings, calls)) else "primary"
 
 
+def choose_reject_button_style(*calls: CallView) -> str:
+    """Return the style of a button that rejects these calls, never louder than Approve."""
+    return "danger" if choose_approve_button_style(*calls) else ""
+
+
 def _describe_vote_progress(progress: VoteProgress) -> str:
     """Return how far the votes on a call have come, in mrkdwn of ids and numbers only.
 
@@ -241,9 +246,10 @@ def _render_decision_buttons(
         ]
     if call.editable:
         row.append(block_kit.button(Action.EDIT, "Edit", about))
+    style = choose_reject_button_style(call)
     if call.needs_rejection_reason:
-        return [*row, block_kit.button(Action.REJECT, "Reject…", about, style="danger")]
-    return [*row, block_kit.button(Action.REJECT_NOW, "Reject", about, style="danger")]
+        return [*row, block_kit.button(Action.REJECT, "Reject…", about, style=style)]
+    return [*row, block_kit.button(Action.REJECT_NOW, "Reject", about, style=style)]
 
 
 def _render_more_menu(

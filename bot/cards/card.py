@@ -202,7 +202,8 @@ def _render_multi_call_head(
     row: list[block_kit.Json] = []
     if all(call_blocks.has_approve_button(call, fills[call.id]) for call in waiting):
         row.append(_render_approve_all_button(waiting, about, which))
-    row.append(block_kit.button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
+    style = call_blocks.choose_reject_button_style(*waiting)
+    row.append(block_kit.button(Action.REJECT_ALL, f"Reject {which}", about, style=style))
     cancel = (call_blocks.CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
     row.append(
         block_kit.overflow_menu([call_blocks.build_send_back_choice(waiting[0].target), cancel])

@@ -11,6 +11,7 @@ from bot.cards.button_codec import CardTarget, Click, build_block_id
 from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus
 
+LOOK_FIRST = ". Check in the system itself whether it happened, then say so."
 TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
 EFFECT_LIMIT = 300
 REMARK_LIMIT, MOST_REMARKS = 150, 2  # characters of what an approver said; how many are shown
@@ -162,8 +163,9 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
         case S.UNKNOWN if call.was_handed_over:
             leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
-            given_up = "" if is_outcome_still_asked(call) else ", and it is no longer asked"
-            leaves.append(block_kit.text_leaf(f": started, never confirmed{given_up}"))
+            asked = is_outcome_still_asked(call)
+            what_now = LOOK_FIRST if asked else ", and it is no longer asked"
+            leaves.append(block_kit.text_leaf(f": started, never confirmed{what_now}"))
         case S.FAILED if call.failed_midway:
             leaves.append(
                 block_kit.text_leaf(" after it had begun, so part of it may have happened")
@@ -252,9 +254,7 @@ def _render_resolution_buttons(call: CallView) -> list[block_kit.Json]:
     return [
         block_kit.button(Action.RESOLVE_DONE, "It happened", call.target),
         block_kit.button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
-        block_kit.button(
-            Action.RUN_AGAIN, "Run it again", call.target, style="danger", confirm=again
-        ),
+        block_kit.button(Action.RUN_AGAIN, "Run it again", call.target, confirm=again),
     ]
 
 

@@ -301,11 +301,10 @@ def _render_call_buttons(call: HomeWaitingCall) -> list[block_kit.Json]:
             block_kit.button(Action.RESOLVE_DONE, "It happened", call.target),
             block_kit.button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
         ]
+    review, reject = ("", "") if call.has_warnings else ("primary", "danger")
     return [
-        block_kit.button(
-            Action.REVIEW, "Review…", call.target, style="" if call.has_warnings else "primary"
-        ),
-        block_kit.button(Action.REJECT, "Reject…", call.target, style="danger"),
+        block_kit.button(Action.REVIEW, "Review…", call.target, style=review),
+        block_kit.button(Action.REJECT, "Reject…", call.target, style=reject),
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.cards.call_blocks import has_warnings
 from bot.cards.card import render_card
 from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus
@@ -134,6 +135,25 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
     assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve all (2)"
     assert found["approve", "call-1:1"]["style"] == "primary"
     assert found["reject_now", "call-1:1"]["style"] == "danger"
+
+
+def test_reject_is_never_louder_than_approve() -> None:
+    """With a warning neither is coloured; of several calls, each by itself."""
+    for calls in ([CANCEL], [REFUND, CANCEL]):
+        found = buttons(render_card(view(*calls), NOW).blocks)
+        assert has_warnings(CANCEL)
+        for (action, about), button in found.items():
+            loud = action in ("approve", "reject_now") and about.startswith("call-1")
+            assert ("style" in button) == (loud and REFUND in calls), action
+
+
+def test_nothing_is_coloured_where_the_outcome_is_unknown() -> None:
+    """One has to look in the other system first; running it again is the last of the three."""
+    unknown = replace(REFUND, status=CallStatus.UNKNOWN, note="the connection was lost")
+    card = render_card(view(unknown), NOW).blocks
+    found = buttons(card)
+    assert [action for action, _ in found][:3] == ["resolve_done", "resolve_not_done", "run_again"]
+    assert not any("style" in each for each in found.values())
 
 
 def test_reject_is_one_step_where_no_reason_is_needed() -> None:

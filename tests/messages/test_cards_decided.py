@@ -56,7 +56,11 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
     CallStatus.ANSWERED: ({}, "💬 Answered"),
     CallStatus.SUCCEEDED: ({"result": "refund R-7 booked"}, "✅ Done: refund R-7 booked"),
     CallStatus.FAILED: ({"note": "no order 1042"}, "❌ Failed: no order 1042"),
-    CallStatus.UNKNOWN: ({}, "❓ Unknown: started, never confirmed"),
+    CallStatus.UNKNOWN: (
+        {},
+        "❓ Unknown: started, never confirmed. "
+        "Check in the system itself whether it happened, then say so.",
+    ),
 }
 
 
