@@ -97,8 +97,8 @@ def list_unshown_delegations(tx: Transaction, team: str, at: datetime) -> list[D
     return fetch_rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
 
 
-def mark_delegation_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
-    """Record that the delegate is shown the waiting calls; False if shown before or ended."""
+def claim_showing_of_waiting_calls(tx: Transaction, delegation_id: str, at: datetime) -> bool:
+    """Record that the delegate is shown what waits; False if that was done, or it has ended."""
     where = (
         col(Delegation.id) == delegation_id,
         col(Delegation.shown_at).is_(None),

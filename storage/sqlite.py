@@ -97,7 +97,7 @@ def _read_pragma(raw: sqlite3.Connection, name: str) -> int:
         return int(found.fetchone()[0])
 
 
-ConnectionMaker = Callable[[URL], sqlite_connections.FileConnection]
+ConnectionMaker = Callable[[URL], sqlite_connections.SyncSwitchConnection]
 KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
 
 
@@ -105,10 +105,10 @@ class AlreadyRunningError(Exception):
     """Raised when another process holds the lock of this database."""
 
 
-class _IdleConnections(list[sqlite_connections.FileConnection]):
+class _IdleConnections(list[sqlite_connections.SyncSwitchConnection]):
     """Idle connections; the one returned last is used first."""
 
-    def add_or_close(self, connection: sqlite_connections.FileConnection) -> None:
+    def add_or_close(self, connection: sqlite_connections.SyncSwitchConnection) -> None:
         """Take back a connection, or close it if there are enough."""
         if len(self) < KEPT:
             self.append(connection)
@@ -203,7 +203,7 @@ class SqliteFile(Backend):
                 self._idle.append(found)
             undone.pop_all()
 
-    def _connect_to_existing_file(self) -> sqlite_connections.FileConnection | None:
+    def _connect_to_existing_file(self) -> sqlite_connections.SyncSwitchConnection | None:
         """Return a first, unprepared connection to the file; None if there is no file.
 
         Raises SchemaError for another application's file.
@@ -307,7 +307,7 @@ class SqliteFile(Backend):
             raise
         return tx
 
-    def _connect_to_open_file(self) -> sqlite_connections.FileConnection:
+    def _connect_to_open_file(self) -> sqlite_connections.SyncSwitchConnection:
         """Return a new connection to the open file; fail if the file is gone, not recreate it."""
         if self._open_database_file is not None:
             self._run_file_check(self._open_database_file.check_before_connect)

@@ -35,7 +35,7 @@ PRAGMAS = (
 DIALECT = SQLiteDialect_pysqlite(dbapi=sqlite3)
 
 
-class FileConnection(sqlite3.Connection):
+class SyncSwitchConnection(sqlite3.Connection):
     """A connection that knows whether its commits wait for the disk."""
 
     waits_for_disk = True
@@ -47,14 +47,14 @@ class FileConnection(sqlite3.Connection):
             self.waits_for_disk = waits
 
 
-def open_plain_connection(url: URL) -> FileConnection:
+def open_plain_connection(url: URL) -> SyncSwitchConnection:
     """Return a new connection without pragmas set."""
     (name,), options = DIALECT.create_connect_args(url)
     options = {"timeout": WAIT, **options, "check_same_thread": False}
-    return sqlite3.connect(name, **options, factory=FileConnection)
+    return sqlite3.connect(name, **options, factory=SyncSwitchConnection)
 
 
-def open_prepared_connection(url: URL) -> FileConnection:
+def open_prepared_connection(url: URL) -> SyncSwitchConnection:
     """Return a new connection with the pragmas set."""
     connection = open_plain_connection(url)
     try:
@@ -65,7 +65,7 @@ def open_prepared_connection(url: URL) -> FileConnection:
     return connection
 
 
-def open_read_only_connection(url: URL) -> FileConnection:
+def open_read_only_connection(url: URL) -> SyncSwitchConnection:
     """Return a new read-only connection."""
     uri = f"{Path(url.database or '').absolute().as_uri()}?mode=ro"
     return sqlite3.connect(
@@ -74,7 +74,7 @@ def open_read_only_connection(url: URL) -> FileConnection:
         timeout=WAIT,
         isolation_level=None,
         check_same_thread=False,
-        factory=FileConnection,
+        factory=SyncSwitchConnection,
     )
 
 
@@ -166,7 +166,7 @@ class OpenFileGuard:
     A connection to them is kept open, so that no other file can get their inode numbers.
     """
 
-    def __init__(self, path: Path, file: Path, connection: FileConnection) -> None:
+    def __init__(self, path: Path, file: Path, connection: SyncSwitchConnection) -> None:
         """Remember the files; `file` is `path` with links resolved.
 
         `connection` must have read already, and is closed by `close`. Raises OSError if one of the

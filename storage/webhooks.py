@@ -183,7 +183,10 @@ def list_unstored_events(tx: Transaction) -> list[UnstoredWebhook]:
 
 
 def store_webhook(tx: Transaction, found: UnstoredWebhook, *, at: datetime) -> None:
-    """Store an event to be sent from now on; repeating it changes nothing."""
+    """Make an event due now: store it, or release the row that waits for the request's end.
+
+    Repeating it changes nothing.
+    """
     if found.about == AFTER_ALL:
         mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))
         tx.execute(update(Webhook).where(*mine).values(waits=False, made_at=at, due_at=at))

@@ -38,7 +38,7 @@ before they run.
 
 
 def build_user_item(text: str) -> dict[str, Any]:
-    """Return a text as an input item of the role in which requests stand."""
+    """Return a text as an input item for the model, with the role `user`."""
     return {"role": "user", "content": [{"type": "input_text", "text": text}]}
 
 

@@ -21,7 +21,7 @@ from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.tools import Effect, Tool
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.registration import REASON_FIELD
 from storage import call_history, calls, runs, sub_agents
 from storage.digest import NonCanonicalValueError, parse_json_object
@@ -40,7 +40,9 @@ class CallRefusedError(Exception):
         self.output, self.note, self.tell = output, note or output, tell
 
 
-def parse_call_arguments(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, str]:
+def parse_call_arguments(
+    tool: Tool[Any], text: str, names: SlackIdResolver
+) -> tuple[BaseModel, str]:
     """Return the model's argument text as validated arguments, and the reason the model gives.
 
     Names of people and channels are looked up. Raises RefusedError.

@@ -51,7 +51,10 @@ class FactSources:
 
 
 def load_facts(sources: FactSources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
-    """Return all facts of a call but the sums; a fact is None where Slack cannot be asked."""
+    """Look up what policy rules may know of a call, but for spending sums.
+
+    A fact is None where Slack cannot be asked.
+    """
     values = reveal_secrets(
         args.model_dump(mode="python", exclude_computed_fields=True), exact=False
     )
@@ -64,7 +67,7 @@ def load_facts(sources: FactSources, run: Run, tool: Tool[Any], args: BaseModel)
 def load_facts_from_values(
     sources: FactSources, requester: str, channel: str, tool: Tool[Any], values: Mapping[str, Any]
 ) -> Facts:
-    """Return the facts, without sums, of a call that does not exist yet, with these `values`."""
+    """Look up what rules may know of a call with these `values` that is not stored; no sums."""
     directory, needs = sources.directory, get_lookups_for_tool(sources.policy, tool)
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))

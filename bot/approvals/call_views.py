@@ -16,7 +16,7 @@ from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
 from bot.cards.field_values import list_argument_values
 from bot.cards.notices import asking_program_line, describe_asker
-from bot.cards.review_dialog import list_covered_pieces, mask_call_for_viewers
+from bot.cards.review_dialog import list_masked_pieces, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.policy.gates import Ask, load_gate
 from bot.tools import EffectSource, Registry, Tool
@@ -46,7 +46,7 @@ def build_call_view(tools: Registry, tx: Transaction, call_id: str) -> views.Cal
         return None
     whole = _build_unmasked_call_view(tools, tx, shown)
     seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
-    return replace(seen, covered_pieces=list_covered_pieces(whole, seen))
+    return replace(seen, masked_pieces=list_masked_pieces(whole, seen))
 
 
 def build_full_call_view(
@@ -58,7 +58,7 @@ def build_full_call_view(
     """
     whole = _build_unmasked_call_view(tools, tx, shown)
     seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
-    return replace(whole, covered_pieces=list_covered_pieces(whole, seen))
+    return replace(whole, masked_pieces=list_masked_pieces(whole, seen))
 
 
 def _build_unmasked_call_view(

@@ -128,7 +128,10 @@ def resolve_card_place(
 
 
 def list_group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
-    """Return handle and id of every user group the gate names; raises LookupFailedError."""
+    """Return handle and id of each user group of the gate that Slack knows.
+
+    Raises LookupFailedError.
+    """
     everybody = gate.get_stage_approvers(0, timedelta(seconds=gate.deadline)) | gate.approvers
     found = [(handle, authority.directory.find_group(handle)) for handle in everybody.groups]
     return tuple((handle, group.id) for handle, group in found if group)

@@ -207,7 +207,7 @@ class DelegateNotifier:
             )
             plans.setdefault(key, []).append((run, asked))
         with self._store.write() as tx:
-            if not delegations.mark_delegation_shown(tx, row.id, now):
+            if not delegations.claim_showing_of_waiting_calls(tx, row.id, now):
                 return
             told: list[str] = []
             for together in plans.values():

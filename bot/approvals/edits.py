@@ -29,7 +29,7 @@ from bot.tools.arguments import (
     load_arguments,
     restrict_editable_fields,
 )
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.preview import PreviewRunner
 from storage import calls, decisions, inbox, outbox, runs
 from storage.columns import get_column_values
@@ -136,7 +136,7 @@ class EditHandler:
             return ForbiddenEdit(told)
         editable = restrict_editable_fields(tool, load_gate(shown.call.gate))
         before = _get_shown_arguments(tool, shown)
-        names = NameResolver(self._sources.directory, run.requester)
+        names = SlackIdResolver(self._sources.directory, run.requester)
         try:
             parsed = parse_edit_submission(editable, before, state, names)
         except LookupFailedError:

@@ -23,7 +23,7 @@ from bot.policy.authority import Authority, LookupFailedError, LookupPendingErro
 from bot.policy.gates import Deny
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.preview import PreviewRunner
 from storage import inbox, moves, outbox
 from storage.record import Call, Delivery, Run
@@ -98,7 +98,7 @@ class FormReader:
         form = self._offers.find_form(target, person)
         if form is None:
             return DeclinedForm(sentences.unknown_form_reply(self._offers.get_title(target)))
-        names = NameResolver(self._sources.directory, person)
+        names = SlackIdResolver(self._sources.directory, person)
         filled = request_form.parse_form_submission(form, state, names)
         if isinstance(filled, FieldErrors):
             return filled

@@ -76,7 +76,7 @@ class VoteHandler:
         *,
         remember: int | None = None,
     ) -> None:
-        """Vote on calls, each by itself, and settle the delivery.
+        """Apply one person's vote to each of these calls, and mark their click as handled.
 
         The voter is told which votes do not count, the thread is told which do. People are looked
         up first; the votes, the messages about them and the settling are one transaction.

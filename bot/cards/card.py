@@ -98,7 +98,7 @@ def _divide_room_among_calls(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
         fills[key] = call_pieces.fit_pieces_into_limit(
-            pieces[key], room // left, calls[key].covered_pieces, cells=cells
+            pieces[key], room // left, calls[key].masked_pieces, cells=cells
         )
         room -= min(sizes[key], room // left)
     return fills

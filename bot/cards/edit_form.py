@@ -235,7 +235,7 @@ def parse_edit_submission(
 ) -> ParsedEdit | FieldErrors:
     """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
-    `names` turns names that were entered into ids (`bot.tools.names.NameResolver`), and may look
+    `names` turns names that were entered into ids (`bot.tools.names.SlackIdResolver`), and may look
     them up. Only inputs that `render_edit_dialog` makes for these arguments are read; anything else
     in the state is ignored.
     """

@@ -346,7 +346,7 @@ def parse_form_submission(
     """Return what was entered in a submitted form, or the errors.
 
     Takes the form that was shown and `view.state.values`. `names` turns names that were entered
-    into ids (`bot.tools.names.NameResolver`), and may look them up.
+    into ids (`bot.tools.names.SlackIdResolver`), and may look them up.
     """
     tool = form.tool_with_fillable_fields
     places = field_layout.lay_out_fields(tool, form.initial_values)[0]

@@ -28,7 +28,7 @@ def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallVie
     )
 
 
-def list_covered_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
+def list_masked_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
     """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
     names = [call_pieces.PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
@@ -38,10 +38,10 @@ def list_covered_pieces(whole: CallView, seen: CallView) -> tuple[str, ...]:
     return tuple(found)
 
 
-def list_covered_values(whole: CallView) -> list[str]:
+def list_masked_value_labels(whole: CallView) -> list[str]:
     """Return the labels of the values that onlookers do not see in full."""
     pieces = frozenset(call_pieces.PieceKind)
-    return [name for name in whole.covered_pieces if name not in pieces]
+    return [name for name in whole.masked_pieces if name not in pieces]
 
 
 def revealed_pieces_note(names: Sequence[str]) -> str:
@@ -223,8 +223,8 @@ def _build_review_view(
 
 def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
     blocks = [block_kit.header_block("head", call_pieces.get_card_headline(call))]
-    if call.covered_pieces:
-        note = revealed_pieces_note(call.covered_pieces)
+    if call.masked_pieces:
+        note = revealed_pieces_note(call.masked_pieces)
         blocks.append(block_kit.context_block("revealed", [block_kit.plain_text(note)]))
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         blocks.append(block_kit.section_block("final", block_kit.mrkdwn(f"⚠️ *{final}*")))

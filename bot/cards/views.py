@@ -186,7 +186,7 @@ class CallView:
     deadline: datetime | None = None
     preview: str = ""  # plain text from the tool
     # names of what everybody who sees the card is shown less of than those who decide
-    covered_pieces: tuple[str, ...] = ()
+    masked_pieces: tuple[str, ...] = ()
     has_more_rows: bool = False  # the preview shows a part of its rows; all may be sent
     agent_reason: str = ""  # the words of whoever proposed it
     by_agent: bool = True  # the agent proposed it, and would make another plan

@@ -21,7 +21,7 @@ from bot.policy.authority import LookupFailedError
 from bot.replicas.membership import adapt_settings_and_clock, advance_clock_past_record
 from bot.signing_key import open_store
 from bot.slack.directory import SlackDirectory
-from bot.tools.names import NamedKind, NameResolver
+from bot.tools.names import NamedKind, SlackIdResolver
 from bot.upkeep import purge_old_requests
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
@@ -51,7 +51,7 @@ def resolve_person_id(settings: Settings, named: str) -> str:
         )
     directory = SlackDirectory(build_retrying_client(settings), SystemClock())
     try:
-        return NameResolver(directory, None).resolve_id(NamedKind.PERSON, named)
+        return SlackIdResolver(directory, None).resolve_id(NamedKind.PERSON, named)
     except LookupFailedError as error:
         raise ValueError(f"{error}: give the id, U…") from None
 

@@ -28,7 +28,7 @@ from bot.toml_file import FileProblems, nearest_name_hint
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.handed_over import load_action_tool
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from countersign.durations import format_duration, parse_duration
 from storage.call_history import CountedCall
 from storage.digest import NonCanonicalValueError
@@ -272,7 +272,7 @@ class CaseTrial:
         tool = find_tool(self._core.tools, written.tool)
         try:
             text = json.dumps(written.args, default=str, allow_nan=False)
-            args = load_arguments(tool, text, NameResolver(self._directory, None))
+            args = load_arguments(tool, text, SlackIdResolver(self._directory, None))
             dump_arguments(args)
         except (NonCanonicalValueError, ValidationError) as error:
             raise TypedCallError(describe_refused_arguments(tool, error)) from None

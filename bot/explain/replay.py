@@ -26,7 +26,7 @@ from bot.policy.evaluation import Judgement
 from bot.policy.gates import Allow, Approvers, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from storage import call_history, calls, runs
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, VoteOutcome
@@ -151,7 +151,7 @@ class PolicyReplay:
             if words is None:
                 raise UndecidableCallError("its arguments are not on record")
             return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse_call_arguments(
-                tool, words, NameResolver(self._sources.directory, None)
+                tool, words, SlackIdResolver(self._sources.directory, None)
             )[0]
         except (ValidationError, CallRefusedError):
             raise UndecidableCallError(

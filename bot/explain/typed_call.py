@@ -16,7 +16,7 @@ from bot.cards.field_layout import reword_pydantic_message
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from storage.digest import NonCanonicalValueError, parse_json_object
 
 
@@ -38,7 +38,7 @@ def parse_typed_call(
     try:
         values = _parse_key_values(words[1:])
         try:
-            args = _validate_arguments(tool, values, NameResolver(directory, asker))
+            args = _validate_arguments(tool, values, SlackIdResolver(directory, asker))
         except LookupFailedError:
             args = _validate_arguments(tool, values, None)
         dump_arguments(args)
@@ -86,7 +86,7 @@ def _parse_key_values(words: Sequence[str]) -> dict[str, str]:
 
 
 def _validate_arguments(
-    tool: Tool[Any], values: dict[str, str], names: NameResolver | None
+    tool: Tool[Any], values: dict[str, str], names: SlackIdResolver | None
 ) -> BaseModel:
     """Return the arguments, each value as text if the model accepts that, else as JSON.
 

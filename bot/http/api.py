@@ -231,8 +231,8 @@ _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class HookOptions:
-    """The terms of a hook's requests, as its address states them."""
+class ToolHookTerms:
+    """Terms of a Claude Code hook's requests, from the query of its address."""
 
     wait_seconds: int  # seconds that people have
     effect_kind: str  # "" where it is not said
@@ -274,7 +274,7 @@ class HookRoutes:
         )
 
     async def _answer_or_accept(
-        self, key: ClientKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
+        self, key: ClientKey, use: claude_code.ToolUse, terms: ToolHookTerms, request: Request
     ) -> Response:
         """Return the answer if people decide soon, else 202; raises ProblemError."""
         said = _WAIT.search(request.headers["prefer"])
@@ -287,7 +287,7 @@ class HookRoutes:
         return JSONResponse(await self._build_decision_answer(key, use, found))
 
     async def _stream_final_answer(
-        self, key: ClientKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
+        self, key: ClientKey, use: claude_code.ToolUse, terms: ToolHookTerms, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
         left_alone = ""  # a request that nobody waits for any more
@@ -320,7 +320,7 @@ class HookRoutes:
         yield json.dumps(answer).encode()
 
     async def _request_approval(
-        self, key: ClientKey, use: claude_code.ToolUse, terms: HookOptions
+        self, key: ClientKey, use: claude_code.ToolUse, terms: ToolHookTerms
     ) -> api_bodies.RequestShown:
         """Put the use before people, once, however often it is sent. Raises ProblemError."""
         try:
@@ -386,7 +386,7 @@ def _get_id_if_open(found: api_bodies.RequestShown) -> str:
     return found.id if found.status in OPEN else ""
 
 
-def parse_hook_options(said: QueryParams) -> HookOptions:
+def parse_hook_options(said: QueryParams) -> ToolHookTerms:
     """Return the terms that the query of a hook's address states; raises ProblemError."""
     for name in said:
         if name not in ("wait", "does", "requester", "channel"):
@@ -399,7 +399,7 @@ def parse_hook_options(said: QueryParams) -> HookOptions:
             "wait", "This is not a duration. Write 90s, 30m, 4h or 2d."
         )
     texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
-    return HookOptions(wait, *texts)
+    return ToolHookTerms(wait, *texts)
 
 
 KEYS = 4  # that are looked at at once

@@ -25,7 +25,7 @@ from bot.policy.authority import LookupFailedError
 from bot.runs import program_calls
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOverAction
-from bot.tools.names import NamedKind, NameResolver
+from bot.tools.names import NamedKind, SlackIdResolver
 from bot.tools.person_question import ASK_PERSON
 from storage import programs as program_requests
 from storage import runs, webhooks
@@ -34,7 +34,7 @@ from storage.record import Store
 if TYPE_CHECKING:
     from bot.clock import Clock
     from bot.policy.authority import Directory
-    from bot.runs.program_calls import ClaimedCall
+    from bot.runs.program_calls import ProgramClaim
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
     from storage.programs import ClientKey
 
@@ -246,7 +246,7 @@ class AskHandler:
 
     def claim_call(
         self, key: ClientKey, run_id: str, sent: api_bodies.ClaimSent
-    ) -> ClaimedCall | None:
+    ) -> ProgramClaim | None:
         """Claim a call; return None while it is still being checked. Raises ProblemError."""
         try:
             lease = (
@@ -288,7 +288,7 @@ class AskHandler:
         if not named:
             return key.person
         try:
-            found = NameResolver(self._directory, None).resolve_id(NamedKind.PERSON, named)
+            found = SlackIdResolver(self._directory, None).resolve_id(NamedKind.PERSON, named)
         except ValueError as error:
             raise api_bodies.build_field_problem("requester", str(error)) from None
         if found != key.person and not key.is_service:
@@ -301,7 +301,7 @@ class AskHandler:
         if not named:
             return ""
         try:
-            return NameResolver(self._directory, requester).resolve_id(NamedKind.CHANNEL, named)
+            return SlackIdResolver(self._directory, requester).resolve_id(NamedKind.CHANNEL, named)
         except ValueError as error:
             raise api_bodies.build_field_problem("channel", str(error)) from None
 

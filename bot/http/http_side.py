@@ -47,7 +47,7 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class PageText:
+class PlainTextPage:
     """The status, text and content type of a page."""
 
     status: HTTPStatus
@@ -63,7 +63,7 @@ class Page:
     """
 
     path: str
-    render: Callable[[], PageText]
+    render: Callable[[], PlainTextPage]
 
 
 # Refuses a request of which two readers could take different bytes for the end.
@@ -163,11 +163,11 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 def build_metrics_page(tracer: Tracer) -> Page:
     """Return the page of metrics; without an exporter it names the extra to install."""
 
-    def answer() -> PageText:
+    def answer() -> PlainTextPage:
         text = tracer.render_metrics_page()
         if text is None:
-            return PageText(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
-        return PageText(HTTPStatus.OK, text, KIND)
+            return PlainTextPage(HTTPStatus.NOT_IMPLEMENTED, f"{missing_extra_text(METRICS)}\n")
+        return PlainTextPage(HTTPStatus.OK, text, KIND)
 
     return Page("/metrics", answer)
 
@@ -201,11 +201,11 @@ class HealthPages:
         """Return the pages /healthz and /readyz."""
         return [Page("/healthz", self.render_alive), Page("/readyz", self.render_ready)]
 
-    def render_alive(self) -> PageText:
+    def render_alive(self) -> PlainTextPage:
         """Return whether the process lives: its loop looks, at most LOST seconds late."""
         return _render_findings("alive", {"loop": self._describe_loop_delay(LOST)})
 
-    def render_ready(self) -> PageText:
+    def render_ready(self) -> PlainTextPage:
         """Return whether work may be sent here: the loop, the database and Slack are well."""
         if self._stopping():
             return _render_findings("ready", {"process": "is stopping"})
@@ -231,12 +231,12 @@ class HealthPages:
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 
 
-def _render_findings(word: str, found: Mapping[str, str]) -> PageText:
+def _render_findings(word: str, found: Mapping[str, str]) -> PlainTextPage:
     """Return the page for these findings: the word if all is well, and a line for each."""
     well = all(each == OK for each in found.values())
     lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-    return PageText(status, "\n".join(lines) + "\n")
+    return PlainTextPage(status, "\n".join(lines) + "\n")
 
 
 class HttpSide:

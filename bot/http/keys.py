@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from bot.http.api_bodies import ProblemError, build_retry_problem
 from bot.policy.authority import LookupFailedError
-from bot.tools.names import NamedKind, NameResolver
+from bot.tools.names import NamedKind, SlackIdResolver
 from storage import programs
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class KeyManager:
     def _resolve_person_id(self, named: str) -> str:
         """Return the id of the person named; ValueError for nobody, or who is no full member."""
         authority = self._host.authority
-        person = NameResolver(authority.directory, None).resolve_id(NamedKind.PERSON, named)
+        person = SlackIdResolver(authority.directory, None).resolve_id(NamedKind.PERSON, named)
         if not authority.is_active_colleague(person):
             raise ValueError(f"{named} is not a full member of this workspace")
         return person

@@ -20,17 +20,18 @@ class SharedClock(ForwardOnlyClock):
     """A clock that follows the database's time; one per process, any thread."""
 
     def __init__(self, own: Clock) -> None:
-        """`own`: this machine's clock, used until `measure`; a test's shift of it always counts."""
+        """`own`: this machine's clock, used until the first
+        `synchronize_with_database`; a test's shift of it always counts."""
         super().__init__(own)
         self._lock = threading.Lock()
         self._known: tuple[datetime, float] | None = None  # the database's time, and when it was so
 
     def now(self) -> datetime:
-        """Return the record's time in UTC; before `measure` this machine's time."""
+        """Return the database's time in UTC, never going back; this machine's until then."""
         return self._own.now() if self._known is None else super().now()
 
     def read_machine_clock(self) -> datetime:
-        """Return the database's time in UTC; before `measure` this machine's time."""
+        """Return the database's time in UTC; this machine's before it is known."""
         known = self._known
         if known is None:
             return self._own.now()

@@ -64,8 +64,8 @@ _TARGETS = {True: C.SUCCEEDED, False: C.FAILED, None: C.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedCall:
-    """A call that one program may run now, once."""
+class ProgramClaim:
+    """What a program is given when it claims an approved call: it may run it now, once."""
 
     arguments: dict[str, Any]  # final: people may have edited them
     revision: int
@@ -88,7 +88,7 @@ class ProgramCalls:
 
     def claim_call(
         self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
-    ) -> ClaimedCall | None:
+    ) -> ProgramClaim | None:
         """Claim the run's call for the program that gives the secret text `claimant`.
 
         Returns None while the call is still being checked: claim again. The same claimant gets the
@@ -109,7 +109,7 @@ class ProgramCalls:
             current = calls.find_revision(tx, call.id, call.revision)
         if is_held and current is not None:
             arguments = json.loads(current.arguments)
-            return ClaimedCall(arguments, call.revision, call.digest, lease)
+            return ProgramClaim(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
             raise ClaimRefusedError(_claim_refusal_text(call))
         self._signals.work.notify()  # what has aged is asked again where it would start

@@ -18,8 +18,8 @@ from bot.cards.notices import cancelled_line
 from bot.cards.request_form import render_request_root_message
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.program_calls import (
-    ClaimedCall,
     ProgramCalls,
+    ProgramClaim,
     ProgramRequestStatus,
     RequesterNotPermittedError,
     RequestKeyReusedError,
@@ -61,7 +61,7 @@ class ProgramRequest:
                 tx, self._requests.tools, self._requests.workspace, self.run_id
             )
 
-    def claim_call(self, claimant: str, lease: timedelta = programs.LEASE) -> ClaimedCall | None:
+    def claim_call(self, claimant: str, lease: timedelta = programs.LEASE) -> ProgramClaim | None:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
         None while the call is still being checked: claim again. `lease`: how soon a sign of life is

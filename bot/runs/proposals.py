@@ -42,7 +42,7 @@ from bot.runs.plans import PreparedCall
 from bot.runs.sub_agent_runs import AgentRoles
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.person_question import AskPerson
 from bot.tools.preview import PreviewRunner
 from storage.grants import Grant
@@ -130,7 +130,7 @@ class ProposalPreparer:
         """Validate one call, apply policy to it, and sign the result. Raises CallRefusedError."""
         call = prepared.call
         tool = _get_proposed_tool(tools, call)
-        names = NameResolver(self.sources.directory, run.requester)
+        names = SlackIdResolver(self.sources.directory, run.requester)
         args, call.reason = parse_call_arguments(tool, proposed.arguments, names)
         call.names, arguments = json.dumps(names.names_by_id), dump_arguments(args)
         call.does, call.schema_digest = tool.does, tool.schema_digest()

@@ -50,7 +50,7 @@ def restored_run_notice(waits: bool) -> str:
     )
 
 
-def lost_delivery_notice() -> str:
+def restored_backup_notice() -> str:
     """Return the notice for a person whose message or click was unsettled in a restored record."""
     return (
         "My data was restored from a backup, so what you last did here may be lost. "
@@ -101,7 +101,7 @@ class Restoration:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=lost_delivery_notice(),
+                    text=restored_backup_notice(),
                 )
         grants.revoke_all_grants(tx, now)
         # sub-agents before those who wait for them

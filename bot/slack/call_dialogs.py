@@ -121,7 +121,7 @@ class CallDialogFamily:
                 whole = build_full_call_view(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
                 view = review_dialog.render_review_dialog(whole, bar=bar)
-                return DialogOpening(view, call, bool(whole.covered_pieces))
+                return DialogOpening(view, call, bool(whole.masked_pieces))
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(
                     target,
@@ -136,7 +136,7 @@ class CallDialogFamily:
                 return DialogOpening(review_dialog.render_send_back_dialog(target, title=title))
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
-                covered = review_dialog.list_covered_values(
+                covered = review_dialog.list_masked_value_labels(
                     build_full_call_view(self.tools, tx, shown)
                 )
                 view = self._render_edit_form(tx, shown, covered)

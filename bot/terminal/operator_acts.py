@@ -144,7 +144,7 @@ class CommandDeliveryBuilder:
     def _require_nothing_hidden(self, tx: Transaction, wanted: Sequence[Call]) -> None:
         """Raise CommandRefusedError if the terminal does not show all of these calls."""
         views = [build_call_view(self._host.tools, tx, each.id) for each in wanted]
-        covered = dict.fromkeys(name for view in views if view for name in view.covered_pieces)
+        covered = dict.fromkeys(name for view in views if view for name in view.masked_pieces)
         if covered:
             raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
 

@@ -135,7 +135,7 @@ class OperatorCallFinder:
             note=show_hidden_characters(view.outcome or view.result or view.note),
             question=is_question(call),
             declined=declined,
-            covered=view.covered_pieces,
+            covered=view.masked_pieces,
             may=tuple(self._list_allowed_actions(call, run, view, question, votes)),
             fields=fields,
         )
@@ -172,11 +172,7 @@ class OperatorCallFinder:
         if call.status is not C.PENDING:
             return
         voted = any(self._operator in (vote.person, vote.for_person) for vote in votes)
-        if (
-            not voted
-            and not view.covered_pieces
-            and self._is_permitted(CallVerb.APPROVE, call, run)
-        ):
+        if not voted and not view.masked_pieces and self._is_permitted(CallVerb.APPROVE, call, run):
             yield AllowedAction.APPROVE
         if view.editable and self._is_permitted(CallVerb.EDIT, call, run):
             yield AllowedAction.EDIT

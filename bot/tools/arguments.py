@@ -17,7 +17,7 @@ from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
 from bot.tools.decimals import pad_decimal_places
 from bot.tools.described.checking import allow_more_check_time
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from storage.digest import canonical_json
 
 
@@ -33,7 +33,7 @@ def dump_arguments(args: BaseModel) -> str:
     )
 
 
-def load_arguments(tool: Tool[Any], text: str, names: NameResolver | None = None) -> BaseModel:
+def load_arguments(tool: Tool[Any], text: str, names: SlackIdResolver | None = None) -> BaseModel:
     """Parse arguments from JSON into the tool's model.
 
     Stored arguments come without `names`; for new ones, `names` turns names of channels and people

@@ -4,8 +4,8 @@
         channel: ChannelId = Field(title="Channel")
         people: list[PersonId]
 
-Proposed or edited arguments are validated with a `NameResolver`, which asks Slack; stored arguments
-are loaded without one, since they hold ids only.
+Proposed or edited arguments are validated with a `SlackIdResolver`, which asks Slack; stored
+arguments are loaded without one, since they hold ids only.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NamedKind(StrEnum):
 
 
 @dataclass(slots=True)
-class NameResolver:
+class SlackIdResolver:
     """Turns names into ids by asking Slack, and keeps the names for the card.
 
     Its methods raise ValueError for a name that is unknown or ambiguous, and LookupFailedError and
@@ -126,7 +126,7 @@ class NameResolver:
 
 @dataclass(frozen=True, slots=True)
 class _IdAnnotation:
-    """An annotation for a text that holds an id; a NameResolver in the context resolves names."""
+    """An annotation for a text that holds an id; a SlackIdResolver finds it for a name."""
 
     kind: NamedKind
 
@@ -143,7 +143,7 @@ class _IdAnnotation:
     def _resolve_value(self, value: str, info: ValidationInfo) -> SlackId:
         names = info.context
         return SlackId(
-            names.resolve_id(self.kind, value) if isinstance(names, NameResolver) else value
+            names.resolve_id(self.kind, value) if isinstance(names, SlackIdResolver) else value
         )
 
 

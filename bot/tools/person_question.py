@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonab
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.names import NamedKind, NameResolver
+from bot.tools.names import NamedKind, SlackIdResolver
 
 # Who a question is for: a written name becomes a person's id or a user group's handle.
 
@@ -44,16 +44,16 @@ class _AddresseeAnnotation:
 
     def _resolve_value(self, value: str, info: ValidationInfo) -> str:
         names = info.context
-        if isinstance(names, NameResolver):
+        if isinstance(names, SlackIdResolver):
             return _resolve_person_or_group(names, value.strip())
         return value if value.startswith("@") else SlackId(value)
 
 
-def _resolve_person_or_group(names: NameResolver, wanted: str) -> str:
+def _resolve_person_or_group(names: SlackIdResolver, wanted: str) -> str:
     """Return the id of a person, or a group's handle with its @.
 
     Raises ValueError where the name is unknown, or means a person and a group; and what
-    `NameResolver` raises.
+    `SlackIdResolver` raises.
     """
     handle = wanted.removeprefix("@")
     if names.directory.find_group(handle) is None:

@@ -229,7 +229,7 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
         ),
         ({"values": (ArgumentValue("T", "\n" * 60 + "x"),)}, "“T”"),
         ({"values": (ArgumentValue("T", "x" * 3_000),) * 9}, "“T”, “T”, “T” and 6 more arguments"),
-        ({"covered_pieces": ("Order", "the preview")}, "“Order” and the preview"),
+        ({"masked_pieces": ("Order", "the preview")}, "“Order” and the preview"),
     ],
 )
 def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> None:
@@ -241,7 +241,7 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
     accept_message(drawn.blocks)
     text = read(drawn.blocks)
     assert f"Not in full here: {said}. Review" in text
-    assert ("more characters)" in text) == ("covered_pieces" not in changes)
+    assert ("more characters)" in text) == ("masked_pieces" not in changes)
     assert "approve" not in action_ids(drawn.blocks)
 
 

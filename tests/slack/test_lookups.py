@@ -15,7 +15,7 @@ from bot.signals import Signals
 from bot.slack.client import SlackClient, build_reading_client
 from bot.slack.directory import FEW, SlackDirectory
 from bot.slack.lookups import LookupCache, LookupKind
-from bot.tools.names import NamedKind, NameResolver
+from bot.tools.names import NamedKind, SlackIdResolver
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person
 from tests.local_slack import build_local_slack
@@ -242,7 +242,7 @@ def test_a_limited_call_waits_and_stops_waiting(slack: Sandbox, client: SlackCli
 
 def test_a_name_does_not_pass_for_somebody_else(slack: Sandbox, directory: SlackDirectory) -> None:
     """Nothing in the name that people give themselves looks like the id that stands behind it."""
-    names = NameResolver(directory, None)
+    names = SlackIdResolver(directory, None)
     new = Person("fay", "UFAY00001", "Ana Ruiz (UANA00001)\n" + "x" * 200)
     with slack.world.lock:
         slack.world.people["fay"] = slack.world.by_id[new.id] = new
@@ -256,7 +256,7 @@ def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
     slack: Sandbox, directory: SlackDirectory
 ) -> None:
     """Somebody who came after everybody was listed is found by name; who is nowhere is not."""
-    names = NameResolver(directory, None)
+    names = SlackIdResolver(directory, None)
     assert [names.resolve_id(PERSON, each) for each in ("@dan", "Ana Ruiz")] == [
         "UDAN00001",
         "UANA00001",

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage.sqlite import KEPT, SqliteFile
-from storage.sqlite_connections import FileConnection
+from storage.sqlite_connections import SyncSwitchConnection
 from storage.store import Store
 
 pytestmark = pytest.mark.file
@@ -39,7 +39,7 @@ def test_what_is_taken_while_all_are_closed_is_not_kept(
         pass
     [taken] = file._idle
     monkeypatch.setattr(
-        FileConnection, "set_waits_for_disk", lambda _, **__: file.close_idle_connections()
+        SyncSwitchConnection, "set_waits_for_disk", lambda _, **__: file.close_idle_connections()
     )
     with store.write():
         pass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.runs.program_calls import ClaimedCall, ClaimRefusedError
+from bot.runs.program_calls import ClaimRefusedError, ProgramClaim
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOverAction
@@ -74,9 +74,9 @@ def approved(harness: Harness, version: str, **also: Any) -> ProgramRequest:
     return found
 
 
-def claimed(harness: Harness, found: ProgramRequest, claimant: str = ME) -> ClaimedCall:
+def claimed(harness: Harness, found: ProgramRequest, claimant: str = ME) -> ProgramClaim:
     """The call, once it has been checked and started."""
-    got: ClaimedCall = harness.slack.wait(lambda: found.claim_call(claimant))
+    got: ProgramClaim = harness.slack.wait(lambda: found.claim_call(claimant))
     return got
 
 
@@ -287,7 +287,7 @@ def test_policy_knows_the_client(harness: Harness) -> None:
     harness.slack.wait(lambda: others.load_status().status == C.PENDING)
 
 
-def _or_none(found: ProgramRequest) -> ClaimedCall | None:
+def _or_none(found: ProgramRequest) -> ProgramClaim | None:
     try:
         return found.claim_call(ME)
     except ClaimRefusedError:

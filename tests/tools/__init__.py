@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.tools import Tool, ToolContext, ToolError
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.runner import outcome_sentence
 
 Tools = dict[str, Tool[Any]]
@@ -31,7 +31,7 @@ def context(call_id: str = "call-1", **changes: Any) -> ToolContext:
     return ToolContext(**{**facts, **changes})
 
 
-NAMING: ContextVar[NameResolver | None] = ContextVar("NAMING", default=None)
+NAMING: ContextVar[SlackIdResolver | None] = ContextVar("NAMING", default=None)
 
 
 def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:

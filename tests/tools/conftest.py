@@ -10,7 +10,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.slack.directory import SlackDirectory
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.shop_tools import build_order_tools
 from bot.tools.slack_tools import build_slack_tools
 from bot.tools.web_shop import Shop
@@ -41,7 +41,7 @@ def slack() -> Iterator[Sandbox]:
 def chat(slack: Sandbox) -> Tools:
     client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     directory = SlackDirectory(client, slack.clock)
-    NAMING.set(NameResolver(directory, "UBEN00001"))
+    NAMING.set(SlackIdResolver(directory, "UBEN00001"))
     return {tool.name: tool for tool in build_slack_tools(client, directory)}
 
 

@@ -11,7 +11,7 @@ from slack_sdk import WebClient
 from bot.slack.client import SlackClient
 from bot.slack.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
-from bot.tools.names import NameResolver
+from bot.tools.names import SlackIdResolver
 from bot.tools.runner import LostToolAnswer, ToolRefusal
 from bot.tools.slack_tools import build_slack_tools
 from slack_sandbox.server import Sandbox
@@ -63,7 +63,7 @@ def test_an_odd_answer_leaves_it_open(
     reading = kind(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     writing = kind("xoxb-1", base_url=odd.url, timeout=10, retry_handlers=[])
     directory = SlackDirectory(reading, slack.clock)
-    NAMING.set(NameResolver(directory, "UBEN00001"))
+    NAMING.set(SlackIdResolver(directory, "UBEN00001"))
     split: Any = Split(writing, reading)
     tools = {tool.name: tool for tool in build_slack_tools(split, directory)}
     for name, (_, values) in WRITES.items():

@@ -225,7 +225,7 @@ def run_watched_changes(
         made: list[tuple[row_changes.Change, row_changes.Change]] = []
         for number, (statement, table) in enumerate(named, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
-                watch = ChangeWatcher(raw, catalog, statement, table, later=number > 1)
+                watch = ChangeTrial(raw, catalog, statement, table, later=number > 1)
                 made.append(watch.run_after_trial(run, most))
             row_changes.check_row_limit(_select_second_trials(made), most)
         return made
@@ -251,8 +251,8 @@ def _select_second_trials(
     return [last for _, last in tried]
 
 
-class ChangeWatcher:
-    """Watches one change in one transaction."""
+class ChangeTrial:
+    """Runs one change twice, first rolled back, and reports the rows that it touches."""
 
     def __init__(
         self,
