@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally_ballots
+from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, dump_gate, load_gate, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls, grants
+from storage.columns import copy_row_with_changes
 from storage.decisions import VoteCounter
 from storage.digest import compute_keyed_digest, get_key_by_id_or_current
 from storage.masking import mask_secrets
@@ -112,6 +113,11 @@ def compute_next_revision_digest(
         expects=call.expects if expects is None else expects,
         key_id=call.key_id,
     )
+
+
+def copy_call_with_gate(call: Call, gate: Ask) -> Call:
+    """Return a copy of the row with another gate; the row itself is unchanged."""
+    return copy_row_with_changes(call, gate=dump_gate(gate))
 
 
 # The context a tool gets with a call, and how the tool's preview is stored.

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from bot.approvals import call_state, card_routing
 from bot.approvals.call_checks import CallRefusedError, describe_display_problem
 from bot.approvals.call_gates import FactSources, compute_gate, prepare_preview_for_thread
+from bot.approvals.call_views import build_call_view
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.cards import notices, sentences
 from bot.cards.edit_form import FieldErrors, build_failure_at_changed_input, parse_edit_submission
@@ -32,7 +33,6 @@ from bot.tools.arguments import (
 from bot.tools.names import SlackIdResolver
 from bot.tools.preview import PreviewRunner
 from storage import calls, decisions, inbox, outbox, runs
-from storage.columns import get_column_values
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallVerb
 
@@ -58,7 +58,7 @@ class Edit:
 
     def build_edited_call(self) -> Call:
         """Return the call as it will be after the edit, as far as it matters for permissions."""
-        return Call(**(get_column_values(self.shown.call) | {"gate": dump_gate(self.gate)}))
+        return call_state.copy_call_with_gate(self.shown.call, self.gate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +261,9 @@ class EditHandler:
                 card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
                 asked = card_routing.RoutedCall(outcome.call, edit.gate, place)
                 card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
-            effect = call_state.describe_call_effect(self._tools, tx, outcome.call)
-            line = notices.decision_line(CallVerb.EDIT, delivery.user, [effect])
+            view = build_call_view(self._tools, tx, call.id)
+            assert view is not None
+            line = notices.edited_line(delivery.user, view, edit.run.requester)
             key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
                 approve(tx, outcome.call, lambda: outbox.queue_notice(tx, edit.run, key, body))

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from bot.cards import slack_text
-from storage.states import CallStatus, RunSource, Surface
+from bot.cards.views import CallView
+from storage.states import CallStatus, CallVerb, RunSource, Surface
+
+MOST_CHANGES, MOST_OF_VALUE = 3, 60  # changes told of an edit; characters of each value
 
 SHARED_CHANNEL_NOTICE = (
     "👥 This channel is shared with another company: its people read along here."
@@ -235,6 +239,25 @@ def decision_line(
     done = f"{slack_text.format_past_tense(verb)}: {slack_text.join_effects(effects)}"
     what = f"{icon} {who} {done}{why}{more}"
     return f"{what}. {_asked_by_text(requester)}." if requester else what
+
+
+def edited_line(editor: str, call: CallView, requester: str) -> str:
+    """Return the notice of an edit to who asked, with what it changed.
+
+    "✏️ @ana edited: Refund 30.00 EUR (Amount: 40.00 → 30.00). Asked by @ben." `call`: as everybody
+    who sees its card may read it.
+    """
+    clean = partial(slack_text.sanitise_for_mrkdwn, limit=MOST_OF_VALUE)
+    changes = [
+        f"{clean(each.label)}: {clean(each.previous_text)} → {clean(each.text)}"
+        for each in call.values
+        if each.previous_text is not None
+    ]
+    shown = "; ".join(changes[:MOST_CHANGES])
+    if len(changes) > MOST_CHANGES:
+        shown += f"; and {len(changes) - MOST_CHANGES} more"
+    said = decision_line(CallVerb.EDIT, editor, [call.effect])
+    return f"{said}{f' ({shown})' if shown else ''}. {_asked_by_text(requester)}."
 
 
 def _asked_by_text(requester: str) -> str:

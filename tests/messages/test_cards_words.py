@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -17,9 +18,10 @@ from bot.cards.answers import (
     render_retry_message,
 )
 from bot.cards.slack_text import unescape_mrkdwn
+from bot.cards.views import ArgumentValue
 from bot.policy.gates import GrantOffer
 from storage.states import CallStatus, ChannelMode, RunSource, Surface
-from tests.messages.cards_support import accept_message, buttons, inside
+from tests.messages.cards_support import REFUND, accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
 EVIL = "<!channel> <@UEVE00001> <https://evil.example|ok>\n\u202e&"
@@ -71,6 +73,11 @@ SAID = {
     "thread_is_busy_reply": ("UBEN00001",),
     "card_posted_elsewhere_notice": ("C0FINANCE", "https://a.example/|x"),
     "join_effects": ([EVIL] * 5,),
+    "edited_line": (
+        "UANA00001",
+        replace(REFUND, effect=EVIL, values=(ArgumentValue(EVIL, EVIL, EVIL),)),
+        "UBEN00001",
+    ),
     "decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
     "outcome_line": (CallStatus.FAILED, EVIL, PEOPLE),
     "expired_line": ([EVIL], AT, "UBEN00001"),

@@ -134,7 +134,7 @@ def test_an_edit_that_is_approved_at_once_is_one_sentence(own_harness: Any, also
     assert call.status is CallStatus.SUCCEEDED
     who = ["edited and approved by <@UANA00001>"] if also else ["approved by <@UCLEO0001>"]
     line = f"✅ Done: Write “final”. {', '.join([ASKED, *who])}."
-    edit = [] if also else ["✏️ <@UANA00001> edited: Write “final”"]
+    edit = [] if also else [f"✏️ <@UANA00001> edited: Write “final” (Text: draft → final). {ASKED}."]
     assert told(harness, thread) == [*edit, line]
     card = harness.said(SUPPORT, thread, "✅")
     assert '"draft"' in words(card)
