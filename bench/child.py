@@ -32,7 +32,7 @@ with pause_garbage_collection():
 
     from bot.app import App, build
     from bot.clock import SystemClock
-    from bot.config.settings import remove_misread_variables
+    from bot.config.settings import remove_variables_slack_misreads
     from bot.config.startup import read_settings_and_policy
     from bot.tools import Effect, ToolContext, tool
 
@@ -64,7 +64,7 @@ def main() -> None:
     limit_memory_arenas()
     settings, policy = read_settings_and_policy(os.environ)
     logging.basicConfig(level=settings.log_level.upper())
-    remove_misread_variables(os.environ, settings.slack_api_url)
+    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     app = build(settings, SystemClock(), policy, [note_asked])
     try:
         app.start()

@@ -32,7 +32,7 @@ from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker import RunWorker
 from bot.slack.listeners import parse_delivery
-from bot.slack.pace import AllChannelOwnership, BotTokenStatus, ChannelPacer
+from bot.slack.pace import BotTokenStatus, ChannelPacer, SingleProcessOwnership
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
 from bot.slack.sender import MessageSender
 from bot.slack.thread import SlackThreadReader
@@ -92,8 +92,8 @@ class Bench:
         self.worker = self.make_worker(Stub())
         self.hearing = self.make_worker(Stub(), thread=thread)  # takes in what the inbox holds
         self.intake = self.core.build_intake(lambda _event: False, lambda _channel: None)
-        self.clicks = self.core.build_clicks()
-        self.permissions = self.core.build_permissions()
+        self.clicks = self.core.build_click_dispatcher()
+        self.permissions = self.core.build_permission_checker()
         self._sender = self._make_sender()
 
     def _core(self) -> Core:
@@ -131,7 +131,7 @@ class Bench:
             renderer=MessageRenderer(store, self.clock, self.core.tools, people),
             posting=OutboxSlackCalls(store, client),
             search=PostSearch(store, self.clock, BOT, client),
-            channels=AllChannelOwnership(),
+            channels=SingleProcessOwnership(),
         )
 
     def post(self) -> None:

@@ -43,7 +43,7 @@ from bot.replicas import membership
 from bot.runs.loop import MainLoop
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.surfaces import NamedSurface, start_surfaces, stop_surfaces
-from bot.runs.transcript_files import PlannerWithFiles
+from bot.runs.transcript_files import FileInsertingPlanner
 from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack import request_dialogs
@@ -51,14 +51,14 @@ from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.call_dialogs import CallDialogFamily
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, build_slack_clients, find_app_id
-from bot.slack.command_answers import AnswerServices
+from bot.slack.command_answers import SlashCommandServices
 from bot.slack.dialogs import DialogHandler
 from bot.slack.directory import SlackDirectory, add_names_to_mentions, start_click_lookups
 from bot.slack.home import PATIENCE, HomeTabPublisher
 from bot.slack.listeners import LOOK_UP, Listeners, build_bolt_app
 from bot.slack.pace import ChannelOwnership
 from bot.slack.posting import MessageRenderer, OutboxSlackCalls, PostSearch
-from bot.slack.presence import PROMPTS, SlackPresence
+from bot.slack.presence import PROMPTS, SlackStatusSender
 from bot.slack.slash_commands import SlashCommandHandler
 from bot.slack.socket import SocketModeConnection, open_sole_connection
 from bot.slack.socket_client import ACKNOWLEDGED
@@ -91,7 +91,7 @@ class App:
     replicas: ReplicaProcess | membership.SingleProcess
     surfaces: tuple[NamedSurface, ...]
     daily_purge: DailyPurge
-    presence: SlackPresence
+    presence: SlackStatusSender
     home: HomeTabPublisher
     directory: SlackDirectory
     slack_clients: tuple[SlackClient, ...]
@@ -221,7 +221,7 @@ def build(
     current = CurrentPolicy(policy)
     told = signals.tracer.log_and_export_audit_lines
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
-    membership.advance_clock_past_record(store, clock)
+    membership.advance_clock_past_stored_times(store, clock)
     store.set_failed_commit_handler(partial(signals.tracer.report_incident, Incident.UNSTORED))
     signals.tracer.attach_store(store)
     core = Core(
@@ -249,13 +249,13 @@ def _assemble_app(
     naming, hurried = directory.with_timeout(NAMING), directory.with_timeout(LOOK_UP)
     store, clock = core.store, core.clock
     tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
-    presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
+    presence = SlackStatusSender(posting, PROMPTS if settings.shop_path else [], signals)
     views = core.with_directory(directory.with_timeout(PATIENCE)).build_person_views()
     build_home_view = views.build_home_view_builder().build_home_view
     home = HomeTabPublisher(posting, build_home_view, signals, core.identity.team)
     planner = LazyPlanner(lambda: create_planner(settings, signals))
     worker = core.build_worker(
-        PlannerWithFiles(planner, store, clock),
+        FileInsertingPlanner(planner, store, clock),
         core.build_executor(tool_pool, portal),
         _build_thread_reader(core, directory, reading),
         StreamedAnswers(store, naming, signals, posting, clock).get_or_create_answer,
@@ -302,7 +302,7 @@ def _build_thread_reader(
 def _build_loop(
     core: Core,
     directory: SlackDirectory,
-    presence: SlackPresence,
+    presence: SlackStatusSender,
     home: HomeTabPublisher,
     commands: SlashCommandHandler,
     replicas: ReplicaProcess | membership.SingleProcess,
@@ -314,7 +314,7 @@ def _build_loop(
         presence.show_suggested_prompts,
         presence.show_done,
         home.schedule_publishing,
-        commands.answer_if_question,
+        commands.answer_if_subcommand,
     )
     return deciding.build_loop(
         intake,
@@ -358,12 +358,12 @@ def build_command_handler(
 ) -> SlashCommandHandler:
     """Return the handler of slash commands and typed questions about approvals."""
     grounds = ExplanationSources(
-        core.build_policy_sources(), core.authority, core.build_call_limits()
+        core.build_policy_sources(), core.authority, core.build_usage_limits()
     )
     forms = request_dialogs.RequestDialogFamily(core.store, core.with_directory(hurried).forms())
     doors = request_dialogs.RequestDialogOpener(forms, posting, core.identity.team)
     modes = ChannelModes(core.store, core.clock, core.policy, core.authority, core.signals.outbox)
-    answerer = AnswerServices(
+    answerer = SlashCommandServices(
         grounds, core.build_grant_list(), core.tools, doors, modes, core.build_person_views()
     )
     return SlashCommandHandler(answerer, posting, core.identity.team)
@@ -375,7 +375,7 @@ def build_listeners(
     """Register the listeners on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.with_directory(hurried)
-    may, edits = asking.build_permissions(), asking.build_edits()
+    may, edits = asking.build_permission_checker(), asking.build_edit_handler()
     answers = request_dialogs.AnswerDialogFamily(
         AnswerHandler(store, asking.authority), clock, hurried
     )

@@ -14,7 +14,7 @@ STEP = timedelta(seconds=0.5)  # by which a clock is off once it was set, and no
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux has it
 
 
-def elapsed_seconds() -> float:
+def monotonic_seconds() -> float:
     """Return the seconds since a fixed moment, to measure how much time passes.
 
     Setting the machine's clock does not change it. Time asleep counts where the system has
@@ -84,7 +84,7 @@ class ForwardOnlyClock:
     def _get_elapsed_time(self) -> timedelta:
         """Return the time that has passed, plus the shift by which a test has moved its clock."""
         shift: timedelta = getattr(self._own, "shift", timedelta())
-        return timedelta(seconds=elapsed_seconds()) + shift
+        return timedelta(seconds=monotonic_seconds()) + shift
 
     def _compute_now(self) -> datetime:
         said, at = self.read_machine_clock(), self._get_elapsed_time()

@@ -44,8 +44,8 @@ from bot.runs.endings import CallOutcomeStore
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import MessageIntake, TypedMessageIntake
 from bot.runs.loop import MainLoop, TickActions
-from bot.runs.plans import MissingCards
-from bot.runs.program_calls import ProgramCalls
+from bot.runs.plans import MissingCardPoster
+from bot.runs.program_calls import ProgramCallClaims
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.restoration import Restoration
@@ -89,29 +89,31 @@ class Core:
         """Return the policy with the directory, store and clock that it takes to evaluate it."""
         return FactSources(self.policy, self.directory, self.store, self.clock)
 
-    def build_call_limits(self) -> UsageLimits:
+    def build_usage_limits(self) -> UsageLimits:
         """Return the limits on calls that the settings name."""
         return UsageLimits(self.settings, self.clock)
 
-    def build_permissions(self) -> PermissionChecker:
+    def build_permission_checker(self) -> PermissionChecker:
         """Return the checks of who may do what to a call."""
         return PermissionChecker(self.store, self.clock, self.authority)
 
-    def build_edits(self) -> EditHandler:
+    def build_edit_handler(self) -> EditHandler:
         """Return the object that checks and stores edits of a call's arguments."""
         return EditHandler(
             self.build_policy_sources(),
             self.authority,
             self.tools,
-            self.build_permissions(),
+            self.build_permission_checker(),
             self.key,
             previews=self.previews,
             wake=self.signals.work.notify,
         )
 
-    def build_clicks(self, ended: Callable[[Run], None] = ports.ignore_run_end) -> ClickDispatcher:
+    def build_click_dispatcher(
+        self, ended: Callable[[Run], None] = ports.ignore_run_end
+    ) -> ClickDispatcher:
         """Return the handler of clicks and dialogs; `ended` is called with each cancelled run."""
-        permissions, grants = self.build_permissions(), self.build_grant_list()
+        permissions, grants = self.build_permission_checker(), self.build_grant_list()
         ended, replies = self._wrap_ended_callback(ended), DeliverySettler(self.store)
         handlers = (
             AnswerHandler(self.store, self.authority),
@@ -125,7 +127,7 @@ class Core:
         return ClickDispatcher(
             self.authority,
             VoteHandler(permissions, grants),
-            self.build_edits(),
+            self.build_edit_handler(),
             replies,
             acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
         )
@@ -149,7 +151,7 @@ class Core:
         return PersonViewFactory(
             self.identity,
             self.authority,
-            self.build_permissions(),
+            self.build_permission_checker(),
             self.policy,
             self.build_grant_list(),
         )
@@ -168,7 +170,7 @@ class Core:
         suggested prompts in a direct message, `ended` is called with each cancelled run, `home`
         with each person who opens the Home tab; `questions` answers questions about approvals.
         """
-        places = self.forms().build_placement()
+        places = self.forms().build_request_channel_checker()
         return MessageIntake(
             self.store,
             self.clock,
@@ -189,9 +191,9 @@ class Core:
         sources = self.build_policy_sources()
         return CallOutcomeStore(sources, self.tools, self.signals, self.previews, self.key)
 
-    def _build_program_calls(self) -> ProgramCalls:
+    def _build_program_calls(self) -> ProgramCallClaims:
         sources = self.build_policy_sources()
-        return ProgramCalls(sources, self.tools, self.signals, self._build_outcome_store())
+        return ProgramCallClaims(sources, self.tools, self.signals, self._build_outcome_store())
 
     def build_executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return the executor of approved calls: `pool` runs sync tools, `portal` async ones."""
@@ -220,7 +222,7 @@ class Core:
     ) -> RunWorker:
         """Return the worker that advances runs; `answer` returns where a turn's text is written."""
         presence = ports.BroadcastPresence(presence, self.signals.live)
-        limits, sources, tools = self.build_call_limits(), self.build_policy_sources(), self.tools
+        limits, sources, tools = self.build_usage_limits(), self.build_policy_sources(), self.tools
         proposals = ProposalPreparer(
             sources, self.authority, tools, limits, self.key, self.previews
         )
@@ -247,7 +249,7 @@ class Core:
             | dict.fromkeys(MODELLED, turns.take_turn),
             executor=executor,
             tools=tools,
-            cards=MissingCards(self.build_policy_sources(), self.authority),
+            cards=MissingCardPoster(self.build_policy_sources(), self.authority),
             presence=presence,
         )
 
@@ -267,8 +269,8 @@ class Core:
             self.identity,
             self.signals,
             self.authority,
-            self.build_permissions(),
-            self.build_edits(),
+            self.build_permission_checker(),
+            self.build_edit_handler(),
             keep,
             named,
             ProgramRequests(self.forms(), self.signals),
@@ -322,7 +324,7 @@ class Core:
             self.store, self.clock, self.authority, self.settings.has_model, ended
         )
         actions = TickActions(
-            handle_click=self.build_clicks(ended).handle_delivery,
+            handle_click=self.build_click_dispatcher(ended).handle_delivery,
             handle_first=(
                 typed.handle_delivery,
                 ReplyAnswerHandler(answers, self.identity.user).handle_message,

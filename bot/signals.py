@@ -108,7 +108,7 @@ class UnacknowledgedDeliveries:
         self._open = 0
 
     @contextmanager
-    def count_delivery(self) -> Iterator[None]:
+    def track_unacknowledged_delivery(self) -> Iterator[None]:
         """Count one delivery as arrived until the block ends, when it has been acknowledged."""
         with self._condition:
             self._open += 1

@@ -142,7 +142,7 @@ def cancel_calls_of_failed_sub_agent(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
     """Cancel the open calls of a sub-agent's FAILED run, which nobody will retry."""
-    output = words.failed_sub_agent_output()
+    output = words.proposer_failed_output()
     _end_open_calls(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
     _mark_running_calls_unknown(tx, run, at=at, words=words)
     close_plans_of_cancelled_run(tx, run, at=at)
@@ -195,7 +195,7 @@ def supersede_calls_of_run(
     Called when the model says, in a running run, that the requester asked for something else.
     Returns how many calls ended.
     """
-    output = words.superseded_output()
+    output = words.newer_message_output()
     ended = _end_open_calls(
         tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bot.config.settings import Settings, SettingsError, remove_misread_variables
+from bot.config.settings import Settings, SettingsError, remove_variables_slack_misreads
 
 SECRET = "s3cr3t"
 UNREAD = ("warnings", "transport")  # what no variable says
@@ -269,7 +269,7 @@ def test_why_dotenv_cannot_be_read(environ: dict[str, str], tmp_path: Path) -> N
 def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
     """What would make Bolt ignore the bot token is taken out of the environment."""
     environ |= {"SLACK_CLIENT_ID": "1.2", "SLACK_CLIENT_SECRET": SECRET}
-    remove_misread_variables(environ, Settings.load(environ).slack_api_url)
+    remove_variables_slack_misreads(environ, Settings.load(environ).slack_api_url)
     assert not {"SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"} & set(environ)
 
 
@@ -292,7 +292,7 @@ def test_no_proxy_counts_for_slack(
     It stays there for the model's client.
     """
     environ |= {"SLACK_API_URL": url, "HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
-    remove_misread_variables(environ, Settings.load(environ).slack_api_url)
+    remove_variables_slack_misreads(environ, Settings.load(environ).slack_api_url)
     assert ("HTTPS_PROXY" in environ) is kept
     assert (environ.get("ALL_PROXY") == "http://proxy:3128") is not kept
     assert kept or "127.0.0.1" in environ["no_proxy"].split(",")

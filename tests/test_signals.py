@@ -11,7 +11,7 @@ def test_others_wait_for_acknowledgements() -> None:
     """A worker gives way until what has arrived is acknowledged, then goes on."""
     signals = Signals()
     worker = threading.Thread(target=signals.wait_for_urgent_work)
-    with signals.arrivals.count_delivery():
+    with signals.arrivals.track_unacknowledged_delivery():
         worker.start()
         worker.join(0.2)
         assert worker.is_alive()
@@ -23,7 +23,7 @@ def test_what_never_ends_holds_up_nobody() -> None:
     """Where something is never acknowledged, others go on before Slack delivers it again."""
     signals = Signals()
     worker = threading.Thread(target=signals.wait_for_urgent_work)
-    with signals.arrivals.count_delivery():
+    with signals.arrivals.track_unacknowledged_delivery():
         worker.start()
         worker.join(FIRST + 5)
         assert not worker.is_alive()

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import openai
 
-from bot.agent.turn import PlannerError, RequestRefusedError, TooLongError
+from bot.agent.turn import PlannerError, RequestRefusedError, RequestTooLongError
 
 SERVER_ERROR = 500  # the least status of an error that is the server's own
 MOST_REASON = 300  # characters of what the model's service gives as its reason
@@ -167,12 +167,12 @@ def no_tools_sentence(model: str) -> str:
 def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     """Raise the exception for an error that is reported inside a stream.
 
-    CutStreamError if a retry may help, TooLongError if the request is too long, else
+    CutStreamError if a retry may help, RequestTooLongError if the request is too long, else
     RequestRefusedError.
     """
     code, why = error.get("code"), error.get("message", "no reason given")
     if code == TOO_LONG:
-        raise TooLongError(THREAD_TOO_LONG, parse_context_window(why))
+        raise RequestTooLongError(THREAD_TOO_LONG, parse_context_window(why))
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
@@ -203,7 +203,7 @@ def parse_context_window(why: str) -> int:
 def build_planner_error(error: Exception, model: str) -> PlannerError:
     """Return the PlannerError to raise for an error, with a sentence for people."""
     if is_request_too_long(error):
-        return TooLongError(THREAD_TOO_LONG, parse_context_window(str(error)))
+        return RequestTooLongError(THREAD_TOO_LONG, parse_context_window(str(error)))
     if is_tool_use_unsupported(error):
         return PlannerError(no_tools_sentence(model))
     return (RequestRefusedError if is_refused_request(error) else PlannerError)(

@@ -39,7 +39,7 @@ def succeeded_output(ran: str, text: str) -> str:
 
 
 def extract_result(output: str) -> str:
-    """Return the tool's result, from an output that `succeeded` made; "" for any other output."""
+    """Return the tool's result from an output of `succeeded_output`; "" for any other output."""
     return output.partition("\n")[2] if output.startswith("SUCCEEDED.") else ""
 
 
@@ -61,7 +61,7 @@ def is_failed_midway(output: str) -> bool:
     return _MIDWAY in output
 
 
-def not_asked_again_output(why: str, ran: str) -> str:
+def cannot_ask_again_output(why: str, ran: str) -> str:
     """Return the output of a call that did nothing and could not be asked again."""
     return failed_output(f"{why} Nothing was done.", ran)
 
@@ -254,8 +254,8 @@ def stopped_sub_agent_output(why: str, done: Sequence[tuple[str, str, str]]) -> 
     return prompt.sub_agent_stopped_output(why, done)
 
 
-def failed_sub_agent_output() -> str:
-    """Return the output of a call whose sub-agent could not go on."""
+def proposer_failed_output() -> str:
+    """Return the output of a call that was not run, as the sub-agent that proposed it failed."""
     return "CANCELLED: whoever proposed it could not go on, so it was not run."
 
 
@@ -264,7 +264,7 @@ def replaced_request_output() -> str:
     return "SUPERSEDED: a new request was made in this thread, so it was not run."
 
 
-def superseded_output() -> str:
+def newer_message_output() -> str:
     """Return the output of a call whose requester asked for something else."""
     return (
         "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
@@ -285,7 +285,7 @@ def lost_worker_output() -> str:
     return "UNKNOWN: it was started, and its end is not known."
 
 
-def resolved_output(person: str, done: bool) -> str:
+def person_confirmed_output(person: str, done: bool) -> str:
     """Return the output of an UNKNOWN call after a person said whether it happened."""
     if done:
         return f"It is not certain from here, but <@{person}> looked and says that it DID happen."
@@ -339,7 +339,7 @@ def question_declined_output(person: str, at: str) -> str:
     )
 
 
-def approval_question_output(words: str) -> str:
+def refused_approval_question_output(words: str) -> str:
     """Return the output of a question that asks for an approval; `words` are quoted from it."""
     return (
         f'REFUSED: nobody was asked. A question cannot be about an approval ("{words}"), and no '

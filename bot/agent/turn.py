@@ -61,7 +61,7 @@ class PlannerError(Exception):
     """Raised if a model turn failed; the text is a sentence for people."""
 
 
-class TooLongError(PlannerError):
+class RequestTooLongError(PlannerError):
     """Raised if a request is too long. `window`: how many tokens the model can read; 0 if unknown.
 
     `without_files`: takes the same turn without new files; None if there are none.
@@ -105,8 +105,7 @@ class ModelPlanner(Protocol):
     ) -> Reply | Proposal:
         """Take one model turn.
 
-        Raises PlannerError, or TooLongError if the request is too long; whatever `sink` raises
-        passes through.
+        Raises PlannerError, RequestTooLongError if the request is too long, and what `sink` raises.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.cards.edit_form import find_first_unshown_path
+from bot.cards.edit_form import find_first_unshown_argument
 from bot.cards.field_values import list_argument_values
 from bot.cards.review_dialog import can_review_show_whole_call
 from bot.cards.slack_text import format_in_utc, shorten_text, show_hidden_characters
@@ -79,7 +79,7 @@ TOO_MUCH = (
 )
 
 
-def describe_display_problem(
+def explain_incomplete_display(
     tool: Tool[Any],
     arguments: str,
     names: Mapping[str, str],
@@ -98,7 +98,7 @@ def describe_display_problem(
     old = build_readable_arguments(tool, before, names) if before is not None else None
     rows = list_argument_values(tool, as_read)
     runs: dict[str, Any] = json.loads(arguments)
-    missing = find_first_unshown_path(runs, as_read, rows, tool.list_secret_paths(runs))
+    missing = find_first_unshown_argument(runs, as_read, rows, tool.list_secret_paths(runs))
     if missing is not None:
         where = (
             shorten_text(show_hidden_characters(" › ".join(map(str, missing))), 200)

@@ -60,7 +60,7 @@ def load_facts(sources: FactSources, run: Run, tool: Tool[Any], args: BaseModel)
     )
     facts = load_facts_from_values(sources, run.requester, run.origin_channel, tool, values)
     facts = replace(facts, client=run.client) if run.client else facts
-    compared = any(each.same for each in get_lookups_for_tool(sources.policy, tool).spent)
+    compared = any(each.same for each in get_lookups_needed_by_rules(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts
 
 
@@ -68,7 +68,7 @@ def load_facts_from_values(
     sources: FactSources, requester: str, channel: str, tool: Tool[Any], values: Mapping[str, Any]
 ) -> Facts:
     """Look up what rules may know of a call with these `values` that is not stored; no sums."""
-    directory, needs = sources.directory, get_lookups_for_tool(sources.policy, tool)
+    directory, needs = sources.directory, get_lookups_needed_by_rules(sources.policy, tool)
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))
         for each in needs.groups
@@ -94,7 +94,7 @@ def load_facts_from_values(
     )
 
 
-def get_lookups_for_tool(current: CurrentPolicy, tool: Tool[Any]) -> NeededLookups:
+def get_lookups_needed_by_rules(current: CurrentPolicy, tool: Tool[Any]) -> NeededLookups:
     """Return the look-ups that the policy's rules for this tool need."""
     return current.get_needed_lookups(tool.name, tool.does, tool.risk)
 
@@ -114,7 +114,7 @@ def add_spending_sums(
     `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments
     (canonical JSON) of calls proposed together with it and before it, which are not stored yet.
     """
-    wanted = get_lookups_for_tool(sources.policy, tool).spent
+    wanted = get_lookups_needed_by_rules(sources.policy, tool).spent
     if not wanted:
         return facts
     siblings, now = list(siblings), sources.clock.now()

@@ -166,10 +166,10 @@ def load_preview_rows(call: Call) -> Table | None:
 
 def tally_votes(gate: Ask, votes: Sequence[Vote]) -> Tally:
     """Return the tally of these votes, all of one revision, against the gate."""
-    return tally_ballots(gate, build_ballots(votes))
+    return tally_ballots(gate, convert_votes_to_ballots(votes))
 
 
-def build_ballots(votes: Sequence[Vote]) -> list[Ballot]:
+def convert_votes_to_ballots(votes: Sequence[Vote]) -> list[Ballot]:
     """Return stored votes in the form that `tally` counts."""
     return [
         Ballot(
@@ -212,7 +212,7 @@ def find_grantor(tx: Transaction, call: Call) -> str:
     return grant.given_by if grant else ""
 
 
-def list_approvals_with_waits(
+def list_approvers_with_waiting_times(
     gate: Ask, call: Call, votes: Sequence[Vote]
 ) -> list[tuple[str, timedelta]]:
     """Return each approver, with how long the call had waited when they approved.

@@ -240,7 +240,7 @@ def build_card_message(
     )
 
 
-def build_card_without_approval(run: Run, plan_id: str, call: Call) -> Message:
+def build_card_of_allowed_call(run: Run, plan_id: str, call: Call) -> Message:
     """Return the card of a call that needs no approval, for the request's thread."""
     return _build_card_message(
         run, plan_id, [call], CardPlace(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1)

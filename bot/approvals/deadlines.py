@@ -163,7 +163,7 @@ NO_ROWS = "I could not send you the file with all rows."
 NO_TABLE = "I could not show the rows: Slack did not accept the table."
 
 
-def cancel_unseen_calls(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
+def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
     """Cancel the calls that only this failed card showed, and tell the request.
 
     Return False when other copies of the card show all of them. `code` is why Slack refused the

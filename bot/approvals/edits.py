@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals import call_state, card_routing
-from bot.approvals.call_checks import CallRefusedError, describe_display_problem
+from bot.approvals.call_checks import CallRefusedError, explain_incomplete_display
 from bot.approvals.call_gates import FactSources, compute_gate, prepare_preview_for_thread
 from bot.approvals.call_views import build_call_view
 from bot.approvals.permissions import PermissionChecker, reply_privately
@@ -175,7 +175,7 @@ class EditHandler:
         except LookupFailedError:
             return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
         return (
-            ForbiddenEdit(sentences.too_few_after_edit_reply(gate.required_approvers))
+            ForbiddenEdit(sentences.too_few_approvers_after_edit_reply(gate.required_approvers))
             if short > 0
             else None
         )
@@ -285,7 +285,7 @@ class EditHandler:
         call, gate = edit.shown.call, dump_gate(edit.gate)
         if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
             gate = call.gate
-        tool, seen = self._tools.get_tool_of_call(call), edit.preview
+        tool, seen = self._tools.get_call_tool_even_if_off(call), edit.preview
         deadline = edit.gate.compute_due_time(at, edit.gate.deadline)
         return {
             "arguments": edit.arguments,
@@ -319,7 +319,7 @@ def _describe_hidden_content(
 ) -> str:
     """Return why approvers could not be shown all of an edit; "" if they can."""
     before, reason = shown.revision.arguments, shown.call.reason
-    return describe_display_problem(
+    return explain_incomplete_display(
         tool, arguments, names, preview=seen.text, reason=reason, before=before
     )
 

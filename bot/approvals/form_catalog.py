@@ -144,14 +144,14 @@ class FormCatalog:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPlacement:
+class RequestChannelChecker:
     """Decides in which channel a request begins: for messages, forms and programs; any thread."""
 
     directory: Directory
     policy: CurrentPolicy
     bot_user: str
 
-    def find_start_channel(self, channel: str, person: str) -> str:
+    def get_channel_if_allowed(self, channel: str, person: str) -> str:
         """Return the channel if a request of this person may begin there, else "".
 
         The person and the bot both have to be members. "" as well for direct messages, since the
@@ -163,9 +163,9 @@ class RequestPlacement:
         if not {person, self.bot_user} <= self.directory.list_channel_members(channel):
             return ""
         is_shared = self.directory.is_shared_channel(channel)
-        return "" if self.is_closed_channel(channel, is_shared=is_shared) else channel
+        return "" if self.is_disallowed_shared_channel(channel, is_shared=is_shared) else channel
 
-    def is_closed_channel(self, channel: str, *, is_shared: bool) -> bool:
+    def is_disallowed_shared_channel(self, channel: str, *, is_shared: bool) -> bool:
         """Return whether requests are not worked on in this channel, but in private.
 
         `is_shared`: another company reads along there. Raises LookupFailedError.

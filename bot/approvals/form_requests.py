@@ -12,7 +12,7 @@ from typing import Any
 from bot.approvals.call_gates import FactSources, compute_gate
 from bot.approvals.call_state import build_tool_context
 from bot.approvals.channel_mode import get_mode_of_run
-from bot.approvals.form_catalog import FormCatalog, RequestPlacement
+from bot.approvals.form_catalog import FormCatalog, RequestChannelChecker
 from bot.approvals.permissions import DeliverySettler
 from bot.cards import request_form, sentences
 from bot.cards.button_codec import Click, DialogSubject, FormTarget
@@ -53,7 +53,7 @@ class FilledForm:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclinedForm:
+class FormRefusal:
     """A form that may not be submitted; the sentence (mrkdwn) is for the person who tried to."""
 
     sentence: str
@@ -82,22 +82,22 @@ class FormReader:
 
     def read_submission(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
-    ) -> FilledForm | FieldErrors | DeclinedForm:
+    ) -> FilledForm | FieldErrors | FormRefusal:
         """Return the filled-in form, or why it may not be submitted. Looks people up.
 
         `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
         """
         if not self._authority.is_active_colleague(person):
-            return DeclinedForm(sentences.MEMBERS_ONLY_REPLY)
+            return FormRefusal(sentences.MEMBERS_ONLY_REPLY)
         return self.read_without_member_check(target, person, state)
 
     def read_without_member_check(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
-    ) -> FilledForm | FieldErrors | DeclinedForm:
-        """Return the filled-in form like `read`, without checking that the person is a member."""
+    ) -> FilledForm | FieldErrors | FormRefusal:
+        """Return the filled-in form without checking that the person is a full member."""
         form = self._offers.find_form(target, person)
         if form is None:
-            return DeclinedForm(sentences.unknown_form_reply(self._offers.get_title(target)))
+            return FormRefusal(sentences.unknown_form_reply(self._offers.get_title(target)))
         names = SlackIdResolver(self._sources.directory, person)
         filled = request_form.parse_form_submission(form, state, names)
         if isinstance(filled, FieldErrors):
@@ -106,7 +106,7 @@ class FormReader:
 
     def find_submission_problem(
         self, target: FormTarget, person: str, state: Mapping[str, Any], patience: float
-    ) -> FieldErrors | DeclinedForm | None:
+    ) -> FieldErrors | FormRefusal | None:
         """Return why a submission may not be stored; None where it may.
 
         `patience`: seconds to wait for the tool's preview; a later problem is reported in the
@@ -118,7 +118,7 @@ class FormReader:
                 return entry
             why = self._describe_obstacle(entry, target, person, patience)
         except LookupFailedError:
-            return DeclinedForm(sentences.LOOKUP_FAILED_REPLY)
+            return FormRefusal(sentences.LOOKUP_FAILED_REPLY)
         return request_form.build_error_at_first_input(entry.form, why) if why else None
 
     def _describe_obstacle(
@@ -187,9 +187,11 @@ class FormFactory:
             wake=self.wake,
         )
 
-    def build_placement(self) -> RequestPlacement:
+    def build_request_channel_checker(self) -> RequestChannelChecker:
         """Return the object that decides where requests begin."""
-        return RequestPlacement(self.sources.directory, self.sources.policy, self.identity.user)
+        return RequestChannelChecker(
+            self.sources.directory, self.sources.policy, self.identity.user
+        )
 
 
 class FormRequestStarter:
@@ -200,7 +202,7 @@ class FormRequestStarter:
         self._store = parts.sources.store
         self._clock = parts.sources.clock
         self._entries = parts.build_reader()
-        self._places = parts.build_placement()
+        self._places = parts.build_request_channel_checker()
         self._replies = DeliverySettler(self._store)
 
     def start_request(
@@ -211,7 +213,7 @@ class FormRequestStarter:
         assert isinstance(target, FormTarget)
         state = payload["view"]["state"]["values"]
         match self._entries.read_submission(target, delivery.user, state):
-            case DeclinedForm(sentence=sentence):
+            case FormRefusal(sentence=sentence):
                 self._replies.refuse_click(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the form was checked
                 why = next(iter(errors.values()), "")
@@ -224,7 +226,7 @@ class FormRequestStarter:
 
     def _create_run(self, delivery: Delivery, target: FormTarget, entry: FilledForm) -> None:
         setting = target.form_context
-        place = self._places.find_start_channel(setting.channel, delivery.user)
+        place = self._places.get_channel_if_allowed(setting.channel, delivery.user)
         asked_in = "" if place else setting.asked_in or setting.channel
         now = self._clock.now()
         run = Run(

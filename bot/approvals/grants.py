@@ -94,7 +94,7 @@ def find_grant_offer(gate: Ask, chosen: int | None) -> GrantOffer | None:
     return gate.remember[chosen] if 0 <= chosen < len(gate.remember) else None
 
 
-def save_approval(
+def save_approval_as_grant(
     tx: Transaction,
     policy: CurrentPolicy,
     run: Run,
@@ -166,12 +166,12 @@ class GrantList:
         """Return the handler of the button that ends a grant."""
         return {Action.REVOKE: self.revoke_grants_of_call}
 
-    def save_approval(
+    def save_approval_as_grant(
         self, tx: Transaction, run: Run, call: Call, person: str, offer: GrantOffer
     ) -> list[str]:
-        """Save an approval as `save_approval` does; return the line that says so, if it could."""
+        """Save an approval as a grant; return the line that says so, none if it could not be."""
         now = self.clock.now()
-        grant = save_approval(tx, self.policy, run, call, person, offer, now=now)
+        grant = save_approval_as_grant(tx, self.policy, run, call, person, offer, now=now)
         if grant is None:
             return []
         same = describe_grant_scope(self.tools, grant)

@@ -165,7 +165,7 @@ class PermissionChecker:
         verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
         return Permission(seen.stage, verdict.why) if isinstance(verdict, Permission) else verdict
 
-    def may_save_approval(self, gate: Ask, run: Run, person: str) -> bool:
+    def may_save_approval_as_grant(self, gate: Ask, run: Run, person: str) -> bool:
         """Return whether `person`'s approval under this gate may be saved for later calls.
 
         Looks people up.
@@ -276,7 +276,7 @@ def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) ->
     return gate.required_approvers == 1 and isinstance(verdict, Permission)
 
 
-def has_own_words(verb: CallVerb, reason: str) -> bool:
+def is_reason_in_own_words(verb: CallVerb, reason: str) -> bool:
     """Return whether the reason is in the person's own words, not a ready-made rejection reason."""
     return bool(reason.strip()) and not (verb is CallVerb.REJECT and reason in REASONS.values())
 

@@ -62,7 +62,7 @@ def find_question(tx: Transaction, call_id: str) -> AskedQuestion | None:
     return AskedQuestion(shown.call, run, asked)
 
 
-def build_server_client_name(server: str) -> str:
+def build_client_name_for_server(server: str) -> str:
     """Return the client name of a server that asks a person; no API key can have this name."""
     return f"{_SERVER}{server}"
 
@@ -143,9 +143,10 @@ def prepare_question(
 
     `beside`: calls of the same plan that people are asked about. Raises RefusedError.
     """
-    if words := find_approval_words(asked.list_texts()):
+    if words := find_approval_words(asked.list_shown_texts()):
         raise CallRefusedError(
-            outputs.approval_question_output(words), "a question cannot be about an approval"
+            outputs.refused_approval_question_output(words),
+            "a question cannot be about an approval",
         )
     try:
         build_suggested_values(asked)

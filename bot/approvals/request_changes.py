@@ -230,9 +230,12 @@ class PlanChangeHandler:
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handlers of the Withdraw button and of the dialog with feedback."""
-        return {Action.WITHDRAW: self.handle_act, DialogId.SEND_BACK: self.handle_act}
+        return {
+            Action.WITHDRAW: self.handle_plan_change,
+            DialogId.SEND_BACK: self.handle_plan_change,
+        }
 
-    def handle_act(
+    def handle_plan_change(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
     ) -> None:
         """Withdraw the call, or send its plan back, and settle the delivery."""

@@ -132,7 +132,7 @@ class ListEntryBuilder:
         last = told[-CALLS:]
         return request_list.ListedRun(
             run=run.id,
-            words=get_first_words(tx, run, now),
+            words=get_first_message_text(tx, run, now),
             asked_at=run.created_at,
             status=run.status,
             calls=tuple(
@@ -171,8 +171,8 @@ class ListEntryBuilder:
         return request_list.format_permalink(self.workspace, *places[0]) if places else ""
 
 
-def get_first_words(tx: Transaction, run: Run, now: datetime) -> str:
-    """Return the first words of a request, on one line; "" if there are none or they are unread."""
+def get_first_message_text(tx: Transaction, run: Run, now: datetime) -> str:
+    """Return the text a request began with, on one line; "" if there is none or it is unread."""
     return next(iter(call_views.list_request_texts(tx, run, now)), "")
 
 
@@ -265,7 +265,7 @@ class RequestHistoryReader:
     ) -> request_list.RequestHistory:
         return request_list.RequestHistory(
             run=run.id,
-            words=get_first_words(tx, run, now),
+            words=get_first_message_text(tx, run, now),
             requester=run.requester,
             channel=run.channel,
             asked_at=run.created_at,
@@ -365,7 +365,7 @@ class RequestOverview:
     lister: ListEntryBuilder
     histories: RequestHistoryReader
 
-    def render_waiting_calls(self, person: str) -> request_list.CommandAnswer:
+    def render_waiting_calls(self, person: str) -> request_list.SlashCommandAnswer:
         """Return what this person may decide now, the first deadline first."""
         now = self.clock.now()
         say = self.decidable.list_decidable_calls(person, now)
@@ -384,7 +384,7 @@ class RequestOverview:
             found, more=more, unsure=say.unknown_count, unread=say.has_more, questions=questions
         )
 
-    def render_own_requests(self, person: str) -> request_list.CommandAnswer:
+    def render_own_requests(self, person: str) -> request_list.SlashCommandAnswer:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
             late = request_lists.list_recent_requests(tx, self.team, person, request_list.MOST + 1)
@@ -392,7 +392,7 @@ class RequestOverview:
             found = [self.lister.build_run_entry(tx, run, now) for run in late[: request_list.MOST]]
         return request_list.render_request_list(found, more=len(late) > request_list.MOST)
 
-    def render_decisions(self, person: str, days: int) -> request_list.CommandAnswer:
+    def render_decisions(self, person: str, days: int) -> request_list.SlashCommandAnswer:
         """Return the decisions this person made in so many days, and those on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
@@ -409,7 +409,7 @@ class RequestOverview:
 
     def render_request_history(
         self, person: str, reference: str
-    ) -> request_list.CommandAnswer | None:
+    ) -> request_list.SlashCommandAnswer | None:
         """Return a request's full record, by its link or an id of it or of one of its calls.
 
         None where there is none that this person may read. Raises LookupFailedError.

@@ -17,7 +17,7 @@ from bot.approvals.grants import GrantList, find_grant_offer
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
-    has_own_words,
+    is_reason_in_own_words,
     needs_reason,
     record_refusal,
     reply_privately,
@@ -88,7 +88,7 @@ class VoteHandler:
         with self._store.write() as tx:
             self._apply_votes(tx, delivery, admitted, verb, reason, remember)
 
-    def admit_editor(
+    def admit_editor_as_voter(
         self, delivery: Delivery, edited: Call, run: Run
     ) -> VoteAdmission | VoteRefusal:
         """Return how an editor may approve the call as it will be once `edited` is stored.
@@ -214,10 +214,10 @@ class VoteHandler:
         )
         gate = load_gate(call.gate)
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
-            if needs_reason(call, verb) and not has_own_words(verb, reason):
+            if needs_reason(call, verb) and not is_reason_in_own_words(verb, reason):
                 return VoteRefusal(call, Denial("words"), sentences.REASON_REQUIRED_REPLY)
             offer = find_grant_offer(gate, remember) if verb is CallVerb.APPROVE else None
-            if offer and not self._permissions.may_save_approval(gate, run, person):
+            if offer and not self._permissions.may_save_approval_as_grant(gate, run, person):
                 offer = None
             who, also = verdict.giver, verdict.also
             return VoteAdmission(gate, verdict.stage, verdict.why, who, offer, also)
@@ -239,7 +239,9 @@ class VoteHandler:
         lines = [said] if said else []
         for call, found in done:
             if call.status is CallStatus.APPROVED and found.offer is not None:
-                lines += self._grants.save_approval(tx, run, call, delivery.user, found.offer)
+                lines += self._grants.save_approval_as_grant(
+                    tx, run, call, delivery.user, found.offer
+                )
         if lines:
             outbox.queue_notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
 
@@ -434,7 +436,9 @@ class ClickDispatcher:
             case UnchangedEdit():
                 self._replies.settle_silently(delivery, "an edit that changes nothing")
             case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
-                found = self._votes.admit_editor(delivery, edit.build_edited_call(), edit.run)
+                found = self._votes.admit_editor_as_voter(
+                    delivery, edit.build_edited_call(), edit.run
+                )
                 self._edits.store_edit(
                     delivery,
                     edit,

@@ -66,7 +66,7 @@ def render_answer_part(
     Parts come from `block_kit.split_into_message_parts`. With `below.ours` the text is a sentence
     of the bot's own and is drawn without a frame.
     """
-    frame = [{"type": "markdown", "text": block_kit.quote_markdown(text)}]
+    frame = [{"type": "markdown", "text": block_kit.format_as_blockquote(text)}]
     above = (render_notice(text) if below.ours else frame) if text.strip() else []
     return [*above, *below.render_blocks(run_id, last=last)]
 
@@ -145,7 +145,7 @@ class CallOutcome:
         return _MIDWAY if self.failed_midway else _ENDED[self.status]
 
 
-def build_record_line(ended: Sequence[CallOutcome]) -> str:
+def build_outcome_summary_line(ended: Sequence[CallOutcome]) -> str:
     """Return one line of plain text that says what became of these calls.
 
     "On record: one done; not run: Cancel order 1043." Calls that a line in the thread has reported

@@ -41,7 +41,7 @@ _TURNING |= {at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0
 _OPEN = re.compile(r"[\[<][^\n]*\Z")
 
 
-def quote_markdown(text: str) -> str:
+def format_as_blockquote(text: str) -> str:
     """Return a model's Markdown as a quotation in which each link shows its host; "" for no text.
 
     Nothing in the frame notifies anybody.
@@ -109,7 +109,9 @@ def split_into_message_parts(text: str, limit: int = PART) -> list[str]:
     """Split a model's Markdown into parts that each fit into one Slack message once framed."""
     found: list[str] = []
     for part in slack_text.split_markdown(text, limit):
-        whole = limit <= LEAST or slack_text.count_slack_characters(quote_markdown(part)) <= PART
+        whole = (
+            limit <= LEAST or slack_text.count_slack_characters(format_as_blockquote(part)) <= PART
+        )
         found += [part] if whole else split_into_message_parts(part, limit // 2)
     return found
 

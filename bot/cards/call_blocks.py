@@ -94,7 +94,7 @@ NAMED = 10  # people and groups named of whom a step lacks
 
 def render_waiting_call(
     call: CallView,
-    filled: call_pieces.FilledPieces,
+    filled: call_pieces.FittedPieces,
     *,
     small: Sequence[str],
     whole: RunTarget | None = None,
@@ -213,13 +213,13 @@ def _describe_missing_votes(progress: VoteProgress) -> str:
     return f": {', '.join(found)}" if found else ""
 
 
-def has_approve_button(call: CallView, filled: call_pieces.FilledPieces) -> bool:
+def has_approve_button(call: CallView, filled: call_pieces.FittedPieces) -> bool:
     """Return whether the card has Approve: it shows the whole call, and no reason is required."""
     return filled.is_complete and not call.needs_approval_reason
 
 
 def _render_decision_buttons(
-    call: CallView, filled: call_pieces.FilledPieces
+    call: CallView, filled: call_pieces.FittedPieces
 ) -> list[block_kit.Json]:
     about = call.target
     if has_approve_button(call, filled):
@@ -253,7 +253,7 @@ def _render_decision_buttons(
 
 
 def _render_more_menu(
-    call: CallView, filled: call_pieces.FilledPieces, whole: RunTarget | None, alone: bool
+    call: CallView, filled: call_pieces.FittedPieces, whole: RunTarget | None, alone: bool
 ) -> block_kit.Json:
     """Build the menu of less common actions, without those that have a button."""
     about, choices = call.target, []

@@ -99,7 +99,7 @@ class CallPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class ConfirmationText:
     """The question before approving what may be impossible to undo; plain text."""
 
     title: str
@@ -112,16 +112,16 @@ def irreversibility_warning(does: str, stated: EffectSource) -> str:
     return _BY[stated] if does == "destructive" else ""
 
 
-def build_approval_confirmation(effect: str, final: str = FINAL) -> Confirmation:
+def build_approval_confirmation(effect: str, final: str = FINAL) -> ConfirmationText:
     """Return the question before approving one call; `final`: see `irreversibility_warning`."""
-    return Confirmation(
+    return ConfirmationText(
         "Approve this?", f"{slack_text.shorten_text(effect, SURE_LIMIT)}\n\n{final}", "Approve"
     )
 
 
 def build_joint_approval_confirmation(
     effects: Sequence[str], count: int, which: str = "all", *, unsure: Sequence[str] = ()
-) -> Confirmation:
+) -> ConfirmationText:
     """Return the question before approving `count` calls together.
 
     `effects` are those that cannot be undone; `unsure`, those of which that is not known.
@@ -134,10 +134,10 @@ def build_joint_approval_confirmation(
         for head, each in parts
     ]
     what = "\n".join(f"{head}:\n{text}" for head, text in texts)
-    return Confirmation(f"Approve {which} {count}?", what, f"Approve {which}")
+    return ConfirmationText(f"Approve {which} {count}?", what, f"Approve {which}")
 
 
-def show_hidden_or_default(text: str, instead: str) -> str:
+def show_hidden_characters_or_default(text: str, instead: str) -> str:
     """Return the text with hidden characters made visible; `instead` if nothing can be seen."""
     clear = slack_text.show_hidden_characters(text)
     return clear if clear.strip() else instead
@@ -145,14 +145,14 @@ def show_hidden_or_default(text: str, instead: str) -> str:
 
 def get_effect_sentence(call: CallView) -> str:
     """Return the effect sentence on one line; if blank, the title; if that is blank, "Action"."""
-    title = show_hidden_or_default(" ".join(call.title.split()), "Action")
-    effect = show_hidden_or_default(" ".join(call.effect.split()), title)
+    title = show_hidden_characters_or_default(" ".join(call.title.split()), "Action")
+    effect = show_hidden_characters_or_default(" ".join(call.effect.split()), title)
     return slack_text.isolate_right_to_left_runs(effect)
 
 
 def get_tool_title(call: CallView, limit: int = HEADER_LIMIT) -> str:
     """Return the tool's title on one line of at most `limit` characters; it says if it was cut."""
-    title = show_hidden_or_default(" ".join(call.title.split()), "Action")
+    title = show_hidden_characters_or_default(" ".join(call.title.split()), "Action")
     return slack_text.shorten_text(slack_text.isolate_right_to_left_runs(title), limit)
 
 
@@ -174,7 +174,7 @@ def secrecy_note(value: ArgumentValue) -> str:
 
 def get_value_label(value: ArgumentValue) -> str:
     """Return the label of an argument, on one line."""
-    return show_hidden_or_default(" ".join(value.label.split()), "(no name)")
+    return show_hidden_characters_or_default(" ".join(value.label.split()), "(no name)")
 
 
 def build_call_pieces(call: CallView) -> list[CallPiece]:
@@ -232,14 +232,14 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
     name = get_value_label(value)
     label = block_kit.text_leaf(f"{slack_text.isolate_right_to_left_text(name)}:  ", bold=True)
     mark = [block_kit.text_leaf(secrecy_note(value), italic=True)] if secrecy_note(value) else []
-    now = slack_text.isolate_right_to_left_text(show_hidden_or_default(value.text, "(blank)"))
-    was = (
-        None
-        if value.previous_text is None
-        else slack_text.isolate_right_to_left_text(
-            show_hidden_or_default(value.previous_text, "(blank)")
-        )
+    now = slack_text.isolate_right_to_left_text(
+        show_hidden_characters_or_default(value.text, "(blank)")
     )
+    was = value.previous_text
+    if was is not None:
+        was = slack_text.isolate_right_to_left_text(
+            show_hidden_characters_or_default(was, "(blank)")
+        )
     flat = "\n" not in now + (was or "")
 
     def draw(texts: Sequence[str]) -> tuple[block_kit.Json, ...]:
@@ -281,7 +281,7 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class FilledPieces:
+class FittedPieces:
     """The pieces of one call that a card has room for, and a sentence about the others."""
 
     cells: tuple[str, ...]  # short arguments, for two columns
@@ -298,7 +298,7 @@ class FilledPieces:
 
 def fit_pieces_into_limit(
     pieces: Sequence[CallPiece], room: int, covered: Sequence[str] = (), *, cells: int = 0
-) -> FilledPieces:
+) -> FittedPieces:
     """Show each piece that still fits into `room` characters, in order; of others, the beginning.
 
     `covered` names what the pieces show less of than those who decide may see. `cells`: how many
@@ -326,10 +326,10 @@ def fit_pieces_into_limit(
         f"Not in full here: {join_piece_names(missing)}. Review shows all of it to those who may "
         "decide."
     )
-    return FilledPieces(tuple(found), sentence, body, reason, said or "")
+    return FittedPieces(tuple(found), sentence, body, reason, said or "")
 
 
-def count_wanted_characters(piece: CallPiece) -> int:
+def count_characters_on_card(piece: CallPiece) -> int:
     """Return how many characters of a card the piece can use: all of it, or its beginning."""
     return (
         piece.character_count
@@ -371,5 +371,5 @@ def render_values_on_one_line(values: Sequence[ArgumentValue]) -> list[block_kit
 
 
 def _format_compact_value(text: str) -> str:
-    visible = show_hidden_or_default(" ".join(text.split()), "(blank)")
+    visible = show_hidden_characters_or_default(" ".join(text.split()), "(blank)")
     return slack_text.isolate_right_to_left_text(slack_text.shorten_text(visible, COMPACT_LIMIT))

@@ -62,7 +62,7 @@ def list_calls_with_approve_button(view: CardView, now: datetime) -> frozenset[s
 
 def _fit_waiting_calls(
     view: CardView, now: datetime, waiting: Sequence[CallView]
-) -> dict[str, call_pieces.FilledPieces]:
+) -> dict[str, call_pieces.FittedPieces]:
     """Return, by id, the pieces of each waiting call that the card has room for."""
     if not waiting:
         return {}
@@ -81,11 +81,11 @@ def is_still_undecided(call: CallView, now: datetime) -> bool:
 
 def _divide_room_among_calls(
     calls: dict[str, CallView], room: int, cells: int
-) -> dict[str, call_pieces.FilledPieces]:
+) -> dict[str, call_pieces.FittedPieces]:
     """Divide the card's room among the calls: what small calls leave over goes to larger ones."""
     pieces = {key: call_pieces.build_call_pieces(call) for key, call in calls.items()}
     sizes = {
-        key: sum(map(call_pieces.count_wanted_characters, each)) for key, each in pieces.items()
+        key: sum(map(call_pieces.count_characters_on_card, each)) for key, each in pieces.items()
     }
     # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
     # and what is said if some is missing.
@@ -93,7 +93,7 @@ def _divide_room_among_calls(
     room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(
         room, 0
     ) // call_blocks.RICH_LIMIT
-    fills: dict[str, call_pieces.FilledPieces] = {}
+    fills: dict[str, call_pieces.FittedPieces] = {}
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
@@ -105,7 +105,7 @@ def _divide_room_among_calls(
 
 
 def _render_card_blocks(
-    view: CardView, now: datetime, fills: dict[str, call_pieces.FilledPieces]
+    view: CardView, now: datetime, fills: dict[str, call_pieces.FittedPieces]
 ) -> list[block_kit.Json]:
     waiting = [call for call in view.calls if is_still_undecided(call, now)]
     alone, shared = len(view.calls) == 1, _find_common_deadline(waiting)
@@ -186,7 +186,7 @@ def _describe_requester(view: CardView) -> str:
 def _render_multi_call_head(
     view: CardView,
     waiting: Sequence[CallView],
-    fills: dict[str, call_pieces.FilledPieces],
+    fills: dict[str, call_pieces.FittedPieces],
     deadline: datetime | None,
 ) -> list[block_kit.Json]:
     """Build what stands above several calls: how many, who decides, until when, buttons for all.

@@ -100,7 +100,7 @@ def render_decided_call(
         blocks.append(
             block_kit.context_block(build_block_id(BlockKind.SMALL_PRINT, call.target), [joined])
         )
-    if is_outcome_still_asked(call):
+    if is_awaiting_outcome_report(call):
         blocks.append(
             block_kit.actions_block(
                 build_block_id(BlockKind.RESOLUTIONS, call.target), _render_resolution_buttons(call)
@@ -113,7 +113,9 @@ def _get_outcome_or_effect(call: CallView) -> str:
     """Return what a call did, in its tool's words, or else what it would do."""
     came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
     return slack_text.shorten_text(
-        call_pieces.show_hidden_or_default(came_to, call_pieces.get_effect_sentence(call)),
+        call_pieces.show_hidden_characters_or_default(
+            came_to, call_pieces.get_effect_sentence(call)
+        ),
         EFFECT_LIMIT,
     )
 
@@ -129,13 +131,13 @@ def _should_list_value(value: ArgumentValue, title: str) -> bool:
 
 
 def _render_remark(who: str, said: str) -> block_kit.Json:
-    words = call_pieces.show_hidden_or_default(said, "(blank)")
+    words = call_pieces.show_hidden_characters_or_default(said, "(blank)")
     return block_kit.rich_text_quote(
         f": {slack_text.shorten_text(words, REMARK_LIMIT)}", block_kit.user_leaf(who)
     )
 
 
-def is_outcome_still_asked(call: CallView) -> bool:
+def is_awaiting_outcome_report(call: CallView) -> bool:
     """Return whether people are still asked how the call ended: nobody knows, and time is left."""
     return call.status is S.UNKNOWN and call.deadline is not None
 
@@ -163,7 +165,7 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
         case S.UNKNOWN if call.was_handed_over:
             leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
-            asked = is_outcome_still_asked(call)
+            asked = is_awaiting_outcome_report(call)
             what_now = LOOK_FIRST if asked else ", and it is no longer asked"
             leaves.append(block_kit.text_leaf(f": started, never confirmed{what_now}"))
         case S.FAILED if call.failed_midway:
@@ -232,7 +234,9 @@ def _format_result_or_note(call: CallView) -> str:
     text = call.result if call.status is S.SUCCEEDED else call.note
     if call.status is S.FAILED and not text.strip():
         text = call.result
-    return slack_text.shorten_text(call_pieces.show_hidden_or_default(text.strip(), ""), TEXT_LIMIT)
+    return slack_text.shorten_text(
+        call_pieces.show_hidden_characters_or_default(text.strip(), ""), TEXT_LIMIT
+    )
 
 
 def _list_small_print_parts(call: CallView) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.cards import block_kit, button_codec, slack_text
 from bot.cards.action_names import Action, BlockKind, DialogId, InputBlockId, InputElementId
-from bot.cards.request_list import CommandAnswer
+from bot.cards.request_list import SlashCommandAnswer
 
 DELEGATION_ALREADY_ENDED_REPLY = "That has ended already."
 
@@ -72,13 +72,13 @@ class DelegationView:
     is_own: bool  # whether who looks at it has given it, and may end it
 
 
-def render_delegations(found: Sequence[DelegationView]) -> CommandAnswer:
+def render_delegations(found: Sequence[DelegationView]) -> SlashCommandAnswer:
     """Draw the answer to `/approvals delegate`: all current delegations of a person."""
     title = "Who decides for whom" if found else "You have no delegations, in either direction."
     top = block_kit.section_block(
         button_codec.build_block_id(BlockKind.DELEGATION, "title"), block_kit.mrkdwn(title)
     )
-    return CommandAnswer(title, [top, *(render_delegation(each) for each in found)])
+    return SlashCommandAnswer(title, [top, *(render_delegation(each) for each in found)])
 
 
 def render_delegation(each: DelegationView) -> block_kit.Json:

@@ -47,7 +47,7 @@ _IN_WORDS = (
 _NULLS = (UNSET, "null")
 
 
-def find_first_unshown_path(
+def find_first_unshown_argument(
     runs: Mapping[str, Any],
     as_read: Mapping[str, Any],
     rows: Sequence[ArgumentValue],

@@ -277,7 +277,7 @@ _PICKED = {
 }
 
 
-class UnreadableError(Exception):
+class UnreadableEntryError(Exception):
     """Raised for an entry that cannot be read; its text is a sentence for the person."""
 
 
@@ -286,7 +286,7 @@ def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
 
     `state`: the input as Slack sends it; None when it was not sent.
 
-    Raises UnreadableError, with a sentence for the person, if the entry cannot be read.
+    Raises UnreadableEntryError, with a sentence for the person, if the entry cannot be read.
     """
     if state is None:
         return SlotMark.KEEP
@@ -300,9 +300,9 @@ def parse_entry(made: FieldInput, state: Mapping[str, Any] | None) -> Any:
     if made.widget == "datetimepicker":
         return _parse_picked_moment(made, raw)
     if not isinstance(raw, str):
-        raise UnreadableError("This cannot be read.")
+        raise UnreadableEntryError("This cannot be read.")
     if any("\ud800" <= char <= "\udfff" for char in raw):
-        raise UnreadableError("It holds characters that cannot be stored.")
+        raise UnreadableEntryError("It holds characters that cannot be stored.")
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(made.initial_entry, str) and text == made.initial_entry.replace(
         "\r\n", "\n"
@@ -327,7 +327,7 @@ def _get_empty_value(made: FieldInput) -> Any:
         case SlotKind.LINES:
             return []
         case _:
-            raise UnreadableError("A value is needed here.")
+            raise UnreadableEntryError("A value is needed here.")
 
 
 def _parse_chosen_option(made: FieldInput, raw: Any) -> Any:
@@ -335,7 +335,7 @@ def _parse_chosen_option(made: FieldInput, raw: Any) -> Any:
     for code, _, value in made.options:
         if code == typed:
             return SlotMark.KEEP if is_same_json(value, made.old_value) else value
-    raise UnreadableError("This is not one of the allowed values.")
+    raise UnreadableEntryError("This is not one of the allowed values.")
 
 
 def _parse_picked_moment(made: FieldInput, raw: Any) -> str | SlotMark:
@@ -344,7 +344,7 @@ def _parse_picked_moment(made: FieldInput, raw: Any) -> str | SlotMark:
     SlotMark.KEEP if the minute is the same, since pickers know no seconds.
     """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
-        raise UnreadableError("This is not a date and time.")
+        raise UnreadableEntryError("This is not a date and time.")
     if isinstance(made.initial_entry, int):
         if raw // 60 == made.initial_entry // 60:
             return SlotMark.KEEP
@@ -381,14 +381,14 @@ def _parse_number(made: FieldInput, text: str) -> Any:
         SlotKind.FLOAT: (_FLOAT, "This must be a number, like 12.5."),
     }[made.kind]
     if not form.fullmatch(text):
-        raise UnreadableError(example)
+        raise UnreadableEntryError(example)
     if made.initial_entry is not None and Decimal(str(made.initial_entry)) == Decimal(text):
         return SlotMark.KEEP
     if made.kind is SlotKind.DECIMAL:
         return text
     number: int | float = int(text) if made.kind is SlotKind.INTEGER else float(text)
     if isinstance(number, float) and not math.isfinite(number):
-        raise UnreadableError("This number is too large.")
+        raise UnreadableEntryError("This number is too large.")
     return number
 
 
@@ -396,7 +396,7 @@ def _parse_time(made: FieldInput, text: str) -> str:
     try:
         picked = time.fromisoformat(text)
     except ValueError:
-        raise UnreadableError("This is not a time of day.") from None
+        raise UnreadableEntryError("This is not a time of day.") from None
     if made.initial_entry is None:
         return picked.isoformat()
     return (
@@ -409,7 +409,7 @@ def _parse_time(made: FieldInput, text: str) -> str:
 def parse_json_entry(text: str) -> Any:
     """Return the value of a JSON text that a person entered.
 
-    Raises UnreadableError for invalid JSON (with the place), for a key that stands twice in an
+    Raises UnreadableEntryError for invalid JSON (with the place), for a key that stands twice in an
     object, and for too deep a nesting, too large a number or characters that cannot be stored.
     """
     try:
@@ -422,17 +422,17 @@ def parse_json_entry(text: str) -> Any:
         )
         deep = _measure_nesting_depth(value) > _DEEPEST
     except json.JSONDecodeError as error:
-        raise UnreadableError(
+        raise UnreadableEntryError(
             f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
         ) from None
     except RecursionError:
         deep = True
     if deep:
-        raise UnreadableError(f"The JSON is nested more than {_DEEPEST} levels deep.")
+        raise UnreadableEntryError(f"The JSON is nested more than {_DEEPEST} levels deep.")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UnreadableError("It holds characters that cannot be stored.") from None
+        raise UnreadableEntryError("It holds characters that cannot be stored.") from None
     return value
 
 
@@ -440,7 +440,7 @@ def _build_json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise UnreadableError(
+            raise UnreadableEntryError(
                 f"The key {json.dumps(key, ensure_ascii=False)[:60]} stands twice in one object."
             )
         found[key] = value
@@ -448,19 +448,19 @@ def _build_json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_json_constant(name: str) -> Any:
-    raise UnreadableError(f"{name} is not valid JSON.")
+    raise UnreadableEntryError(f"{name} is not valid JSON.")
 
 
 def _parse_finite_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise UnreadableError("A number in it is too large.")
+        raise UnreadableEntryError("A number in it is too large.")
     return number
 
 
 def _parse_bounded_integer(text: str) -> int:
     if len(text) > 4000:
-        raise UnreadableError("A number in it is too large.")
+        raise UnreadableEntryError("A number in it is too large.")
     return int(text)
 
 

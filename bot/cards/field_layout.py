@@ -243,7 +243,7 @@ class FieldErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class FieldPlace:
+class LaidOutField:
     """One value of the arguments, its input (None if it cannot be edited) and its blocks."""
 
     slot: FieldSlot
@@ -254,12 +254,12 @@ class FieldPlace:
 
 def lay_out_fields(
     tool: Tool[Any], arguments: Mapping[str, Any]
-) -> tuple[list[FieldPlace], list[FieldSlot]]:
+) -> tuple[list[LaidOutField], list[FieldSlot]]:
     """Return the values that the form shows, in order, and the slots it has no room for.
 
     The same arguments give the same layout.
     """
-    places: list[FieldPlace] = []
+    places: list[LaidOutField] = []
     left_out: list[FieldSlot] = []
     room, size = _MOST_BLOCKS, 0
     for slot in build_slots(tool, arguments):
@@ -277,12 +277,12 @@ def lay_out_fields(
             left_out.append(slot)
             continue
         room, size = room - len(blocks), size + cost
-        places.append(FieldPlace(slot, value, made, blocks))
+        places.append(LaidOutField(slot, value, made, blocks))
     return places, left_out
 
 
 def apply_entries(
-    places: Sequence[FieldPlace],
+    places: Sequence[LaidOutField],
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any] | FieldErrors:
@@ -295,7 +295,7 @@ def apply_entries(
             found[block_id] = field_inputs.parse_entry(
                 made, (state_values.get(block_id) or {}).get(InputElementId.VALUE)
             )
-        except field_inputs.UnreadableError as refused:
+        except field_inputs.UnreadableEntryError as refused:
             errors[block_id] = join_error_sentences([str(refused)])
     data = copy.deepcopy(dict(arguments))
     for made in inputs.values():
@@ -313,7 +313,7 @@ def apply_entries(
 
 def validate_entered_arguments(
     tool: Tool[Any],
-    places: Sequence[FieldPlace],
+    places: Sequence[LaidOutField],
     arguments: Mapping[str, Any],
     data: Mapping[str, Any],
     names: object = None,

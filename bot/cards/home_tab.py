@@ -227,7 +227,7 @@ def _render_waiting_part(view: HomeView) -> list[block_kit.Json]:
     if view.has_unlisted_calls:
         blocks.append(_render_small_print("unread", request_list.UNLISTED_CALLS))
     if view.unsure_count:
-        unsure = request_list.unsure_calls_note(view.unsure_count)
+        unsure = request_list.unknown_permission_note(view.unsure_count)
         blocks.append(_render_small_print("unsure", f"{unsure} Open this again later."))
     return (
         [block_kit.header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks]

@@ -131,7 +131,7 @@ def asked_in_shared_channel_notice(channel: str, words: str) -> str:
     return f"🔒 You asked in {slack_text.channel_mention(channel)}{asked}"
 
 
-def moved_to_private_notice(channel: str, words: str) -> str:
+def moved_here_from_channel_notice(channel: str, words: str) -> str:
     """Return the private message that says why a request goes on here, quoting its `words`."""
     why = "People of another company read along there, so I go on here. Only you see this."
     return f"{asked_in_shared_channel_notice(channel, words)}\n{why}"
@@ -406,7 +406,7 @@ def run_failed_notice(error: str) -> str:
     )
 
 
-def nobody_asked_notice(title: str, why: str) -> str:
+def refused_before_asking_notice(title: str, why: str) -> str:
     """Return the notice that a call was refused before anybody was asked; `title` is its tool's."""
     begins = f"I did not ask anybody about “{slack_text.sanitise_for_mrkdwn(title, 80)}”"
     if why.startswith(POLICY):

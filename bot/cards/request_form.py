@@ -36,7 +36,7 @@ def render_request_root_message(
     `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
     asked; `client`: the program that asks for that person.
     """
-    text = sentences.request_line(person, effect, client)
+    text = sentences.request_opening_line(person, effect, client)
     blocks = [*render_notice(text), *render_mode_note(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
@@ -319,7 +319,9 @@ def render_request_form_dialog(
     return button_codec.add_thread_to_metadata(view, channel, "")
 
 
-def _render_form_field(tool: Tool[Any], place: field_layout.FieldPlace) -> Sequence[block_kit.Json]:
+def _render_form_field(
+    tool: Tool[Any], place: field_layout.LaidOutField
+) -> Sequence[block_kit.Json]:
     """Return a value's blocks, with required ones marked; a secret has none."""
     if place.slot.secret:
         return []

@@ -30,7 +30,7 @@ from bot.cards.block_kit import (
     user_leaf,
 )
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
-from bot.cards.call_pieces import show_hidden_or_default
+from bot.cards.call_pieces import show_hidden_characters_or_default
 from bot.cards.decided_call import ICONS, WORDS
 from bot.cards.slack_text import (
     channel_mention,
@@ -45,7 +45,7 @@ from storage.states import CallStatus, CallVerb, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
-class CommandAnswerFile:
+class SlashCommandAnswerFile:
     """A file sent along with an answer."""
 
     name: str
@@ -55,12 +55,12 @@ class CommandAnswerFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandAnswer:
+class SlashCommandAnswer:
     """An answer to `/approvals`: the notification and the blocks."""
 
     text: str
     blocks: list[Json]
-    build_file: Callable[[], CommandAnswerFile] | None = None  # made once the rest was given
+    build_file: Callable[[], SlashCommandAnswerFile] | None = None  # made once the rest was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +212,15 @@ MENU: Sequence[tuple[str, Action, Target]] = (
 )
 
 
-def render_overview_menu(text: str = "What would you like to see?") -> CommandAnswer:
+def render_overview_menu(text: str = "What would you like to see?") -> SlashCommandAnswer:
     """Draw the menu below a text of the bot's own."""
-    return CommandAnswer(
+    return SlashCommandAnswer(
         text,
         [section_block(_build_overview_block_id("menu"), mrkdwn(text)), _render_overview_buttons()],
     )
 
 
-def add_overview_menu(said: CommandAnswer) -> CommandAnswer:
+def add_overview_menu(said: SlashCommandAnswer) -> SlashCommandAnswer:
     """Return the answer with the menu's buttons below it, added if they are missing."""
     if said.blocks[-1].get("block_id") == _build_overview_block_id("looks"):
         return said
@@ -236,7 +236,7 @@ def _render_overview_buttons() -> Json:
 
 def render_waiting_call_list(
     calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool, questions: int
-) -> CommandAnswer:
+) -> SlashCommandAnswer:
     """Draw the calls that wait for a person's decision.
 
     `more`: how many are not listed; `unsure`: of how many calls Slack did not say whether they may
@@ -250,13 +250,13 @@ def render_waiting_call_list(
         what = "A question waits" if questions == 1 else f"{questions} questions wait"
         notes.append(f"💬 {what} for your answer, on my Home tab")
     if unsure:
-        notes.append(f"{unsure_calls_note(unsure)} Ask again later")
+        notes.append(f"{unknown_permission_note(unsure)} Ask again later")
     if unread:
         notes.append(UNLISTED_CALLS.rstrip("."))
     return _render_list(title, map(_render_call_entry, count(), calls), notes)
 
 
-def unsure_calls_note(calls: int) -> str:
+def unknown_permission_note(calls: int) -> str:
     """Return the note that Slack did not say of so many calls whether the reader may decide."""
     return (
         f"⚠️ I cannot tell at the moment whether you may decide {calls} call{'s' * (calls != 1)}, "
@@ -264,14 +264,16 @@ def unsure_calls_note(calls: int) -> str:
     )
 
 
-def render_request_list(found: Sequence[ListedRun], *, more: bool) -> CommandAnswer:
+def render_request_list(found: Sequence[ListedRun], *, more: bool) -> SlashCommandAnswer:
     """Draw a person's own requests, the newest first."""
     title = "Your requests" if found else "You have asked for nothing yet."
     notes = ["Older ones are not listed here; see their threads"] if more else []
     return _render_list(title, map(_render_run_entry, count(), found), notes)
 
 
-def render_decision_list(found: Sequence[ListedCall], days: int, *, more: bool) -> CommandAnswer:
+def render_decision_list(
+    found: Sequence[ListedCall], days: int, *, more: bool
+) -> SlashCommandAnswer:
     """Draw what was decided in the last `days`, by this person or on their requests."""
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
@@ -279,7 +281,9 @@ def render_decision_list(found: Sequence[ListedCall], days: int, *, more: bool) 
     return _render_list(title, map(_render_call_entry, count(), found), notes)
 
 
-def _render_list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> CommandAnswer:
+def _render_list(
+    title: str, entries: Iterable[list[Json]], notes: Sequence[str]
+) -> SlashCommandAnswer:
     """Build a list below a title, with as many entries as fit, saying how many are left out."""
     parts = list(entries)
     blocks = [section_block(_build_overview_block_id("title"), mrkdwn(title))]
@@ -296,7 +300,7 @@ def _render_list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]
                 _build_overview_block_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]
             )
         )
-    return CommandAnswer(title, blocks)
+    return SlashCommandAnswer(title, blocks)
 
 
 def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
@@ -372,7 +376,7 @@ def describe_call_status(
     return f"{word}: {format_on_one_line(effect, WORDS_LIMIT)}"
 
 
-def render_request_history(of: RequestHistory) -> CommandAnswer:
+def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
     """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
     said = describe_request_beginning(of)
     small = [
@@ -398,7 +402,7 @@ def render_request_history(of: RequestHistory) -> CommandAnswer:
             blocks.append(context_block(_build_overview_block_id("notes"), [mrkdwn(left)]))
             break
         blocks += part
-    return CommandAnswer(said, blocks)
+    return SlashCommandAnswer(said, blocks)
 
 
 def _render_past_call(call: CallHistoryEntry) -> list[Json]:
@@ -492,4 +496,4 @@ def describe_asking_place(channel: str) -> str:
 def format_on_one_line(text: str, limit: int) -> str:
     """Return the text on one line of at most `limit` characters, secrets masked."""
     words = " ".join(mask_secrets(text).split())
-    return shorten_text(show_hidden_or_default(words, "(no words)"), limit)
+    return shorten_text(show_hidden_characters_or_default(words, "(no words)"), limit)

@@ -75,7 +75,7 @@ def render_send_back_dialog(target: CallTarget, *, title: str) -> block_kit.Json
     """
     label = "What should change?"
     blocks = [
-        _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This plan")),
+        _render_dialog_subject(call_pieces.show_hidden_characters_or_default(title, "This plan")),
         block_kit.build_input_block(InputBlockId.WORDS, label, block_kit.build_text_input()),
     ]
     about = DialogSubject(DialogId.SEND_BACK, target)
@@ -108,7 +108,7 @@ def render_reject_dialog(
     agent = ", and for the agent" if by_agent else ""
     own_words = block_kit.build_text_input(f"For the person who asked{agent}")
     blocks = [
-        _render_dialog_subject(call_pieces.show_hidden_or_default(title, "This action")),
+        _render_dialog_subject(call_pieces.show_hidden_characters_or_default(title, "This action")),
         block_kit.build_input_block(InputBlockId.REASON, "Why?", preset),
         block_kit.build_input_block(
             InputBlockId.WORDS, "In your words", own_words, optional=not needs_words
@@ -189,7 +189,7 @@ def can_review_show_whole_call(call: CallView) -> bool:
     ]
     texts += [
         slack_text.isolate_right_to_left_text(
-            call_pieces.show_hidden_or_default(each.text, "(blank)")
+            call_pieces.show_hidden_characters_or_default(each.text, "(blank)")
         )
         for each in call.values
     ]
@@ -244,11 +244,11 @@ def _render_review_blocks(call: CallView) -> list[block_kit.Json]:
     for value in call.values:
         label = call_pieces.get_value_label(value) + call_pieces.secrecy_note(value)
         if value.previous_text is not None:
-            text = call_pieces.show_hidden_or_default(value.previous_text, "(blank)")
+            text = call_pieces.show_hidden_characters_or_default(value.previous_text, "(blank)")
             before = slack_text.isolate_right_to_left_text(text)
             elements += _render_long_value(f"{label}, before", before)
             label = f"{label}, now"
-        text = call_pieces.show_hidden_or_default(value.text, "(blank)")
+        text = call_pieces.show_hidden_characters_or_default(value.text, "(blank)")
         elements += _render_long_value(label, slack_text.isolate_right_to_left_text(text))
     if call.preview.strip():
         preview = slack_text.show_hidden_characters(call.preview)

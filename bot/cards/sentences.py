@@ -165,7 +165,7 @@ def thread_is_busy_reply(requester: str) -> str:
     )
 
 
-def too_few_after_edit_reply(people: int) -> str:
+def too_few_approvers_after_edit_reply(people: int) -> str:
     """Return the reply to an edit after which too few could approve, and what to do instead."""
     many = f"{people} people who have" if people > 1 else "somebody who has"
     return (
@@ -401,7 +401,7 @@ def not_asked_of_you_reply(who: str) -> str:
     return f"This question is for {who}, so your answer was not taken."
 
 
-def request_line(person: str, effect: str, client: str = "") -> str:
+def request_opening_line(person: str, effect: str, client: str = "") -> str:
     """Return the first line of a request: a person, or the program `client` for them, asks this."""
     who = (
         f"“{sanitise_for_mrkdwn(client, 60)}”, for {user_mention(person)},"

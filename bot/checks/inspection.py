@@ -22,12 +22,12 @@ from bot.cards.slack_text import format_in_utc
 from bot.checks import check
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.explain.explanation import describe_days_off
+from bot.explain.explanation import describe_next_holidays
 from bot.policy import rules
 from bot.policy.condition_values import Facts, SlackId
 from bot.policy.evaluation import CurrentPolicy, Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
-from bot.policy.owners import list_owned_fields
+from bot.policy.owners import list_fields_with_owners
 from bot.signals import Signals
 from bot.slack.client import build_reading_client
 from bot.toml_file import nearest_name_hint
@@ -105,7 +105,7 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
     return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
-def check_calendar(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
+def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
     """Yield a check of each freeze, and one that business hours leave out some holiday in a year.
 
     It is a warning if a freeze is over, or no holiday is left out.
@@ -123,7 +123,7 @@ def check_calendar(policy: Policy, now: datetime) -> Iterator[check.CheckResult]
     hours = next(filter(None, asked), None)
     if hours is None:
         return
-    if off := describe_days_off(hours, now):
+    if off := describe_next_holidays(hours, now):
         yield check.build_ok_result("business hours", f"the next days off are {off}")
     else:
         remedy = 'List them under [hours], or name whose they are, as in calendar = "DE-BY"'
@@ -308,7 +308,7 @@ def _check_owners(
     rule: rules.Rule, tools: ToolsByName, policy: Policy
 ) -> Iterator[check.CheckResult]:
     """Yield a check of each tool whose calls would find no owner of the field a rule names."""
-    for field in list_owned_fields(rule.gate):
+    for field in list_fields_with_owners(rule.gate):
         for tool in tools.values():
             if not rule.can_match(tool.name, tool.does, tool.risk):
                 continue
@@ -412,13 +412,13 @@ class SetupInspector:
         policy = self._policy.policy
         yield from self._run_slack_checks(self._client)
         yield from check_policy_rules(self._tools, policy)
-        yield from check_calendar(policy, self._clock.now())
+        yield from check_freezes_and_business_hours(policy, self._clock.now())
 
     def _run_slack_checks(self, client: WebClient) -> Iterator[check.CheckResult]:
         """Yield the checks for which Slack has to be asked."""
         from bot.checks.people_checks import (
+            check_names_used_in_policy,
             check_operator,
-            check_policy_people,
             count_requests_by_rule,
         )
         from bot.checks.slack import check_posting_channels, check_token_and_clock, sign_in_to_slack
@@ -432,7 +432,7 @@ class SetupInspector:
             yield from check_token_and_clock(found, settings)
             yield from check_posting_channels(policy, found.workspace)
             usual = count_requests_by_rule(self._store, self._clock.now())
-            yield from check_policy_people(policy, found.workspace, usual)
+            yield from check_names_used_in_policy(policy, found.workspace, usual)
             yield from check_operator(settings, policy, found.workspace)
         finally:
             found.workspace.directory.close()

@@ -51,7 +51,7 @@ def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
     return found
 
 
-def check_policy_people(
+def check_names_used_in_policy(
     policy: Policy, workspace: Workspace, usual: RequestCounts
 ) -> Iterator[check.CheckResult]:
     """Yield checks of the people, groups and channels that the policy names, then of each rule.

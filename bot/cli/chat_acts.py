@@ -16,7 +16,7 @@ OFF = "/"  # typed to break it off
 HOW = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
 
 
-def ask_for_fields(
+def ask_for_field_values(
     fields: Sequence[terminal_messages.TerminalField],
     ask: Callable[[str], str | None],
     painter: Painter,
@@ -183,7 +183,7 @@ class ChatCommands:
                 True,
             )
 
-    def _confirm(self, sure: call_pieces.Confirmation) -> bool:
+    def _confirm(self, sure: call_pieces.ConfirmationText) -> bool:
         self._painter.draw_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
         is_sure = typed is not None and typed.lower() in YES
@@ -194,7 +194,7 @@ class ChatCommands:
     def _edit_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/edit 1")) is None:
             return
-        values = ask_for_fields(call.fields, self._line, self._painter)
+        values = ask_for_field_values(call.fields, self._line, self._painter)
         if values:
             self._ask(
                 terminal_messages.OperatorCommand(
@@ -216,7 +216,7 @@ class ChatCommands:
                 ),
                 True,
             )
-        elif values := ask_for_fields(call.fields, self._line, self._painter):
+        elif values := ask_for_field_values(call.fields, self._line, self._painter):
             self._ask(
                 terminal_messages.OperatorCommand(
                     terminal_messages.CommandKind.ANSWER, call.id, values=values

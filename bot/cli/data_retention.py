@@ -18,7 +18,7 @@ from bot.cli.read_only_core import parse_duration_option
 from bot.clock import SystemClock
 from bot.config.settings import LEAST, Settings
 from bot.policy.authority import LookupFailedError
-from bot.replicas.membership import adapt_settings_and_clock, advance_clock_past_record
+from bot.replicas.membership import adapt_settings_and_clock, advance_clock_past_stored_times
 from bot.signing_key import open_store
 from bot.slack.directory import SlackDirectory
 from bot.tools.names import NamedKind, SlackIdResolver
@@ -213,7 +213,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
                 "bot on it"
                 " first."
             )
-        advance_clock_past_record(store, clock)
+        advance_clock_past_stored_times(store, clock)
         before = get_record_size(store)
         done = purge_old_requests(store, clock, arguments.older_than)
         print_line(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")

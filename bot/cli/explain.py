@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from bot.approvals.call_gates import get_lookups_for_tool
+from bot.approvals.call_gates import get_lookups_needed_by_rules
 from bot.cli import read_only_core
 from bot.clock import SystemClock
 from bot.explain.explanation import explain_call
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         print_line(line)
     for line in _format_unread_notes(
-        found, arguments, bool(get_lookups_for_tool(found.policy, tool).spent)
+        found, arguments, bool(get_lookups_needed_by_rules(found.policy, tool).spent)
     ):
         print_line(line)
     return 0

@@ -14,7 +14,7 @@ from typing import Any
 from bot.cards.slack_text import format_in_utc
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
-from bot.cli.request_views import run_with_open_record
+from bot.cli.request_views import run_with_read_only_core
 from bot.config.settings import Settings
 from countersign.cli import console
 from storage import programs
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.what != NEW and (any(options) or arguments.service):
         raise console.UsageError("only `key new` takes options")
     if arguments.what == LIST:
-        return run_with_open_record(_print_keys)
+        return run_with_read_only_core(_print_keys)
     if arguments.what == NEW and not (arguments.person and arguments.tools):
         raise console.UsageError("`key new` needs --for and --tools")
     settings = Settings.load(os.environ, console.DOTENV, reading=True)

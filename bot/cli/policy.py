@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.cli import read_only_core
-from bot.cli.policy_cases import CaseDirectory, CaseTrial, parse_case_file
+from bot.cli.policy_cases import CaseDirectory, PolicyCaseRunner, parse_case_file
 from bot.clock import SystemClock
 from bot.explain.replay import PolicyReplay
 from bot.explain.typed_call import TypedCallError
@@ -27,11 +27,11 @@ def _run_test(arguments: argparse.Namespace) -> int:
         core = read_only_core.build_read_only_core(
             os.environ, DOTENV, arguments.policy, SystemClock(), directory
         )
-        trial = CaseTrial(file, core, directory)
+        trial = PolicyCaseRunner(file, core, directory)
         results = []
         for index, case in enumerate(file.case):
             try:
-                results.append((index, case, trial.list_differences(case)))
+                results.append((index, case, trial.list_unmet_expectations(case)))
             except TypedCallError as error:
                 problems.add(("case", index, "tool"), str(error))
         if problems:
@@ -57,7 +57,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     """Check a policy against the tools without Slack; returns the exit code."""
     # only now: what they import takes a moment, and the other words do without
     from bot.checks.check import build_ok_result
-    from bot.checks.inspection import check_calendar
+    from bot.checks.inspection import check_freezes_and_business_hours
     from bot.cli.doctor.checks import check_rules, check_tools
     from bot.cli.doctor.doctor import print_checks
 
@@ -76,7 +76,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
         build_ok_result("policy", text),
         *check_tools(core.settings),
         *check_rules(core.settings, policy),
-        *check_calendar(policy, core.clock.now()),
+        *check_freezes_and_business_hours(policy, core.clock.now()),
     )
     return print_checks(iter(checks), print_line)
 

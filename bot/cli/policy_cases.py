@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from bot.approvals.call_gates import get_lookups_for_tool, load_facts, sum_spending
+from bot.approvals.call_gates import get_lookups_needed_by_rules, load_facts, sum_spending
 from bot.cli.read_only_core import FailingDirectory, PlainMentionStyle, ReadOnlyCore
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
@@ -23,7 +23,7 @@ from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, Judgement
 from bot.policy.gates import AfterRejection, Approvers, Ask
 from bot.policy.policy_file import ASK_KEYS, AskOptions, describe_validation_error
-from bot.policy.rules import build_ask
+from bot.policy.rules import build_ask_gate
 from bot.toml_file import FileProblems, nearest_name_hint
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
@@ -199,7 +199,7 @@ def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str
 # Trying the cases: each is judged as the bot would judge the call, with the facts of the file.
 
 
-class CaseTrial:
+class PolicyCaseRunner:
     """The cases of one file, tried with the policy and the tools of a core."""
 
     def __init__(self, file: CaseFile, core: ReadOnlyCore, directory: CaseDirectory) -> None:
@@ -214,7 +214,7 @@ class CaseTrial:
         self._policy = CurrentPolicy(core.policy.policy.model_copy(update={"asking": asking}))
         self._words = PlainMentionStyle(directory)
 
-    def list_differences(self, case: CaseEntry) -> list[str]:
+    def list_unmet_expectations(self, case: CaseEntry) -> list[str]:
         """Return what policy says otherwise than the case expects, with the rules; [] if nothing.
 
         Raises TypedCallError for a case that cannot be tried.
@@ -247,7 +247,7 @@ class CaseTrial:
             updated_at=now,
         )
         facts, sums = load_facts(sources, run, tool, args), {}
-        for wanted in get_lookups_for_tool(self._policy, tool).spent:
+        for wanted in get_lookups_needed_by_rules(self._policy, tool).spent:
             begun = now - timedelta(seconds=wanted.window)
             counted = [
                 call
@@ -325,7 +325,7 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
     keys = case.model_fields_set & wanted.keys()
     if isinstance(gate, Ask):
         rest = AskOptions(approvers=["requester"], business_hours=gate.hours is not None)
-        expected = build_ask("", case, rest, gate.hours)
+        expected = build_ask_gate("", case, rest, gate.hours)
         assert expected is not None
         wanted |= _list_terms(expected) | {"business_hours": case.business_hours}
         said |= _list_terms(gate)

@@ -57,7 +57,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
-def run_with_open_record(see: Callable[[ReadOnlyCore, PlainMentionStyle], int]) -> int:
+def run_with_read_only_core(see: Callable[[ReadOnlyCore, PlainMentionStyle], int]) -> int:
     """Open the record for reading and pass it to `see`; returns the exit code.
 
     Works beside the bot, and without Slack: people are shown by their ids then.
@@ -113,7 +113,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
             print_line("Nothing waits.")
         return 0
 
-    return run_with_open_record(see)
+    return run_with_read_only_core(see)
 
 
 def _format_waiting_call(
@@ -182,7 +182,7 @@ def run_show(arguments: argparse.Namespace) -> int:
                 print_line(line)
         return 0
 
-    return run_with_open_record(see)
+    return run_with_read_only_core(see)
 
 
 def _format_request(told: request_reports.RequestReport, words: PlainMentionStyle) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, Endpoint, Transport
-from bot.config.settings import Settings, remove_misread_variables
+from bot.config.settings import Settings, remove_variables_slack_misreads
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.monitoring.logs import configure_logging
 from bot.policy.evaluation import Policy
@@ -44,7 +44,7 @@ def prepare_bot_process(settings: Settings) -> None:
     configure_logging(settings.log_level, settings.log_format)
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
-    remove_misread_variables(os.environ, settings.slack_api_url)
+    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     _check_database_roles(settings)
 
 
@@ -157,14 +157,19 @@ def run_demo(arguments: argparse.Namespace) -> int:
         return console.print_missing_package("demo", error, *_EXTRA)
     try:
         demo.run_demo(
-            FOLDER, arguments.port, os.environ, console.print_line, build, format_shell_command
+            FOLDER,
+            arguments.port,
+            os.environ,
+            console.print_line,
+            build,
+            format_countersign_command,
         )
     except PortTakenError as error:
         return console.print_error(error)
     return 0
 
 
-def format_shell_command(folder: Path) -> str:
+def format_countersign_command(folder: Path) -> str:
     """Return the shell command that runs this program from `folder`, at another terminal."""
     program = Path(sys.argv[0])
     if program.name != "countersign":

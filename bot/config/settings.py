@@ -102,7 +102,7 @@ def describe_misspelt_names(given: Mapping[str, str], known: Collection[str]) ->
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
 
 
-def remove_misread_variables(environ: MutableMapping[str, str], slack_api_url: str) -> None:
+def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api_url: str) -> None:
     """Remove from `environ` what the Slack libraries would misread; call this before using Bolt.
 
     SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.config.connection_settings import USUAL
-from bot.config.settings import Settings, remove_misread_variables
+from bot.config.settings import Settings, remove_variables_slack_misreads
 from bot.config.startup import read_policy
 from bot.demo import first_days
 from bot.demo.model_server import StandInPlanner
@@ -218,7 +218,7 @@ def start_demo(
         Sandbox(read_manifest(MANIFEST), clock, port=free_port(port), guide=build_visitor_guide)
     )
     settings = write_demo_settings(folder, sandbox, planner, environ, choose_http_address(port))
-    remove_misread_variables(os.environ, settings.slack_api_url)
+    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     app = build(settings, sandbox.clock, read_policy(POLICY))
     stack.callback(app.stop)
     app.start()
@@ -232,7 +232,7 @@ def start_demo(
         first_days.play_history(sandbox, partial(datetime.now, UTC), app.wait_until_idle, past)
     if web:
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
-        first_days.write_program_variables(folder, record, {"COUNTERSIGN_URL": web.url, **model})
+        first_days.write_terminal_variables(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app, lacking)
 
 

@@ -234,7 +234,7 @@ def create_api_key(name: str, person: str, tools: list[str], record: Path) -> st
     return str(ApiTransport(build_socket_address(record), "").post("/v1/keys", wanted)["key"])
 
 
-def write_program_variables(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
+def write_terminal_variables(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
     """Write a shell file for programs at another terminal: an API key for Ben, and `variables`."""
     given = {"COUNTERSIGN_API_KEY": create_api_key("terminal", "@ben", ["*"], record), **variables}
     file = folder / VARIABLES

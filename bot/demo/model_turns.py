@@ -201,7 +201,7 @@ def describe_waiting_calls(calls: Iterable[str]) -> str:
     return "\n".join([*lines, "\nTell me what to change, and I take it back and propose it anew."])
 
 
-def describe_unmatched_orders(left: Iterable[str]) -> str:
+def describe_unmatched_request_parts(left: Iterable[str]) -> str:
     """Return a refusal of a request with parts that fit no tool."""
     orders = " and ".join(f"“{each}”" for each in left)
     return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
@@ -265,7 +265,7 @@ MOST_OF_REASON = 500  # characters that an approver is told
 
 
 @dataclass
-class MadeCall:
+class TranscriptCall:
     """A call in the transcript and, once known, its outcome."""
 
     name: str
@@ -279,8 +279,8 @@ class Conversation:
 
     request: str = ""
     is_request_newest: bool = False  # the newest words are a person's, not a tool's
-    calls: list[MadeCall] = field(default_factory=list)  # calls since the request
-    earlier_calls: list[MadeCall] = field(default_factory=list)  # the last calls before it
+    calls: list[TranscriptCall] = field(default_factory=list)  # calls since the request
+    earlier_calls: list[TranscriptCall] = field(default_factory=list)  # the last calls before it
     previous_request: str = ""  # the request before
     last_reply: str = ""  # what the assistant said last
 
@@ -314,7 +314,7 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
     """Return the transcript in the input of a request body as a Talk."""
     items = [{"role": "user", "content": source}] if isinstance(source, str) else source
     talk = Conversation()
-    open_calls: dict[str, MadeCall] = {}
+    open_calls: dict[str, TranscriptCall] = {}
     for item in items:
         match item.get("type", "message"), item.get("role"):
             case "message", "user":
@@ -324,9 +324,9 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
             case "message", "developer":  # what waited has been decided
                 talk.calls, talk.is_request_newest = talk.calls or talk.earlier_calls, False
             case "function_call", _ if item["name"] == REPLACE:
-                open_calls[item["call_id"]] = MadeCall(REPLACE, {})
+                open_calls[item["call_id"]] = TranscriptCall(REPLACE, {})
             case "function_call", _:
-                made = MadeCall(item["name"], _parse_arguments(item["arguments"]))
+                made = TranscriptCall(item["name"], _parse_arguments(item["arguments"]))
                 talk.calls.append(made)
                 open_calls[item["call_id"]] = made
                 talk.is_request_newest = False
@@ -394,7 +394,7 @@ def _build_report_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     return Turn(text="\n\n".join(dict.fromkeys(lines)))
 
 
-def _describe_made_call(made: MadeCall, outcome: ReportedOutcome, alone: bool) -> str:
+def _describe_made_call(made: TranscriptCall, outcome: ReportedOutcome, alone: bool) -> str:
     if made.name != ASK or outcome.status not in ("answered", "expired"):
         return describe_outcome(made.name, made.arguments, outcome, alone=alone)
     found = ANSWER.search(outcome.explanation)
@@ -441,7 +441,7 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
         said = {"text": request} | order_phrases.parse_changed_values(request)
         found, left = order_phrases.parse_requested_calls(talk.previous_request, tools, said)
     if found and left:
-        return Turn(text=describe_unmatched_orders(left))
+        return Turn(text=describe_unmatched_request_parts(left))
     lacking = [each for each in found if each.missing]
     if lacking:
         return _build_question_turn(lacking, talk, tools)

@@ -248,11 +248,11 @@ def _describe_business_hours(hours: BusinessHours, now: datetime) -> str:
     """Return the business hours in words, with the next days off."""
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
     days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
-    off = describe_days_off(hours, now)
+    off = describe_next_holidays(hours, now)
     return f"{days}, {opens} to {closes} in {hours.zone}" + (f", but not {off}" if off else "")
 
 
-def describe_days_off(hours: BusinessHours, now: datetime) -> str:
+def describe_next_holidays(hours: BusinessHours, now: datetime) -> str:
     """Return the next holidays within business hours and their calendar; "" for none within a year.
 
     "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY"
@@ -416,7 +416,9 @@ def _describe_unknown_facts(
     missing += [words.format_channel(each) for each, found in channels.items() if found is None]
     missing += [
         f"what was spent with {each.tool}"
-        for each in sorted(call_gates.get_lookups_for_tool(grounds.sources.policy, tool).spent)
+        for each in sorted(
+            call_gates.get_lookups_needed_by_rules(grounds.sources.policy, tool).spent
+        )
         if sums.get(each) is None
     ]
     told = f"Not known: {', '.join(missing)}. What is not known never allows."

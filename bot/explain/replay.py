@@ -16,8 +16,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.call_checks import CallRefusedError, parse_call_arguments
-from bot.approvals.call_gates import FactSources, get_lookups_for_tool, load_facts, sum_spending
-from bot.approvals.call_state import list_approvals_with_waits, tally_votes
+from bot.approvals.call_gates import (
+    FactSources,
+    get_lookups_needed_by_rules,
+    load_facts,
+    sum_spending,
+)
+from bot.approvals.call_state import list_approvers_with_waiting_times, tally_votes
 from bot.cards.slack_text import format_in_utc
 from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority, LookupFailedError
@@ -164,7 +169,7 @@ class PolicyReplay:
         """Return the facts about the call at the time it was proposed, as far as they are known."""
         then = replace(self._sources, clock=FixedClock(call.created_at))
         facts, sums = load_facts(then, run, tool, args), {}
-        for each in get_lookups_for_tool(then.policy, tool).spent:
+        for each in get_lookups_needed_by_rules(then.policy, tool).spent:
             whose = None if each.anyone else run.requester
             counted = call_history.counted_calls_before(
                 self._load_tool_history(run.team, whose, each.tool), call
@@ -198,7 +203,7 @@ class PolicyReplay:
         try:
             met = self._authority.is_gate_met(
                 now,
-                list_approvals_with_waits(now, call, votes),
+                list_approvers_with_waiting_times(now, call, votes),
                 requester=run.requester,
                 editors=editors,
                 channel=run.channel,

@@ -22,7 +22,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot import __version__
-from bot.cards.field_inputs import UnreadableError, parse_json_entry
+from bot.cards.field_inputs import UnreadableEntryError, parse_json_entry
 from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, build_retry_problem
 from bot.http.keys import parse_key_text
 from storage import programs
@@ -338,7 +338,7 @@ def check_json_body(body: bytes, headers: Headers) -> None:
         found = parse_json_entry(body.decode())
     except UnicodeDecodeError:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not UTF-8.") from None
-    except UnreadableError as error:
+    except UnreadableEntryError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
     if any(NUL in each for each in _list_strings(found)):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")

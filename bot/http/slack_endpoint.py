@@ -216,7 +216,7 @@ class SlackEndpoint:
 
     def _dispatch_to_bolt(self, body: str, headers: dict[str, Any]) -> Response:
         """Have the listeners store and acknowledge a request; on a thread, as storing may block."""
-        with self._arrivals.count_delivery():
+        with self._arrivals.track_unacknowledged_delivery():
             if not self.is_open:  # closed meanwhile
                 raise _RequestRefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
             payload = _parse_payload(body, headers["content-type"])

@@ -58,7 +58,7 @@ class ServerUnreachableError(Exception):
     """Raised if a server cannot be reached; the text says why."""
 
 
-def look_up_definitions(server: Server) -> dict[str, ToolDefinition]:
+def fetch_tool_definitions(server: Server) -> dict[str, ToolDefinition]:
     """Return the tools that a server has now, by the server's names; connects only for this.
 
     Raises ServerUnreachableError.
@@ -74,7 +74,7 @@ async def _look_up_definitions_async(server: Server) -> dict[str, ToolDefinition
         elicit=_decline_elicitation if server.answer_within else None,
     )
     try:
-        return build_definitions(await connection.list_current_tools())
+        return build_tool_definitions(await connection.list_current_tools())
     except ServerNotReachedError as error:
         raise ServerUnreachableError(str(error)) from error
     finally:
@@ -88,7 +88,7 @@ async def _decline_elicitation(context: Any, params: ElicitRequestParams) -> Eli
     return ElicitResult(action="decline")
 
 
-def build_definitions(tools: Iterable[Tool]) -> dict[str, ToolDefinition]:
+def build_tool_definitions(tools: Iterable[Tool]) -> dict[str, ToolDefinition]:
     """Return the server's descriptions of its tools, by the server's names."""
     return {each.name: _build_definition(each) for each in tools}
 
@@ -301,7 +301,7 @@ class AcceptedTools:
 
     def _require_unchanged(self, name: str, found: list[Tool]) -> None:
         """Raise ToolError if a tool is not as it was accepted."""
-        self._disable_changed_tools(build_definitions(found))
+        self._disable_changed_tools(build_tool_definitions(found))
         if why := self._disabled_tools.get(name, ""):
             raise ToolError(why)
 
@@ -320,7 +320,7 @@ class AcceptedTools:
     async def _compare_tools(self) -> None:
         try:
             found = await self._connection.list_current_tools()
-            self._disable_changed_tools(build_definitions(found))
+            self._disable_changed_tools(build_tool_definitions(found))
         except ServerNotReachedError as error:
             log.warning("the server %s: %s", self._server.name, error)
 

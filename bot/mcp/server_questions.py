@@ -180,7 +180,7 @@ class Elicitation:
                 raise UnaskableQuestionError(why) from error
 
 
-def convert_answers(part: list[_RequestedValue], given: Mapping[str, Any]) -> Content:
+def convert_answers_for_server(part: list[_RequestedValue], given: Mapping[str, Any]) -> Content:
     """Return the answers to one question, by the server's names; raises InvalidAnswerError."""
     found: Content = {}
     for number, each in enumerate(part):
@@ -340,7 +340,7 @@ class RunningServerCall:
             for _ in range(MOST_TRIES):
                 heard = await self._ask_question(again)
                 try:
-                    found |= convert_answers(part, heard.values)
+                    found |= convert_answers_for_server(part, heard.values)
                     break
                 except InvalidAnswerError as error:
                     again = list(elicited.build_questions(wrong=str(error)))[number][0]

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from bot.mcp import server_file
 from bot.tools import RISK_OF, Effect, EffectSource, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, build_argument_model
-from bot.tools.registration import check_fields
+from bot.tools.registration import check_field_names
 
 if TYPE_CHECKING:
     from bot.mcp.server_connection import AcceptedTools
@@ -85,7 +85,7 @@ def build_server_tool(
     model = build_argument_model(definition.schema, name)
     title = _format_title(definition)
     effect = _build_effect_template(f"{title} at {server.name}", model)
-    check_fields(name, model, effect)
+    check_field_names(name, model, effect)
     does = _get_effect(server, definition)
 
     async def function(args: BaseModel, context: ToolContext) -> Any:

@@ -47,7 +47,7 @@ def get_public_holidays(calendar: str, year: int) -> Mapping[date, str]:
     return MappingProxyType({day: name for day, name in found.items() if day.year == year})
 
 
-def validate_calendar(written: str) -> str:
+def validate_holiday_calendar(written: str) -> str:
     """Return a calendar's name if it exists; raises ValueError with the nearest otherwise."""
     import holidays
     from holidays.registry import COUNTRIES
@@ -177,7 +177,7 @@ class PolicyCalendar(BaseModel):
         """Return the freezes that a moment is in."""
         return [each for each in self.freezes if each.starts <= now < each.ends]
 
-    def build_facts(self, now: datetime) -> dict[str, Any]:
+    def build_time_facts(self, now: datetime) -> dict[str, Any]:
         """Return the facts about a moment that conditions may ask for, by their names."""
         current = self.list_current_freezes(now)
         return {
@@ -272,7 +272,7 @@ class HoursEntry(BaseModel):
     @field_validator("calendar")
     @classmethod
     def _validate_calendar(cls, value: str) -> str:
-        return validate_calendar(value)
+        return validate_holiday_calendar(value)
 
     @field_validator("opens", "closes")
     @classmethod

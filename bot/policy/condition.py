@@ -32,7 +32,7 @@ from bot.policy.condition_values import (
     compile_pattern,
     convert_to_condition_value,
     convert_to_fraction,
-    estimate_work,
+    estimate_traversal_steps,
     get_field,
     get_item,
     get_size,
@@ -151,7 +151,7 @@ class ConditionEvaluator:
         kind: str = node.data
         if kind in BINARY:
             left, right = self.evaluate(node.children[0]), self.evaluate(node.children[1])
-            self._count_steps(estimate_work(left) + estimate_work(right))
+            self._count_steps(estimate_traversal_steps(left) + estimate_traversal_steps(right))
             return BINARY[kind](left, right)
         if kind in UNARY:
             return UNARY[kind](self.evaluate(node.children[0]))
@@ -205,7 +205,7 @@ class ConditionEvaluator:
         if name in MACROS:
             return self._evaluate_macro(str(name), found, str(given[0].children[0]), given[1])
         values = self._evaluate_all(given)
-        self._count_steps(estimate_work(found) if name != "size" else 0)
+        self._count_steps(estimate_traversal_steps(found) if name != "size" else 0)
         return METHODS[str(name)](found, *values)
 
     def _evaluate_all(self, nodes: list[Any]) -> list[Any]:
@@ -232,7 +232,7 @@ class ConditionEvaluator:
         for one in items:
             self._names[variable] = one
             value = self.evaluate(body)
-            self._count_steps(estimate_work(value))
+            self._count_steps(estimate_traversal_steps(value))
             yield one, value
 
 

@@ -177,7 +177,7 @@ def require_boolean(value: Any) -> bool:
     return value
 
 
-def estimate_work(value: Any) -> int:
+def estimate_traversal_steps(value: Any) -> int:
     """Return how much work it is to go through a value once, in steps of the evaluation."""
     return (
         len(value) // 8

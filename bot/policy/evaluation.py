@@ -17,7 +17,7 @@ from bot.policy.business_hours import PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, tighten_gate
 from bot.policy.owners import OwnerResolver, OwnerTables
-from bot.policy.policy_names import resolve_policy_names
+from bot.policy.policy_names import expand_named_parts
 from bot.policy.rules import (
     Rule,
     RuleBuilder,
@@ -93,7 +93,7 @@ class Policy(BaseModel):
         return found + ["the defaults"] * default
 
     def get_gate(self, facts: Facts) -> Allow | Deny | Ask:
-        """Return the gate of a call; see `judged`."""
+        """Return the gate of a call; see `judge_call`."""
         return self.judge_call(facts).gate
 
     def judge_call(self, facts: Facts) -> Judgement:
@@ -161,7 +161,7 @@ class Policy(BaseModel):
 
     def _add_time_facts(self, facts: Facts) -> Facts:
         """Return the facts with what the calendar says of their moment, if both are there."""
-        known = self.calendar.build_facts(facts.now) if self.calendar and facts.now else {}
+        known = self.calendar.build_time_facts(facts.now) if self.calendar and facts.now else {}
         return replace(facts, **known)
 
     def _deny_or_restrict_gate(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
@@ -264,7 +264,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     policy = None
     try:
         written = parse_strict_json(text) if is_json else tomllib.loads(text)
-        plain = policy_file.PolicyFile.model_validate(resolve_policy_names(written, problems))
+        plain = policy_file.PolicyFile.model_validate(expand_named_parts(written, problems))
         policy = _build_policy(plain, source, problems)
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
@@ -301,7 +301,7 @@ def _build_policy(written: policy_file.PolicyFile, source: str, problems: FilePr
         calendar=assembly.build_calendar(),
         owners=assembly.build_owners(rules),
         lines=lines,
-        readers=assembly.build_readers(),
+        readers=assembly.build_record_readers(),
     )
 
 

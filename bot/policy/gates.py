@@ -169,7 +169,7 @@ class Ask(_FrozenModel):
         nothing = {"remember": (), "once": None}
         return self.model_copy(update=nothing) if self.remember or self.once else self
 
-    def has_same_terms(self, other: Ask) -> bool:
+    def counts_votes_like(self, other: Ask) -> bool:
         """Return whether both gates count votes alike, so votes that meet one meet the other.
 
         Who is notified, where and until when may differ.

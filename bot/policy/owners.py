@@ -14,7 +14,7 @@ OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who own
 AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, Addition, Allow | Deny | Ask | Addition)
 
 
-def list_owned_fields(gate: Allow | Deny | Ask | Addition) -> list[str]:
+def list_fields_with_owners(gate: Allow | Deny | Ask | Addition) -> list[str]:
     """Return the fields whose owners a gate names, sorted."""
     if not isinstance(gate, Ask | Addition):
         return []
@@ -36,7 +36,7 @@ class OwnerResolver:
 
         Such an approval is never remembered: the next call may have another owner.
         """
-        if not isinstance(gate, Ask | Addition) or not list_owned_fields(gate):
+        if not isinstance(gate, Ask | Addition) or not list_fields_with_owners(gate):
             return gate
         changed: dict[str, Any] = {
             key: tuple(

@@ -116,7 +116,7 @@ class EscalationEntry(_StrictModel):
     approvers: DeciderList
 
 
-class OfferEntry(_StrictModel):
+class GrantOfferEntry(_StrictModel):
     """One of `remember`."""
 
     fields: (
@@ -146,7 +146,7 @@ class AskOptions(_StrictModel):
     editor_counts: bool | None = None
     editable: list[str] | None = None
     reasons: Reasons | None = None
-    remember: Annotated[list[OfferEntry], Field(max_length=MOST_STEPS)] | None = None
+    remember: Annotated[list[GrantOfferEntry], Field(max_length=MOST_STEPS)] | None = None
 
     @property
     def written_keys(self) -> frozenset[str]:
@@ -268,7 +268,7 @@ class TemplateEntry(_StrictModel):
     who: ApproverList | None = None
 
 
-class ModesEntry(_StrictModel):
+class ChannelModesEntry(_StrictModel):
     """What the file says of the modes of channels."""
 
     loosen: ApproverList | None = None  # who may loosen one; None: the approvers of the defaults
@@ -295,7 +295,7 @@ class PolicyFile(_StrictModel):
     owners: dict[str, dict[str, OwnerList]] = {}
     freezes: dict[FreezeName, FreezeEntry] = {}
     defaults: DefaultsEntry = DefaultsEntry()
-    modes: ModesEntry = ModesEntry()
+    modes: ChannelModesEntry = ChannelModesEntry()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []
     shared_channels: list[ChannelName] = []

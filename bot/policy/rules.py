@@ -19,7 +19,7 @@ from bot.policy import policy_file
 from bot.policy.business_hours import DAYS, BusinessHours, Freeze, PolicyCalendar
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, GrantOffer, Stage
-from bot.policy.owners import OwnerTables, list_owned_fields
+from bot.policy.owners import OwnerTables, list_fields_with_owners
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
@@ -218,7 +218,9 @@ class RuleBuilder:
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._build_business_hours()
-        self.default = build_ask("default", written.defaults, policy_file.AskOptions(), self._hours)
+        self.default = build_ask_gate(
+            "default", written.defaults, policy_file.AskOptions(), self._hours
+        )
         self.loosen = (
             policy_file.build_approvers(written.modes.loosen) if written.modes.loosen else None
         )
@@ -239,7 +241,7 @@ class RuleBuilder:
             )
         return tuple(rule for rule in found if rule is not None)
 
-    def build_readers(self) -> Approvers:
+    def build_record_readers(self) -> Approvers:
         """Return who may look at any request's record."""
         readers = policy_file.build_approvers(self._written.readers or ())
         if readers.channel or readers.requester:
@@ -281,7 +283,7 @@ class RuleBuilder:
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._build_addition(index, entry, name)
-        asked = build_ask(name, entry, self._written.defaults, self._hours)
+        asked = build_ask_gate(name, entry, self._written.defaults, self._hours)
         if entry.verdict in ("ask", "once"):
             for key, sentence in policy_file.list_contradictory_keys(
                 entry, self._written.defaults, asked
@@ -305,7 +307,7 @@ class RuleBuilder:
         """Return what the entry adds to other gates; options that can never apply are reported."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
-        ask = build_ask(name, entry, defaults, self._hours) if asking else None
+        ask = build_ask_gate(name, entry, defaults, self._hours) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
         for key, sentence in policy_file.list_contradictory_keys(
             entry.model_copy(update=late), defaults, ask
@@ -392,7 +394,7 @@ class RuleBuilder:
         """Return who owns which values of which fields; mistakes are reported."""
         tables, used = self._written.owners, set[str]()
         for index, rule in enumerate(rules):
-            fields = list_owned_fields(rule.gate)
+            fields = list_fields_with_owners(rule.gate)
             used.update(fields)
             for field in (each for each in fields if each not in tables):
                 sentence = f"there is no [owners.{field}]{nearest_name_hint([field], tables)}"
@@ -400,7 +402,7 @@ class RuleBuilder:
             if fields and isinstance(rule.gate, Ask) and (rule.gate.remember or rule.gate.once):
                 sentence = "what an owner approves is asked every time; nothing is remembered"
                 self._problems.add(("rule", index, "approvers"), sentence)
-        if self.default and list_owned_fields(self.default):
+        if self.default and list_fields_with_owners(self.default):
             sentence = "name owners in a rule for the tools that have the field"
             self._problems.add(("defaults", "approvers"), sentence)
         for field in sorted(tables.keys() - used):
@@ -424,7 +426,7 @@ class RuleBuilder:
             yield ("rule", index), each
 
 
-def build_ask(
+def build_ask_gate(
     name: str,
     first: policy_file.AskOptions,
     second: policy_file.AskOptions,

@@ -17,7 +17,7 @@ from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import Advance, NoOtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.slack.client import RateLimitPauses
-from bot.slack.pace import AllChannelOwnership, ChannelOwnership
+from bot.slack.pace import ChannelOwnership, SingleProcessOwnership
 from storage import replicas
 from storage.record import Delivery, Store
 
@@ -34,7 +34,7 @@ class SingleProcess(NoOtherProcesses):
     def __init__(self, workers: WorkerPool) -> None:
         """Keep the workers, and send to every channel."""
         self.workers = workers
-        self.channels: ChannelOwnership = AllChannelOwnership()
+        self.channels: ChannelOwnership = SingleProcessOwnership()
 
     def start(self) -> None:
         """Do nothing: there are no other replicas."""
@@ -71,7 +71,7 @@ def adapt_settings_and_clock(settings: Settings, clock: Clock) -> tuple[Settings
     return settings.model_copy(update={**soon, "other_connections": True}), SharedClock(clock)
 
 
-def advance_clock_past_record(store: Store, clock: ForwardOnlyClock) -> None:
+def advance_clock_past_stored_times(store: Store, clock: ForwardOnlyClock) -> None:
     """Advance the clock past the newest time in the database; raise what the database raises.
 
     So a clock that was set back while no process ran makes nothing valid again that had expired.

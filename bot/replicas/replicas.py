@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from bot.clock import elapsed_seconds
+from bot.clock import monotonic_seconds
 from bot.config.settings import Settings
 from bot.replicas.jobs import RunJobQueue
 from bot.replicas.shared_clock import SharedClock
@@ -31,7 +31,7 @@ from storage.store import error_text, is_temporary_error
 class DeadReplicaDetector:
     """The replicas whose heartbeats have stopped; one per process, any thread."""
 
-    def __init__(self, seconds: float, passed: Callable[[], float] = elapsed_seconds) -> None:
+    def __init__(self, seconds: float, passed: Callable[[], float] = monotonic_seconds) -> None:
         """`seconds`: how long a heartbeat counts; `passed` returns elapsed seconds."""
         self._seconds, self._passed = seconds, passed
         self._lock = threading.Lock()
@@ -174,7 +174,7 @@ class ReplicaProcess:
         That is so once this replica has been alive for a whole lease: the holder had the time to
         renew.
         """
-        return self._pulse.has_watched_for(self._lease)
+        return self._pulse.has_been_alive_for(self._lease)
 
     def share_slack_pause(self, method: str, channel: str, until: datetime) -> None:
         """Tell all replicas not to call this Slack method until `until`; never fail."""
@@ -271,15 +271,15 @@ class Heartbeat:
 
     def is_alive(self) -> bool:
         """Return whether the other replicas take this one for alive."""
-        return elapsed_seconds() < self._until
+        return monotonic_seconds() < self._until
 
-    def has_watched_for(self, seconds: float) -> bool:
+    def has_been_alive_for(self, seconds: float) -> bool:
         """Return whether this replica has been alive without a break for `seconds`.
 
         If so, any other living replica had the time to give its sign of life.
         """
         since = self._since
-        return since is not None and self.is_alive() and elapsed_seconds() - since >= seconds
+        return since is not None and self.is_alive() and monotonic_seconds() - since >= seconds
 
     def run(self) -> None:
         """Store a heartbeat every second until `stop`; the thread's body."""
@@ -288,7 +288,7 @@ class Heartbeat:
 
     def store_heartbeat(self) -> bool:
         """Store one heartbeat and extend the leases; return False if the database failed."""
-        began = elapsed_seconds()
+        began = monotonic_seconds()
         try:
             self._clock.synchronize_with_database(self._store)
             now = self._clock.now()
@@ -352,7 +352,7 @@ class ReplicaChannels:
         taken = self._take_free_channels(unknown) if unknown else set()
         with self._lock:
             held = channels & (self._mine.keys() | taken)
-            self._mine |= dict.fromkeys(held, elapsed_seconds())
+            self._mine |= dict.fromkeys(held, monotonic_seconds())
         if held != channels:
             self._tell()
         return held
@@ -368,7 +368,7 @@ class ReplicaChannels:
 
     def release_idle_channels(self, tx: Transaction, *, used: set[str]) -> None:
         """Give up the channels that had nothing to send for KEPT seconds, except `used`."""
-        before = elapsed_seconds() - KEPT
+        before = monotonic_seconds() - KEPT
         with self._lock:
             idle = [each for each, last in self._mine.items() if last < before and each not in used]
             for channel in idle:

@@ -10,7 +10,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.clock import Clock, ForwardOnlyClock, elapsed_seconds
+from bot.clock import Clock, ForwardOnlyClock, monotonic_seconds
 from storage.record import Store
 
 CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
@@ -36,15 +36,15 @@ class SharedClock(ForwardOnlyClock):
         if known is None:
             return self._own.now()
         shift: timedelta = getattr(self._own, "shift", timedelta())
-        return known[0] + timedelta(seconds=elapsed_seconds() - known[1]) + shift
+        return known[0] + timedelta(seconds=monotonic_seconds() - known[1]) + shift
 
     def synchronize_with_database(self, store: Store) -> None:
         """Ask the database for its time and follow it; raise what the database raises."""
         with store.read() as tx:
             tx.exec_driver_sql("SELECT 1")  # its own way is not the question's
-            asked = elapsed_seconds()
+            asked = monotonic_seconds()
             found: Any = tx.exec_driver_sql("SELECT clock_timestamp()").scalar()
-            answered = elapsed_seconds()
+            answered = monotonic_seconds()
         self.follow_database_time(found, asked, answered)
 
     def follow_database_time(self, at: datetime, asked: float, answered: float) -> None:

@@ -20,7 +20,14 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from bot.agent import prompt
-from bot.agent.turn import AnswerSink, ModelPlanner, PlannerError, Proposal, Reply, TooLongError
+from bot.agent.turn import (
+    AnswerSink,
+    ModelPlanner,
+    PlannerError,
+    Proposal,
+    Reply,
+    RequestTooLongError,
+)
 from bot.cards import notices
 from bot.clock import Clock
 from bot.runs.sub_agent_runs import SilentAnswer
@@ -88,7 +95,7 @@ class CompactingPlanner:
             thread = self._compact_thread(run, thread, asked, self._window, LEAST) or thread
         try:
             return self._take_turn_once(run, thread, asked, sink)
-        except TooLongError as error:
+        except RequestTooLongError as error:
             window = self._learn_context_window(run, thread, asked, error.window)
             shorter = self._compact_thread(run, thread, asked, window, LEAST_IF_REFUSED)
             if shorter is None:
@@ -96,7 +103,7 @@ class CompactingPlanner:
             sink.discard_text()
         try:
             return self._take_turn_once(run, shorter, asked, sink)
-        except TooLongError as error:
+        except RequestTooLongError as error:
             return _retry_without_files(error)
 
     def _take_turn_once(
@@ -224,7 +231,7 @@ class CompactingPlanner:
                 said = self._planner.take_turn(
                     [item], [], prompt.SUMMARY_INSTRUCTIONS, SilentAnswer()
                 )
-            except TooLongError:
+            except RequestTooLongError:
                 continue
             except PlannerError as error:
                 if self._signals.stopping.is_set():
@@ -261,7 +268,7 @@ class CompactingPlanner:
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
 
 
-def _retry_without_files(error: TooLongError) -> Reply | Proposal:
+def _retry_without_files(error: RequestTooLongError) -> Reply | Proposal:
     """Return the same turn taken without its new files; raises `error` if there are none."""
     if error.without_files is None:
         raise error

@@ -15,14 +15,14 @@ from typing import Any
 from bot.agent import prompt
 from bot.agent.turn import FunctionCall, PlannerError
 from bot.approvals.call_state import describe_revision_effect
-from bot.approvals.form_requests import DeclinedForm, FilledForm, FormReader
+from bot.approvals.form_requests import FilledForm, FormReader, FormRefusal
 from bot.cards import sentences
 from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog_subject
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message_line
 from bot.policy.authority import LookupFailedError
 from bot.runs import plans
-from bot.runs.ports import Presence, announce_wait
+from bot.runs.ports import Presence, announce_run_waits
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.results import post_outcome_unless_posted
 from bot.signals import Signals
@@ -81,7 +81,7 @@ class DirectCallTurnTaker:
         match self._read_request(run, submitted[0]):
             case DirectCall() as wanted:
                 return self._propose_call(run, submitted[0], wanted)
-            case DeclinedForm(sentence=sentence):
+            case FormRefusal(sentence=sentence):
                 return self._decline_form(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
@@ -90,9 +90,7 @@ class DirectCallTurnTaker:
                 )
                 return self._decline_form(run, submitted[0], said)
 
-    def _read_request(
-        self, run: Run, delivery: Delivery
-    ) -> DirectCall | FieldErrors | DeclinedForm:
+    def _read_request(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | FormRefusal:
         if delivery.kind is DeliveryKind.PROGRAM:
             asked = json.loads(delivery.body)
             birth: dict[str, Any] = {"program": True}
@@ -117,7 +115,7 @@ class DirectCallTurnTaker:
             case found:
                 return found
 
-    def _read_form(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | DeclinedForm:
+    def _read_form(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | FormRefusal:
         view = json.loads(delivery.body)["view"]
         match decode_dialog_subject(view):
             case DialogSubject(target=FormTarget() as target):
@@ -128,7 +126,7 @@ class DirectCallTurnTaker:
                 except LookupFailedError as error:
                     raise PlannerError(NOT_NOW) from error
             case _:
-                return DeclinedForm(sentences.FORM_CHANGED_REPLY)
+                return FormRefusal(sentences.FORM_CHANGED_REPLY)
 
     def _propose_call(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
         now = self._clock.now()
@@ -163,7 +161,7 @@ class DirectCallTurnTaker:
             ):
                 raise moves.StaleFenceError(run.id)
         if waits:
-            announce_wait(run, self._signals, self._presence)
+            announce_run_waits(run, self._signals, self._presence)
         else:
             self._signals.outbox.notify()
         return not waits

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bot.agent import outputs
 from bot.approvals.call_state import build_tool_context
-from bot.approvals.person_questions import build_server_client_name
+from bot.approvals.person_questions import build_client_name_for_server
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.tools import (
@@ -71,7 +71,7 @@ class ElicitationBroker:
     def _store_question(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
         """Store the question as a run of its own and return that; None if the call is over."""
         now = self._clock.now()
-        client = build_server_client_name(asked.server)
+        client = build_client_name_for_server(asked.server)
         child = Run(
             team=run.team,
             channel=run.channel,

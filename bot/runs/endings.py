@@ -56,14 +56,14 @@ class CallOutcomeStore:
         self._previews = previews
         self._key = key
 
-    def build_renewal_or_refusal(
+    def build_reapproval_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
     ) -> call_gates.ReapprovalRequest | runner.ToolRefusal:
         """Return how to ask again about a call whose tool did nothing (`why`), or the refusal.
 
         Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
         """
-        tool = self._tools.get_tool_of_call(call)
+        tool = self._tools.get_call_tool_even_if_off(call)
         shown = load_gate(call.gate)
         now = call_gates.compute_gate(self._sources, run, tool, args, call=call)
         if isinstance(now, Deny):
@@ -125,7 +125,7 @@ class CallOutcomeStore:
         if isinstance(outcome, runner.StaleToolCall):
             why = outcome.message
             ended = self._retry_until_stored(
-                lambda: self.build_renewal_or_refusal(run, call, args, why),
+                lambda: self.build_reapproval_or_refusal(run, call, args, why),
                 f"{what}: what it is to be asked again",
             )
         call.status = C.RUNNING
@@ -184,7 +184,7 @@ class CallOutcomeStore:
         else:
             endings.close_plans_of_cancelled_run(tx, run, at=self._clock.now())
 
-    def mark_handed_on(
+    def mark_unknown_after_handover(
         self, tx: Transaction, run: Run, shown: calls.ApprovedCall, why: str
     ) -> None:
         """Mark the call UNKNOWN because its program handed the work on; ask nobody about it."""
@@ -278,7 +278,7 @@ class CallOutcomeStore:
                 end(C.SUCCEEDED, outputs.succeeded_output(ran, text), summary)
             case call_gates.ReapprovalRequest() as renewal:
                 if not going_on or not self.ask_people_again(tx, run, call, renewal):
-                    output = outputs.not_asked_again_output(renewal.reason, ran)
+                    output = outputs.cannot_ask_again_output(renewal.reason, ran)
                     end(C.FAILED, output, renewal.reason)
             case runner.ToolRefusal(message, certain=False) | runner.ToolFailure(
                 message, certain=False

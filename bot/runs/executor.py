@@ -29,7 +29,7 @@ from bot.approvals.call_state import (
     find_approved_digests,
     find_grantor,
     is_approval_expired,
-    list_approvals_with_waits,
+    list_approvers_with_waiting_times,
     measure_waiting_time,
     tally_votes,
 )
@@ -44,7 +44,7 @@ from bot.runs.endings import CallOutcomeStore, RunWithCalls
 from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.runner import StepReporter, get_step_end, run_tool
+from bot.tools.runner import StepReporter, classify_step_end, run_tool
 from storage import calls, moves, programs, runs
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, VoteOutcome
@@ -124,7 +124,7 @@ class CallExecutor:
                 heartbeat=lambda: self._renew_lease_and_report(run, call, step),
                 beat=self._lease / 3,
             )
-            span.end = get_step_end(tool, outcome)
+            span.end = classify_step_end(tool, outcome)
         try:
             return self._outcomes.store_outcome(run, shown, args, outcome)
         finally:
@@ -237,7 +237,7 @@ class CallExecutor:
             self._outcomes.mark_invalidated(run, call, describe_expired_rerun(call))
             return True
         why = describe_expired_approval(call)
-        again = self._outcomes.build_renewal_or_refusal(run, call, args, why)
+        again = self._outcomes.build_reapproval_or_refusal(run, call, args, why)
         if not isinstance(again, ReapprovalRequest):
             self._outcomes.mark_invalidated(run, call, again.message)
             return True
@@ -270,7 +270,7 @@ class CallExecutor:
         votes = tuple(
             each for each in votes if measure_waiting_time(gate, call, each.created_at) < in_time
         )
-        if shown.has_same_terms(gate):
+        if shown.counts_votes_like(gate):
             return tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
@@ -278,7 +278,7 @@ class CallExecutor:
         try:
             return self._authority.is_gate_met(
                 gate,
-                list_approvals_with_waits(gate, call, votes),
+                list_approvers_with_waiting_times(gate, call, votes),
                 requester=run.requester,
                 editors=approved.editors,
                 channel=run.channel,

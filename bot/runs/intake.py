@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_catalog import RequestPlacement, queue_form_invitation
+from bot.approvals.form_catalog import RequestChannelChecker, queue_form_invitation
 from bot.approvals.message_changes import CHANGES, apply_message_change, cancel_requests_of_person
 from bot.approvals.permissions import reply_privately
 from bot.approvals.person_questions import is_waiting_for_answers_only
@@ -44,7 +44,7 @@ class MessageIntake:
         authority: Authority,
         bot_user: str,
         *,
-        places: RequestPlacement,
+        places: RequestChannelChecker,
         channels: shared_channels.ChannelChangeHandler,
         update_directory: Callable[[Mapping[str, Any]], bool],
         prompts: Callable[[str], None],
@@ -125,13 +125,13 @@ class MessageIntake:
         if self._reject_if_too_late(delivery, event):
             return "too old to begin"
         text = extract_message_text(event, self._bot_user)
-        closed = self._places.is_closed_channel(delivery.channel, is_shared=is_shared)
+        closed = self._places.is_disallowed_shared_channel(delivery.channel, is_shared=is_shared)
         with self._store.write() as tx:
             if not inbox.is_delivery_new(tx, delivery):
                 return None  # another process on this database was faster
             heard = addressed or is_only_cancellation(text)
             aside = closed and not is_only_cancellation(text)
-            find = shared_channels.find_newest_run_of_thread
+            find = shared_channels.find_newest_run_for_message
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             is_for_us = run is None or "<@" in (event.get("text") or "")
@@ -168,7 +168,7 @@ class MessageIntake:
     ) -> bool:
         """Return whether a message without a mention continues its author's own request there."""
         with self._store.read() as tx:
-            run = shared_channels.find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
+            run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             rooted = inbox.has_delivery(
                 tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}"
             )
@@ -188,7 +188,7 @@ class MessageIntake:
         All other messages that are not for the bot get no reply.
         """
         with self._store.write() as tx:
-            run = shared_channels.find_newest_run_of_thread(tx, delivery, is_shared=is_shared)
+            run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             is_stop = is_only_cancellation(extract_message_text(event, self._bot_user))
             if run is None or not runs.is_run_open(run) or not is_stop:
                 return "not addressed to the bot"

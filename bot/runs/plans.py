@@ -15,7 +15,7 @@ from bot.approvals.call_checks import SAME_CALL, CallRefusedError
 from bot.approvals.call_gates import FactSources
 from bot.approvals.call_state import compute_call_digest, describe_call_effect
 from bot.approvals.person_questions import PlacedQuestion, queue_question
-from bot.cards.notices import nobody_asked_notice, votes_void_notice
+from bot.cards.notices import refused_before_asking_notice, votes_void_notice
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
 from bot.tools import Effect, Registry, Tool
@@ -41,7 +41,7 @@ class PreparedCall:
     audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
     reason_for_requester: str = ""  # why it was refused, where a person should know
 
-    def build_reuse_error(self, earlier: Call) -> CallRefusedError:
+    def build_repeated_call_refusal(self, earlier: Call) -> CallRefusedError:
         """Return the refusal of this call with the output of an earlier one that was the same."""
         self.audit_data["same_as"] = earlier.id
         return CallRefusedError(outputs.repeated_call_output(earlier.output), SAME_CALL)
@@ -154,7 +154,7 @@ def post_refusal_reason(tx: Transaction, run: Run, prepared: PreparedCall, title
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
     if outbox.find_message_by_key(tx, key) is None:
-        text = nobody_asked_notice(title, why)
+        text = refused_before_asking_notice(title, why)
         outbox.queue_notice(tx, run, key, {"text": text})
 
 
@@ -181,7 +181,7 @@ def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: date
 
 
 @dataclass(frozen=True, slots=True)
-class MissingCards:
+class MissingCardPoster:
     """Posts the cards that a waiting plan lacks; one for all workers."""
 
     sources: FactSources
@@ -209,7 +209,7 @@ class MissingCards:
                 with self.sources.store.write() as tx:
                     runs.get_run_with_fence(tx, run.id, run.fence)
                     outbox.queue_message(
-                        tx, card_routing.build_card_without_approval(run, plan_id, call)
+                        tx, card_routing.build_card_of_allowed_call(run, plan_id, call)
                     )
                 continue
             assert isinstance(gate, Ask)

@@ -145,7 +145,7 @@ def build_end_broadcaster(
     return over
 
 
-def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
+def announce_run_waits(run: Run, signals: Signals, presence: Presence) -> None:
     """Show that a run waits for people, once that is stored."""
     signals.outbox.notify()
     signals.work.notify()  # a nearer deadline may have come into being

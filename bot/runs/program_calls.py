@@ -73,7 +73,7 @@ class ProgramClaim:
     lease: timedelta  # within which the program says again that it is at work, or how it ended
 
 
-class ProgramCalls:
+class ProgramCallClaims:
     """Claims and reports of calls that programs execute; one per process, for any thread."""
 
     def __init__(
@@ -138,7 +138,7 @@ class ProgramCalls:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             line = " ".join(text.split())[:MOST_SUMMARY]
             if succeeded is None:
-                self._outcomes.mark_handed_on(tx, run, shown, line)
+                self._outcomes.mark_unknown_after_handover(tx, run, shown, line)
             else:
                 done, failed = (
                     ToolSuccess(text[:MOST_RESULT], line),

@@ -18,7 +18,7 @@ from bot.cards.notices import cancelled_line
 from bot.cards.request_form import render_request_root_message
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.program_calls import (
-    ProgramCalls,
+    ProgramCallClaims,
     ProgramClaim,
     ProgramRequestStatus,
     RequesterNotPermittedError,
@@ -103,12 +103,12 @@ class ProgramRequests:
         self.tools = parts.tools
         self.workspace = parts.identity.workspace  # its address in Slack; "" where it is not known
         self._authority = parts.authority
-        self._places = parts.build_placement()
+        self._places = parts.build_request_channel_checker()
         self._signals = signals
         outcomes = CallOutcomeStore(
             parts.sources, self.tools, signals, parts.previews, self.store.signing_key
         )
-        self.program_calls = ProgramCalls(parts.sources, self.tools, signals, outcomes)
+        self.program_calls = ProgramCallClaims(parts.sources, self.tools, signals, outcomes)
 
     def ask(
         self,
@@ -155,7 +155,7 @@ class ProgramRequests:
         self._require_colleague(requester)
         name = self._prepare_delivery_key(caller, key, while_open=while_open)
         delivery = self._build_delivery(name, requester, channel, asked)
-        place = self._places.find_start_channel(channel, requester)
+        place = self._places.get_channel_if_allowed(channel, requester)
         run_id, is_new = self._store_request(delivery, effect, place, caller, by_key)
         self.wake()
         return ProgramRequest(self, run_id, is_new=is_new)

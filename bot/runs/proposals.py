@@ -17,7 +17,7 @@ from bot.approvals.call_checks import (
     CallRefusedError,
     ReachedLimit,
     UsageLimits,
-    describe_display_problem,
+    explain_incomplete_display,
     find_repeated_call,
     parse_call_arguments,
 )
@@ -140,7 +140,7 @@ class ProposalPreparer:
         with self.sources.store.read() as tx:
             repeat = find_repeated_call(tx, run, tool, arguments, siblings, call.created_at)
             if repeat and repeat.reusable_call:
-                raise prepared.build_reuse_error(repeat.reusable_call)
+                raise prepared.build_repeated_call_refusal(repeat.reusable_call)
             gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=beside)
             asked = (tx, run, tool, gate, arguments, earlier)
             given, reached = self._list_grants_and_check_limit(*asked)
@@ -235,7 +235,7 @@ class ProposalPreparer:
         """Raise CallRefusedError if the approvers could not be shown all of what would run."""
         call = prepared.call
         names: dict[str, str] = json.loads(call.names)
-        why = describe_display_problem(
+        why = explain_incomplete_display(
             tool, dump_arguments(args), names, preview=preview, reason=call.reason
         )
         if why:

@@ -158,7 +158,7 @@ def build_answer_footer(
     loud = unapproved or is_contradicted_by_record(claims, ended, whole=last)
     if not loud and (not last or (not found and _is_only_thanks(tx, run_id))):
         return answers.AnswerFooter(note=note)
-    record = answers.build_record_line(ended) + (NOT_APPROVED if unapproved else "")
+    record = answers.build_outcome_summary_line(ended) + (NOT_APPROVED if unapproved else "")
     return answers.AnswerFooter(record, loud, note)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.agent import prompt
 from bot.approvals.channel_mode import get_mode_of_run
-from bot.approvals.form_catalog import RequestPlacement
+from bot.approvals.form_catalog import RequestChannelChecker
 from bot.cards import notices
 from bot.cards.answers import render_notice
 from bot.cards.request_form import render_mode_note
@@ -21,7 +21,7 @@ from storage.record import Delivery, Run, Store, Transaction
 log = logging.getLogger("countersign.channels")
 
 
-def find_newest_run_of_thread(
+def find_newest_run_for_message(
     tx: Transaction, delivery: Delivery, *, is_shared: bool, closed: bool = False
 ) -> Run | None:
     """Return the newest run of the thread that a message is in; None if there is none.
@@ -51,7 +51,9 @@ def post_where_request_continues(tx: Transaction, run: Run, delivery: Delivery, 
         _post_in_channel(tx, delivery, f"shared:{run.id}", notices.SHARED_CHANNEL_NOTICE)
         return
     told = (
-        notices.asked_in_shared_channel_notice if run.thread_ts else notices.moved_to_private_notice
+        notices.asked_in_shared_channel_notice
+        if run.thread_ts
+        else notices.moved_here_from_channel_notice
     )
     text = told(delivery.channel, words)
     blocks = [
@@ -78,7 +80,7 @@ class ChannelChangeHandler:
     store: Store
     clock: Clock
     policy: CurrentPolicy
-    places: RequestPlacement
+    places: RequestChannelChecker
 
     def handle_event(self, delivery: Delivery, event: Mapping[str, Any]) -> None:
         """Handle a channel's change of id, or its being shared with another company.
@@ -107,7 +109,7 @@ class ChannelChangeHandler:
         Does nothing if the policy names the channel. Cards in the channel are replaced by new ones;
         questions to people stay where they are.
         """
-        if not self.places.is_closed_channel(channel, is_shared=True):
+        if not self.places.is_disallowed_shared_channel(channel, is_shared=True):
             return
         with self.store.write() as tx:
             for run in runs.list_unfinished_runs(tx):
@@ -126,7 +128,9 @@ class ChannelChangeHandler:
             return
         line = {"text": notices.continues_in_private_notice(run.requester)}
         outbox.queue_notice(tx, run, f"private:{run.id}", line)
-        text = notices.moved_to_private_notice(run.channel, next(filter(str.strip, said), ""))
+        text = notices.moved_here_from_channel_notice(
+            run.channel, next(filter(str.strip, said), "")
+        )
         moved = runs.find_run(tx, run.id)
         assert moved is not None
         outbox.queue_thread_root_message(tx, moved, text, [*render_notice(text), *modes_line])

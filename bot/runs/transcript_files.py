@@ -25,7 +25,7 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlannerWithFiles:
+class FileInsertingPlanner:
     """A planner that fills files into the transcript before it asks the planner behind it."""
 
     planner: turn.ModelPlanner
@@ -42,8 +42,8 @@ class PlannerWithFiles:
         """Take one model turn, with files filled in.
 
         If the server refuses the request, it is repeated without new files. Raises PlannerError, or
-        TooLongError, whose `without_files` repeats it without new files; whatever `sink` raises
-        passes through.
+        RequestTooLongError, whose `without_files` repeats it without new files, and what `sink`
+        raises.
         """
         files = self._load_referenced_files(transcript)
         fresh = [each for each in files.values() if not each.withheld and each.read_at is None]
@@ -59,7 +59,7 @@ class PlannerWithFiles:
             log.warning("the model is asked without %d files: %s", len(doubted), error)
             without = _fill_in_stored_files(transcript, files, {each.id for each in doubted})
             return self._take_turn_without_files(doubted, without, tools, instructions, sink)
-        except turn.TooLongError as error:
+        except turn.RequestTooLongError as error:
             if not fresh:
                 raise
             # or the thread is what is too long: whoever asks may know how to shorten it
@@ -67,7 +67,7 @@ class PlannerWithFiles:
             again = partial(
                 self._take_turn_without_files, fresh, without, tools, instructions, sink
             )
-            raise turn.TooLongError(str(error), error.window, again) from error
+            raise turn.RequestTooLongError(str(error), error.window, again) from error
         self._mark_files_accepted(fresh)
         return result
 

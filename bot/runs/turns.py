@@ -20,7 +20,7 @@ from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import WorkKind
 from bot.runs import plans
 from bot.runs.compaction import CompactingPlanner, ModelPrompt
-from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_wait
+from bot.runs.ports import Answer, BroadcastAnswer, Presence, RunThread, announce_run_waits
 from bot.runs.proposals import ProposalPreparer
 from bot.runs.results import build_answer_footer
 from bot.runs.sub_agent_runs import SilentAnswer, store_sub_agent_answer, store_sub_agent_failure
@@ -47,7 +47,7 @@ class ModelAnswer:
         self.beside = beside
         self.replaced: list[dict[str, Any]] = []
         if beside and isinstance(result, Proposal):
-            self.replaced = extract_plan_replacements(result, taken)
+            self.replaced = remove_plan_replacement_calls(result, taken)
 
 
 class ModelTurnTaker:
@@ -96,7 +96,7 @@ class ModelTurnTaker:
         if over:
             return self._store_own_reply(run, over, beside=bool(waiting))
         tools = [*role.build_function_schemas(), *([outputs.REPLACE] if waiting else [])]
-        items = partial(complete_call_outputs, meanwhile=build_interim_outputs(waiting))
+        items = partial(pair_calls_with_outputs, meanwhile=build_interim_outputs(waiting))
         asked = ModelPrompt(items, tools, role.instructions)
         answer = self._open_answer(run)
         try:
@@ -172,7 +172,7 @@ class ModelTurnTaker:
         if last and run.parent_call:
             self._signals.work.notify()  # whoever asked it goes on
         if beside and not more:
-            announce_wait(run, self._signals, self._presence)
+            announce_run_waits(run, self._signals, self._presence)
         self._signals.outbox.notify()
         return more
 
@@ -227,7 +227,7 @@ class ModelTurnTaker:
                 raise moves.StaleFenceError(run.id)
         answer.broadcast_whole_text()
         if waits:
-            announce_wait(run, self._signals, self._presence)
+            announce_run_waits(run, self._signals, self._presence)
         else:
             self._signals.outbox.notify()
         return not waits
@@ -269,7 +269,7 @@ def build_interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
     return {call.provider_id: told.get(call.status, call.output) for call in waiting}
 
 
-def complete_call_outputs(
+def pair_calls_with_outputs(
     transcript: Transcript, seal: str = "", *, meanwhile: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the items with exactly one output for each call, as the model's API requires.
@@ -320,7 +320,9 @@ def build_output_item(call_id: str, said: str) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": said}
 
 
-def extract_plan_replacements(proposal: Proposal, taken: frozenset[str]) -> list[dict[str, Any]]:
+def remove_plan_replacement_calls(
+    proposal: Proposal, taken: frozenset[str]
+) -> list[dict[str, Any]]:
     """Remove calls of replace_waiting_plan from the proposal; return an output for each.
 
     `taken`: call ids in the transcript; an id that is empty or already used is replaced by a new

@@ -24,8 +24,8 @@ from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
 from bot.runs.endings import RunWithCalls
 from bot.runs.executor import CallExecutor
-from bot.runs.plans import MissingCards
-from bot.runs.ports import Presence, announce_wait
+from bot.runs.plans import MissingCardPoster
+from bot.runs.ports import Presence, announce_run_waits
 from bot.runs.sub_agent_runs import store_sub_agent_failure
 from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
@@ -56,7 +56,7 @@ class RunWorker:
         turns: Mapping[RunSource, TakeTurn],
         executor: CallExecutor,
         tools: Registry,
-        cards: MissingCards,
+        cards: MissingCardPoster,
         presence: Presence,
     ) -> None:
         """`lease` is how many seconds a claim holds without being renewed.
@@ -253,7 +253,7 @@ class RunWorker:
                 return True
             if not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
                 return False
-        announce_wait(run, self._signals, self._presence)
+        announce_run_waits(run, self._signals, self._presence)
         return False
 
     def _fail_run(self, run: Run | None, why: str) -> None:

@@ -76,7 +76,7 @@ class StepTaskList:
         """Remove a step that only delegated work, as the sub-agent's own steps are shown."""
         self._chunks.pop(step.call_id, None)
 
-    def count_progress_event(self, step: ToolStep) -> int:
+    def increment_progress_count(self, step: ToolStep) -> int:
         """Count one more progress event of a long step, and return the count."""
         self._beats[step.call_id] = self._beats.get(step.call_id, 0) + 1
         return self._beats[step.call_id]
@@ -360,7 +360,7 @@ class StreamedAnswer:
         self._tasks.mark_sent(tasks)
 
     def _render_text(self, text: str) -> str:
-        return block_kit.quote_markdown(add_names_to_mentions(self._directory, text))
+        return block_kit.format_as_blockquote(add_names_to_mentions(self._directory, text))
 
     def _start_stream(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Store a row, start the stream, then store the stream's timestamp in the row."""
@@ -463,7 +463,7 @@ class StreamedAnswers:
         if begun is not None and not begun.is_open_for_run(event.run):
             begun = None
         goes_on = event.kind is EventKind.STEP_GOES_ON
-        is_long = goes_on and tasks.count_progress_event(event.step) >= BEATS
+        is_long = goes_on and tasks.increment_progress_count(event.step) >= BEATS
         is_answered = event.run.source is RunSource.MESSAGE and not self._stopping.is_set()
         if begun is None and is_long and is_answered:
             begun = self.get_or_create_answer(event.run)

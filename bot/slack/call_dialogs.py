@@ -23,7 +23,7 @@ from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupPendingError, Permission
 from bot.policy.gates import Ask, load_gate
-from bot.slack.dialogs import DialogOpening, find_first_input
+from bot.slack.dialogs import PreparedDialog, find_first_input_block_id
 from bot.slack.directory import format_field_error
 from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
@@ -66,7 +66,7 @@ class CallDialogFamily:
 
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
 
         Looks people up.
@@ -88,13 +88,13 @@ class CallDialogFamily:
         action: Action,
         target: button_codec.CallTarget | button_codec.CardTarget,
         admitted: DialogAdmission,
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the dialog built from the rows as they are now; a refusal if the card is stale."""
         run = admitted.run
         with self.store.read() as tx:
             match target:
                 case button_codec.CardTarget():
-                    made = DialogOpening(self._render_reject_all_form(tx, target, admitted.calls))
+                    made = PreparedDialog(self._render_reject_all_form(tx, target, admitted.calls))
                 case button_codec.CallTarget():
                     shown = find_call_with_revision(tx, target.call)
                     tool = self.tools.find_tool_of_call(shown.call) if shown else None
@@ -114,14 +114,14 @@ class CallDialogFamily:
         target: button_codec.CallTarget,
         shown: CallWithRevision,
         by: DialogAdmission,
-    ) -> DialogOpening:
+    ) -> PreparedDialog:
         call = shown.call
         match action:
             case Action.REVIEW:
                 whole = build_full_call_view(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
                 view = review_dialog.render_review_dialog(whole, bar=bar)
-                return DialogOpening(view, call, bool(whole.masked_pieces))
+                return PreparedDialog(view, call, bool(whole.masked_pieces))
             case Action.REJECT:
                 view = review_dialog.render_reject_dialog(
                     target,
@@ -130,17 +130,17 @@ class CallDialogFamily:
                     needs_words=needs_reason(call, CallVerb.REJECT),
                     by_agent=not is_run_without_model(by.run),
                 )
-                return DialogOpening(view)
+                return PreparedDialog(view)
             case Action.SEND_BACK:
                 title = self._describe_pending_calls(tx, call)
-                return DialogOpening(review_dialog.render_send_back_dialog(target, title=title))
+                return PreparedDialog(review_dialog.render_send_back_dialog(target, title=title))
             case _:
                 # it shows the arguments, and neither the preview nor the agent's words
                 covered = review_dialog.list_masked_value_labels(
                     build_full_call_view(self.tools, tx, shown)
                 )
                 view = self._render_edit_form(tx, shown, covered)
-                return DialogOpening(view, call, bool(covered))
+                return PreparedDialog(view, call, bool(covered))
 
     def _describe_pending_calls(self, tx: Transaction, call: Call) -> str:
         """Return one line for each pending call of this call's plan: what it would do."""
@@ -152,7 +152,7 @@ class CallDialogFamily:
         self, tx: Transaction, shown: CallWithRevision, covered: Sequence[str]
     ) -> dict[str, Any]:
         call, gate = shown.call, load_gate(shown.call.gate)
-        tool = self.tools.get_tool_of_call(call)
+        tool = self.tools.get_call_tool_even_if_off(call)
         counts = isinstance(gate, Ask) and gate.editor_counts
         here = counts and is_approvable_on_card(self.tools, tx, call, self.clock.now())
         return render_edit_dialog(
@@ -201,7 +201,7 @@ class CallDialogFamily:
         self, target: button_codec.CallTarget, body: dict[str, Any]
     ) -> dict[str, str]:
         view, person = body["view"], body["user"]["id"]
-        if not (first := find_first_input(view)):
+        if not (first := find_first_input_block_id(view)):
             return {}
         if refused := self._validate_permission(CallVerb.EDIT, target, body, first):
             return refused

@@ -170,7 +170,7 @@ class RateLimitPauses:
         self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
         self._tell: Callable[[str, str, datetime], None] = lambda *_: None
 
-    def require_no_pause(self, method: str, channel: str) -> None:
+    def raise_if_paused(self, method: str, channel: str) -> None:
         """Raise SlackApiError like Slack's own 429 answer if this call falls into a pause."""
         end = self._ends.get(_build_pause_key(method, channel))
         if end is None or (left := (end - self._clock.now()).total_seconds()) <= 0:
@@ -362,7 +362,7 @@ class SlackClient(WebClient):
         given = arguments.get("json") or arguments.get("params") or {}
         channel = given.get("channel") or given.get("channel_id") or ""
         if self.pauses is not None:
-            self.pauses.require_no_pause(api_method, channel)
+            self.pauses.raise_if_paused(api_method, channel)
         with self._tracer.start_span(WorkKind.SLACK, api_method) as span:
             try:
                 response = super().api_call(api_method, **arguments)

@@ -77,22 +77,22 @@ class SlashCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandQuestion:
+class SlashSubcommand:
     """A question that the command answers."""
 
     usage: str  # behind the command
     description: str
     # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
     # TypedCallError or LookupFailedError
-    answer: Callable[[AnswerServices, SlashCommand], str | request_list.CommandAnswer]
+    answer: Callable[[SlashCommandServices, SlashCommand], str | request_list.SlashCommandAnswer]
     # whether the words behind its name, written to the bot, ask this and are not for the agent
-    is_asked_by_words: Callable[[AnswerServices, Sequence[str]], bool] = lambda _can, words: (
+    is_asked_by_words: Callable[[SlashCommandServices, Sequence[str]], bool] = lambda _can, words: (
         not words
     )
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerServices:
+class SlashCommandServices:
     """The services needed to answer the questions."""
 
     explanation_sources: ExplanationSources
@@ -103,12 +103,14 @@ class AnswerServices:
     person_views: PersonViewFactory
 
 
-def _open_request_dialog(can: AnswerServices, asked: SlashCommand) -> str:
+def _open_request_dialog(can: SlashCommandServices, asked: SlashCommand) -> str:
     words = " ".join(asked.words)
     return can.request_opener.open_for_command(asked.person, asked.channel, asked.trigger, words)
 
 
-def _show_request(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
+def _show_request(
+    can: SlashCommandServices, asked: SlashCommand
+) -> request_list.SlashCommandAnswer:
     if len(asked.words) != 1:
         raise TypedCallError("Name one request: the link to its card, or its id.")
     overview, name = can.person_views.build_overview(), asked.words[0].strip("`")
@@ -118,7 +120,9 @@ def _show_request(can: AnswerServices, asked: SlashCommand) -> request_list.Comm
     return found
 
 
-def _show_history(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
+def _show_history(
+    can: SlashCommandServices, asked: SlashCommand
+) -> request_list.SlashCommandAnswer:
     days = _parse_day_count(asked.words)
     if days is None:
         raise TypedCallError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
@@ -135,7 +139,7 @@ def _parse_day_count(given: Sequence[str], usual: int = DAYS) -> int | None:
     return int(number) if 1 <= int(number) <= MOST_DAYS else None
 
 
-def _explain_typed_call(can: AnswerServices, asked: SlashCommand) -> str:
+def _explain_typed_call(can: SlashCommandServices, asked: SlashCommand) -> str:
     sources = can.explanation_sources.sources
     tool, args = parse_typed_call(can.tools, asked.words, sources.directory, asked.person)
     now = sources.clock.now()
@@ -151,21 +155,23 @@ def _explain_typed_call(can: AnswerServices, asked: SlashCommand) -> str:
     return "\n".join(explain_call(can.explanation_sources, style, run, tool, args))
 
 
-def _list_commands(_can: AnswerServices, _asked: SlashCommand) -> str:
+def _list_commands(_can: SlashCommandServices, _asked: SlashCommand) -> str:
     lines = [f"{COMMAND} {each.usage} — {each.description}" for each in QUESTIONS.values()]
     return "\n".join(
         ["You can ask me:", *(f"• {slack_text.escape_mrkdwn(line)}" for line in lines)]
     )
 
 
-def _list_delegations(can: AnswerServices, asked: SlashCommand) -> request_list.CommandAnswer:
+def _list_delegations(
+    can: SlashCommandServices, asked: SlashCommand
+) -> request_list.SlashCommandAnswer:
     delegations = can.person_views.build_delegation_manager().list_delegations(asked.person)
     return delegation_dialog.render_delegations(delegations)
 
 
 def _build_report_answer(
-    can: AnswerServices, asked: SlashCommand
-) -> str | request_list.CommandAnswer:
+    can: SlashCommandServices, asked: SlashCommand
+) -> str | request_list.SlashCommandAnswer:
     days = _parse_day_count(asked.words, usual=REPORTED)
     if days is None:
         raise TypedCallError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
@@ -180,14 +186,14 @@ def _build_report_answer(
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _prepare_report_picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    return request_list.CommandAnswer(
+    return request_list.SlashCommandAnswer(
         report.TITLE, report.render_report_blocks(found, titles, note), file
     )
 
 
 def _prepare_report_picture(
     found: report.Report, titles: Mapping[str, str]
-) -> Callable[[], request_list.CommandAnswerFile] | None:
+) -> Callable[[], request_list.SlashCommandAnswerFile] | None:
     """Return a function that draws the report; None if it has no data or matplotlib is missing."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
@@ -201,16 +207,18 @@ def _prepare_report_picture(
     title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
     alt = f"{title} (UTC). {report.describe_decision_speed(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
-    return lambda: request_list.CommandAnswerFile(name, title, alt, draw_report_png(found, titles))
+    return lambda: request_list.SlashCommandAnswerFile(
+        name, title, alt, draw_report_png(found, titles)
+    )
 
 
-def _revoke_grant(can: AnswerServices, asked: SlashCommand) -> str:
+def _revoke_grant(can: SlashCommandServices, asked: SlashCommand) -> str:
     if len(asked.words) != 1:
         raise TypedCallError("Name one saved approval by its id.")
     return can.grants.revoke_grant(asked.words[0].strip("`"), asked.person)
 
 
-def _show_or_switch_mode(can: AnswerServices, asked: SlashCommand) -> str:
+def _show_or_switch_mode(can: SlashCommandServices, asked: SlashCommand) -> str:
     words = [each.lower() for each in asked.words]
     if not words:
         return can.modes.describe_mode(asked.channel)
@@ -221,7 +229,7 @@ def _show_or_switch_mode(can: AnswerServices, asked: SlashCommand) -> str:
     return can.modes.switch_mode(channel, ChannelMode(words[0]), asked.person)
 
 
-def _is_request_reference(can: AnswerServices, words: Sequence[str]) -> bool:
+def _is_request_reference(can: SlashCommandServices, words: Sequence[str]) -> bool:
     """Return whether the words are a link to a message, or the id of a stored request.
 
     An order's number may look like a fingerprint, and any word of 22 letters like an id, so ids are
@@ -236,78 +244,78 @@ def _is_request_reference(can: AnswerServices, words: Sequence[str]) -> bool:
         return request_lists.find_request_by_id_or_digest(tx, team, name) is not None
 
 
-def _is_grant_id(can: AnswerServices, words: Sequence[str]) -> bool:
+def _is_grant_id(can: SlashCommandServices, words: Sequence[str]) -> bool:
     if len(words) != 1:
         return False
     with can.grants.store.read() as tx:
         return grants.find_grant(tx, words[0].strip("`")) is not None
 
 
-def _is_typed_call(can: AnswerServices, words: Sequence[str]) -> bool:
+def _is_typed_call(can: SlashCommandServices, words: Sequence[str]) -> bool:
     return bool(words) and words[0] in can.tools.tools and all("=" in each for each in words[1:])
 
 
 _MODES = [[str(mode), *place] for mode in ChannelMode for place in ([], ["everywhere"])]
-QUESTIONS: dict[str, CommandQuestion] = {
-    "list": CommandQuestion(
+QUESTIONS: dict[str, SlashSubcommand] = {
+    "list": SlashSubcommand(
         "list",
         "what waits for you",
         lambda can, asked: can.person_views.build_overview().render_waiting_calls(asked.person),
     ),
-    "requests": CommandQuestion(
+    "requests": SlashSubcommand(
         "requests",
         "what you have asked for, and how it stands",
         lambda can, asked: can.person_views.build_overview().render_own_requests(asked.person),
     ),
-    "request": CommandQuestion(
+    "request": SlashSubcommand(
         "request [what]",
         "ask for something with a form, without the agent",
         _open_request_dialog,
         lambda _can, _words: False,  # a dialog opens by a command or a button only
     ),
-    "show": CommandQuestion(
+    "show": SlashSubcommand(
         "show <link or id>",
         "the whole story of one request: who asked, changed and decided what",
         _show_request,
         _is_request_reference,
     ),
-    "history": CommandQuestion(
+    "history": SlashSubcommand(
         "history [days]",
         "what you decided lately, and what was decided for you",
         _show_history,
         lambda _can, words: _parse_day_count(words) is not None,
     ),
-    "report": CommandQuestion(
+    "report": SlashSubcommand(
         "report [days]",
         "how many were decided, how fast and by whom, with a picture; for the policy's readers",
         _build_report_answer,
         lambda _can, words: _parse_day_count(words) is not None,
     ),
-    "explain": CommandQuestion(
+    "explain": SlashSubcommand(
         "explain <tool> key=value …",
         "what would happen to this call if you asked for it here, and why",
         _explain_typed_call,
         _is_typed_call,
     ),
-    "grants": CommandQuestion(
+    "grants": SlashSubcommand(
         "grants",
         "approvals that were saved for you, and those that you saved",
         lambda can, asked: can.grants.describe_grants(asked.person),
     ),
-    "revoke": CommandQuestion(
+    "revoke": SlashSubcommand(
         "revoke <id>",
         "end a saved approval: the next such call is asked again",
         _revoke_grant,
         _is_grant_id,
     ),
-    "delegate": CommandQuestion(
+    "delegate": SlashSubcommand(
         "delegate", "have somebody decide for you for some days, or end that", _list_delegations
     ),
-    "mode": CommandQuestion(
+    "mode": SlashSubcommand(
         "mode [observe | ask | strict] [everywhere]",
         "see or change this channel's mode: what is asked, and what may run at all",
         _show_or_switch_mode,
         lambda _can, words: not words or [each.lower() for each in words] in _MODES,
     ),
-    "help": CommandQuestion("help", "this list", _list_commands),
+    "help": SlashSubcommand("help", "this list", _list_commands),
 }

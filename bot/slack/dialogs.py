@@ -26,7 +26,7 @@ log = logging.getLogger("countersign.dialogs")
 
 
 @dataclass(frozen=True, slots=True)
-class DialogOpening:
+class PreparedDialog:
     """A dialog to open for a person who may use it."""
 
     view: Json
@@ -41,7 +41,7 @@ def dialog_error_sentence(error: Exception) -> str:
     return sentences.dialog_not_opened_reply(get_valid_error_code(error), classify_error(error))
 
 
-def find_first_input(view: Mapping[str, Any]) -> str:
+def find_first_input_block_id(view: Mapping[str, Any]) -> str:
     """Return the block id of a dialog's first input, where errors are shown; "" if it has none."""
     return next((each["block_id"] for each in view["blocks"] if each["type"] == "input"), "")
 
@@ -61,7 +61,7 @@ class DialogFamily(Protocol):
 
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
 
         `body` is the block_actions payload. May look people up, for two seconds.
@@ -91,7 +91,7 @@ class DialogHandler:
         self._opens = {action: family for family in families for action in family.actions}
         self._checks = {dialog: family for family in families for dialog in family.dialogs}
 
-    def prepare_dialog(self, body: dict[str, Any]) -> DialogOpening | DialogRefusal:
+    def prepare_dialog(self, body: dict[str, Any]) -> PreparedDialog | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
 
         Looks people up.
@@ -117,7 +117,7 @@ class DialogHandler:
         return {}
 
     def open_or_refuse_dialog(
-        self, client: WebClient, body: dict[str, Any], found: DialogOpening | DialogRefusal
+        self, client: WebClient, body: dict[str, Any], found: PreparedDialog | DialogRefusal
     ) -> None:
         """Open the dialog, or tell the person privately why not.
 
@@ -128,7 +128,7 @@ class DialogHandler:
         match found:
             case DialogRefusal(sentence=told):
                 pass
-            case DialogOpening(view=view, call=call, reveals=reveals):
+            case PreparedDialog(view=view, call=call, reveals=reveals):
                 try:
                     if call is not None:
                         with self._store.write() as tx:

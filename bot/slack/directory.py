@@ -48,14 +48,14 @@ def format_field_error(directory: Directory, text: str) -> str:
     return strip_mrkdwn(add_names_to_mentions(directory, text))[:150]
 
 
-def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
+def replace_mentions_in_plain_text(directory: Directory, blocks: Any) -> Any:
     """Replace mentions by names in block texts that Slack shows literally.
 
     There `<@U1>` becomes `@Ana Ruiz`. Other texts, and mentions without a known name, stay as they
     are.
     """
     if isinstance(blocks, list):
-        return [replace_plain_text_mentions(directory, each) for each in blocks]
+        return [replace_mentions_in_plain_text(directory, each) for each in blocks]
     if not isinstance(blocks, dict):
         return blocks
 
@@ -63,7 +63,7 @@ def replace_plain_text_mentions(directory: Directory, blocks: Any) -> Any:
         found = _find_display_name(directory, mention[1])
         return f"@{found}" if found else mention[0]
 
-    named = {key: replace_plain_text_mentions(directory, each) for key, each in blocks.items()}
+    named = {key: replace_mentions_in_plain_text(directory, each) for key, each in blocks.items()}
     if named.get("type") in _LITERAL and isinstance(named.get("text"), str):
         named["text"] = _MENTION.sub(name, named["text"])
     return named

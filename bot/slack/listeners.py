@@ -33,7 +33,7 @@ from bot.identity import Identity
 from bot.policy.authority import LookupFailedError
 from bot.signals import Signals
 from bot.slack.client import SlackClient
-from bot.slack.dialogs import DialogHandler, find_first_input
+from bot.slack.dialogs import DialogHandler, find_first_input_block_id
 from storage import inbox
 from storage.record import Delivery, Store
 from storage.states import DeliveryKind
@@ -291,7 +291,7 @@ class Listeners:
     def _handle_submission(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         # with no field to say it at: stored, and decided by the loop with its own look-ups
-        first = find_first_input(body["view"])
+        first = find_first_input_block_id(body["view"])
         slow = {first: sentences.LOOKUP_FAILED_REPLY} if first else {}
         check = self._checks.submit(self._dialogs.validate_submission, body)
         errors = _wait_for_result(check, slow, LOOK_UP)

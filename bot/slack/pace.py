@@ -40,7 +40,7 @@ class ChannelOwnership(Protocol):
         ...
 
 
-class AllChannelOwnership:
+class SingleProcessOwnership:
     """The channels of a process that is alone: it sends to all of them."""
 
     def claim_channels(self, channels: set[str]) -> set[str]:

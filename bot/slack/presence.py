@@ -94,7 +94,7 @@ class _ThreadPresence:
         return self.status
 
 
-class SlackPresence:
+class SlackStatusSender:
     """A sender of statuses with its own thread, in order; failures are logged.
 
     If a thread's state changes several times before it is sent, only the latest is sent.

@@ -16,7 +16,7 @@ from slack_sdk import WebClient
 
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
-from bot.approvals.form_requests import DeclinedForm, FormFactory
+from bot.approvals.form_requests import FormFactory, FormRefusal
 from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server
 from bot.approvals.question_answers import AnswerHandler
@@ -31,7 +31,7 @@ from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
-from bot.slack.dialogs import DialogOpening, dialog_error_sentence, find_first_input
+from bot.slack.dialogs import PreparedDialog, dialog_error_sentence, find_first_input_block_id
 from bot.slack.directory import format_field_error
 from storage.calls import find_call
 from storage.record import Store
@@ -56,7 +56,7 @@ class AnswerDialogFamily:
 
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, button_codec.CallTarget):
             return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
@@ -67,7 +67,7 @@ class AnswerDialogFamily:
         thread = message.get("thread_ts") or message.get("ts") or ""
         asker = describe_asker(found.run.source, get_asking_server(found.run) or found.run.client)
         view = render_answer_dialog(found.asked, click.target, asker)
-        return DialogOpening(button_codec.add_thread_to_metadata(view, channel, thread))
+        return PreparedDialog(button_codec.add_thread_to_metadata(view, channel, thread))
 
     def validate_submission(
         self, subject: button_codec.DialogSubject, body: dict[str, Any]
@@ -80,7 +80,7 @@ class AnswerDialogFamily:
             return {}
         found = self.answers.admit_answerer(subject.target, body["user"]["id"], self.clock.now())
         if isinstance(found, DialogRefusal):
-            first = find_first_input(body["view"])
+            first = find_first_input_block_id(body["view"])
             return {first: format_field_error(self.directory, found.sentence)} if first else {}
         read = parse_answer_submission(found.asked, body["view"]["state"]["values"])
         return read.errors if isinstance(read, FieldErrors) else {}
@@ -100,7 +100,7 @@ class DelegationDialogFamily:
 
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the dialog, filled with the person's present delegation; or why there is none."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
@@ -113,8 +113,8 @@ class DelegationDialogFamily:
         given = [each for each in self.delegations.list_delegations(person) if each.is_own]
         now = self.delegations.clock.now()
         if not given:
-            return DialogOpening(render_delegation_dialog(now))
-        return DialogOpening(
+            return PreparedDialog(render_delegation_dialog(now))
+        return PreparedDialog(
             render_delegation_dialog(now, until=given[0].until, delegate=given[0].delegate)
         )
 
@@ -145,11 +145,11 @@ class RequestDialogFamily:
         self._authority = parts.authority
         self._offers = parts.build_catalog()
         self._entries = parts.build_reader()
-        self._places = parts.build_placement()
+        self._places = parts.build_request_channel_checker()
 
     def prepare_dialog(
         self, click: button_codec.Click, body: dict[str, Any]
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the dialog that a button or a menu asks for, or why this person does not get it.
 
         Looks people up.
@@ -174,7 +174,7 @@ class RequestDialogFamily:
 
     def prepare_picker(
         self, person: str, team: str, setting: button_codec.FormContext, words: str = ""
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return a dialog to choose a form from, or the form that `words` name.
 
         A refusal if there is none for this person. Looks people up.
@@ -195,11 +195,11 @@ class RequestDialogFamily:
             return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not choices:
             return DialogRefusal(sentences.NO_FORMS_REPLY)
-        return DialogOpening(request_form.render_request_picker_dialog(choices, setting))
+        return PreparedDialog(request_form.render_request_picker_dialog(choices, setting))
 
     def prepare_form(
         self, person: str, team: str, target: button_codec.FormTarget
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
         try:
             refusal = self._find_person_refusal(person, team)
@@ -209,16 +209,16 @@ class RequestDialogFamily:
 
     def _build_form_opening(
         self, person: str, target: button_codec.FormTarget
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         form = self._offers.find_form(target, person)
         if form is None:
             title = self._offers.get_title(target)
             return DialogRefusal(sentences.unknown_form_reply(title))
-        return DialogOpening(request_form.render_request_form_dialog(form, target))
+        return PreparedDialog(request_form.render_request_form_dialog(form, target))
 
     def _prepare_repeat_form(
         self, person: str, team: str, call_id: str
-    ) -> DialogOpening | DialogRefusal:
+    ) -> PreparedDialog | DialogRefusal:
         """Return the form filled with an earlier call's values, if this person requested it."""
         with self._store.read() as tx:
             call = find_call(tx, call_id)
@@ -247,7 +247,7 @@ class RequestDialogFamily:
         The channel is "", a direct message, if the channel's members cannot be looked up.
         """
         try:
-            place = self._places.find_start_channel(asked.channel, person)
+            place = self._places.get_channel_if_allowed(asked.channel, person)
         except LookupFailedError:
             place = ""
         return replace(asked, channel=place, asked_in="" if place else asked.channel)
@@ -262,14 +262,14 @@ class RequestDialogFamily:
         view, person, target = body["view"], body["user"]["id"], subject.target
         if not isinstance(target, button_codec.FormTarget):
             return {}
-        first = find_first_input(view)
+        first = find_first_input_block_id(view)
         if get_sender_workspace_id(body) != self._authority.team:
             return {first: OUTSIDER}
         state = view["state"]["values"]
         match self._entries.find_submission_problem(target, person, state, PATIENCE):
             case FieldErrors(errors=errors):
                 return errors
-            case DeclinedForm(sentence=sentence):
+            case FormRefusal(sentence=sentence):
                 return {first: format_field_error(self._authority.directory, sentence)}
             case _:
                 return {}

@@ -421,7 +421,7 @@ class MessageSender:
             if row.kind in (MessageKind.FILE, MessageKind.TABLE):
                 deadlines.notify_of_unsent_rows(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
-            lost = is_card and deadlines.cancel_unseen_calls(tx, row, code, at=at)
+            lost = is_card and deadlines.cancel_calls_of_failed_card(tx, row, code, at=at)
         if lost:
             self._signals.work.notify()
 

@@ -31,7 +31,7 @@ from bot.explain.typed_call import TypedCallError
 from bot.policy.authority import LookupFailedError
 from bot.slack import command_answers
 from bot.slack.client import SlackClient
-from bot.slack.directory import replace_plain_text_mentions
+from bot.slack.directory import replace_mentions_in_plain_text
 
 log = logging.getLogger("countersign.commands")
 _QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # what keyboards make of quotation marks
@@ -53,7 +53,7 @@ class SlashCommandHandler:
     """The handler of the slash command, its answers' buttons, and the same words in messages."""
 
     def __init__(
-        self, answerer: command_answers.AnswerServices, client: SlackClient, team: str
+        self, answerer: command_answers.SlashCommandServices, client: SlackClient, team: str
     ) -> None:
         """`team` is the only workspace whose people are answered when they click.
 
@@ -76,7 +76,7 @@ class SlashCommandHandler:
         """Answer nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def answer_if_question(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
+    def answer_if_subcommand(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
         """Return whether a message to the bot asks one of the questions.
 
         If so, it is answered on another thread, to this person alone.
@@ -133,7 +133,7 @@ class SlashCommandHandler:
 
     def _answer_message(
         self,
-        question: command_answers.CommandQuestion,
+        question: command_answers.SlashSubcommand,
         asked: command_answers.SlashCommand,
         thread_ts: str,
     ) -> None:
@@ -159,7 +159,7 @@ class SlashCommandHandler:
         self._send_file(asked.person, said)
 
     def _send_response(
-        self, respond: Callable[..., Any], said: request_list.CommandAnswer, **how: Any
+        self, respond: Callable[..., Any], said: request_list.SlashCommandAnswer, **how: Any
     ) -> None:
         if not said.text:  # a dialog has opened instead
             return
@@ -168,7 +168,7 @@ class SlashCommandHandler:
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer to %s could not be given: %s", command_answers.COMMAND, error)
 
-    def _send_file(self, person: str, said: request_list.CommandAnswer) -> None:
+    def _send_file(self, person: str, said: request_list.SlashCommandAnswer) -> None:
         """Create the answer's file, if any, and upload it to the person's direct messages."""
         if said.build_file is None:
             return
@@ -194,7 +194,7 @@ class SlashCommandHandler:
 
     def _answer_typed_words(
         self, asked: command_answers.SlashCommand, text: str
-    ) -> str | request_list.CommandAnswer:
+    ) -> str | request_list.SlashCommandAnswer:
         """Return the answer to the words after the command; the menu if there are none."""
         if not (typed := _split_words(text)):
             return request_list.render_overview_menu()
@@ -207,8 +207,8 @@ class SlashCommandHandler:
     def _build_answer(
         self,
         asked: command_answers.SlashCommand,
-        answer: Callable[[], str | request_list.CommandAnswer],
-    ) -> request_list.CommandAnswer:
+        answer: Callable[[], str | request_list.SlashCommandAnswer],
+    ) -> request_list.SlashCommandAnswer:
         """Return the answer with its blocks, or the reason why there is none.
 
         Only full members of the workspace get an answer.
@@ -217,9 +217,9 @@ class SlashCommandHandler:
             if not self._services.explanation_sources.authority.is_active_colleague(asked.person):
                 return _render_answer("I answer full members of this workspace only.")
             said = answer()
-            if isinstance(said, request_list.CommandAnswer):
+            if isinstance(said, request_list.SlashCommandAnswer):
                 people = self._services.explanation_sources.sources.directory
-                said = replace(said, blocks=replace_plain_text_mentions(people, said.blocks))
+                said = replace(said, blocks=replace_mentions_in_plain_text(people, said.blocks))
             return _render_answer(said)
         except TypedCallError as error:
             why = sanitise_for_mrkdwn(str(error), 1200)
@@ -231,13 +231,15 @@ class SlashCommandHandler:
             return _render_answer(sentences.handling_failed_reply(False))
 
 
-def _render_answer(answer: str | request_list.CommandAnswer) -> request_list.CommandAnswer:
+def _render_answer(
+    answer: str | request_list.SlashCommandAnswer,
+) -> request_list.SlashCommandAnswer:
     if not answer:
-        return request_list.CommandAnswer("", [])
-    if isinstance(answer, request_list.CommandAnswer):
+        return request_list.SlashCommandAnswer("", [])
+    if isinstance(answer, request_list.SlashCommandAnswer):
         return request_list.add_overview_menu(answer)
     text = _truncate_lines(answer)
-    return request_list.CommandAnswer(strip_mrkdwn(text), render_notice(text))
+    return request_list.SlashCommandAnswer(strip_mrkdwn(text), render_notice(text))
 
 
 def _truncate_lines(text: str) -> str:

@@ -67,7 +67,7 @@ class SocketModeConnection(SocketModeHandler):
             greeted=self._handle_hello,
         )
 
-    def connect_and_check_others(self, *, allowed: bool) -> bool:
+    def connect_and_check_other_connections(self, *, allowed: bool) -> bool:
         """Connect; return whether no other process uses this token, or that is `allowed`.
 
         If not, deliveries are ignored; so are they if the token belongs to another app.
@@ -93,7 +93,7 @@ class SocketModeConnection(SocketModeHandler):
 
     def handle(self, client: Any, req: Any) -> None:
         """Handle one delivery up to its acknowledgement; ignore it once closing has begun."""
-        with self._arrivals.count_delivery():
+        with self._arrivals.track_unacknowledged_delivery():
             if self._shut.is_set():
                 return
             if is_own_event(req.payload, self._own):
@@ -137,7 +137,7 @@ def open_sole_connection(
         if ended.wait(pause) and counted:
             break
         made = SocketModeConnection(app, token, arrivals, own, own_app)
-        is_alone = made.connect_and_check_others(allowed=allowed)
+        is_alone = made.connect_and_check_other_connections(allowed=allowed)
         if is_alone and not made.other_app_id:
             return made
         made.close()

@@ -25,7 +25,7 @@ from bot.cards.slack_text import strip_mrkdwn
 from bot.policy.authority import LookupPendingError
 from bot.runs.surfaces import Host
 from bot.terminal import operator_input, terminal_messages
-from bot.terminal.request_reports import find_stored_gate, parse_call_target
+from bot.terminal.request_reports import parse_call_target, parse_stored_gate
 from storage import calls, outbox, runs
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
@@ -163,7 +163,7 @@ class CommandDeliveryBuilder:
             now = calls.find_revision(tx, call.id, target.revision)
         if now is None:
             raise CommandRefusedError(terminal_messages.UNKNOWN_CALL)
-        tool, gate = self._host.tools.find_tool_of_call(call), find_stored_gate(call)
+        tool, gate = self._host.tools.find_tool_of_call(call), parse_stored_gate(call)
         inputs = operator_input.list_edit_inputs(tool, gate, now.arguments)
         if not inputs or is_question(call):
             raise CommandRefusedError(terminal_messages.NOTHING_TO_EDIT)
@@ -254,7 +254,7 @@ class CommandDeliveryBuilder:
         with self._host.store.read() as tx:
             call = calls.find_call(tx, target.call) if target else None
             run = runs.find_run(tx, call.run_id) if call else None
-        if target is None or call is None or run is None or find_stored_gate(call) is None:
+        if target is None or call is None or run is None or parse_stored_gate(call) is None:
             raise CommandRefusedError(terminal_messages.UNKNOWN_CALL)
         return target, call, run
 

@@ -135,7 +135,7 @@ def list_waiting_and_unknown_calls(
 def _build_waiting_call_report(
     tx: Transaction, tools: Registry, call: Call, run: Run, now: datetime
 ) -> WaitingCallReport:
-    gate, votes = find_stored_gate(call), calls.list_votes_on_revision(tx, call.id, call.revision)
+    gate, votes = parse_stored_gate(call), calls.list_votes_on_revision(tx, call.id, call.revision)
     return WaitingCallReport(
         id=encode_button_value(CallTarget(call.id, call.revision)),
         status=call.status,
@@ -163,7 +163,7 @@ def find_waiting_plan_id(tx: Transaction, call: Call) -> str:
     return encode_button_value(CallTarget(plan.id, plan.revision)) if plan and several else ""
 
 
-def find_stored_gate(call: Call) -> Gate | None:
+def parse_stored_gate(call: Call) -> Gate | None:
     """Return the gate of a call; None for a call that was refused before policy was asked."""
     try:
         return load_gate(call.gate)
@@ -179,7 +179,7 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
     if is_question(call):
         question = find_question(tx, call.id)
         return question.possible_answerers if question else None
-    gate = find_stored_gate(call)
+    gate = parse_stored_gate(call)
     if not isinstance(gate, Ask):
         return None
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
@@ -234,7 +234,7 @@ def parse_call_target(wanted: str) -> CallTarget | None:
 
 
 def _build_call_report(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallReport:
-    gate = find_stored_gate(call)
+    gate = parse_stored_gate(call)
     view = build_call_view(tools, tx, call.id) if gate else None
     return CallReport(
         id=encode_button_value(CallTarget(call.id, call.revision)),

@@ -43,9 +43,9 @@ from bot.terminal.operator_input import (
 )
 from bot.terminal.request_reports import (
     find_deciders,
-    find_stored_gate,
     find_waiting_plan_id,
     list_waiting_and_unknown_calls,
+    parse_stored_gate,
     strip_revision,
 )
 from bot.terminal.terminal_messages import (
@@ -98,7 +98,7 @@ class OperatorCallFinder:
             if call is None or run is None:
                 return None
             # what was refused before policy was asked has no more to show
-            view = build_call_view(host.tools, tx, call_id) if find_stored_gate(call) else None
+            view = build_call_view(host.tools, tx, call_id) if parse_stored_gate(call) else None
             question = find_question(tx, call_id) if is_question(call) else None
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
             who, plan = find_deciders(tx, call, now), find_waiting_plan_id(tx, call)
@@ -152,7 +152,7 @@ class OperatorCallFinder:
             return ()
         if question is not None:
             return build_terminal_fields(list_question_inputs(question.asked))
-        tool, gate = self._host.tools.find_tool_of_call(call), find_stored_gate(call)
+        tool, gate = self._host.tools.find_tool_of_call(call), parse_stored_gate(call)
         return build_terminal_fields(list_edit_inputs(tool, gate, found.revision.arguments))
 
     def _list_allowed_actions(
@@ -186,7 +186,7 @@ class OperatorCallFinder:
             return False
 
     def _may_resolve(self, call: Call, run: Run) -> bool:
-        if isinstance(find_stored_gate(call), Ask):
+        if isinstance(parse_stored_gate(call), Ask):
             return self._is_permitted(CallVerb.RESOLVE, call, run)
         return run.requester == self._operator
 

@@ -321,8 +321,8 @@ def tool(
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
         model = registration.get_argument_model(function, tool_name)
-        registration.check_fields(tool_name, model, effect, secret=secret, editable=editable)
-        registration.check_functions(tool_name, model, preview, outcome, step)
+        registration.check_field_names(tool_name, model, effect, secret=secret, editable=editable)
+        registration.check_callback_parameters(tool_name, model, preview, outcome, step)
         return Tool(
             name=tool_name,
             title=title,
@@ -373,7 +373,7 @@ class Registry:
         """Return the tool of a stored call, or of its handed-over action; None if there is none."""
         return self.find_action_tool(call.action) if call.action else self.get(call.tool)
 
-    def get_tool_of_call(self, call: Call) -> Tool[Any]:
+    def get_call_tool_even_if_off(self, call: Call) -> Tool[Any]:
         """Return a stored call's tool even if it was just switched off; KeyError if unknown."""
         return self.find_tool_of_call(call) or self.tools[call.tool]
 

@@ -153,7 +153,7 @@ class AskPerson(BaseModel):
         one = AnswerField(label="Your answer", kind=self.kind, options=self.options)
         return [one.model_copy(update={"suggestion": self.suggestion})]
 
-    def list_texts(self) -> list[str]:
+    def list_shown_texts(self) -> list[str]:
         """Return all texts of the question that a reader sees."""
         parts = [(each.label, each.suggestion, *each.options) for each in self.fields]
         return [self.question, self.suggestion, *self.options, *(t for part in parts for t in part)]

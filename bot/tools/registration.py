@@ -153,7 +153,7 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
     return model
 
 
-def check_fields(
+def check_field_names(
     tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
 ) -> None:
     """Raise ValueError for a reserved field name, or a parameter that names a missing field."""
@@ -180,7 +180,7 @@ def _check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
         raise ValueError(f"tool {tool_name}: effect names unknown fields: {names}")
 
 
-def check_functions(
+def check_callback_parameters(
     tool_name: str,
     model: type[BaseModel],
     preview: Callable[..., Any] | None,

@@ -383,7 +383,7 @@ class StepReporter:
         """Report the call's outcome, after it was stored."""
         with self._lock:
             self._is_over = True
-        self._report(EventKind.STEP_ENDED, get_step_end(self._of[0], outcome))
+        self._report(EventKind.STEP_ENDED, classify_step_end(self._of[0], outcome))
 
     def _report(self, kind: EventKind, end: StepEnd | None = None) -> None:
         self._live.broadcast(lambda: StepEvent(kind, self._run, self._build_step(), end))
@@ -394,7 +394,7 @@ class StepReporter:
         return replace(self._step, so_far=self._so_far) if self._so_far else self._step
 
 
-def get_step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
+def classify_step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
     """Return which kind of end an outcome is, for live listeners."""
     match outcome:
         case ToolSuccess():

@@ -15,7 +15,7 @@ from bot.agent.chat_completions import CHAT
 from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
-from bot.agent.turn import TooLongError
+from bot.agent.turn import RequestTooLongError
 from tests.agent.test_planner import Words
 from tests.model_stand_in.planner import ApiFeature
 from tests.model_stand_in.planner import StrictPlanner as Server
@@ -40,7 +40,7 @@ def planner(server: Server, *dialects: Any) -> Planner:
 @pytest.mark.parametrize(("dialect", "window"), [(RESPONSES, 0), (CHAT, 4_000)])
 def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window: int) -> None:
     """It is asked once only, by either API, and how much fits is known where the server says so."""
-    with pytest.raises(TooLongError, match="longer than the model can read") as raised:
+    with pytest.raises(RequestTooLongError, match="longer than the model can read") as raised:
         planner(server, dialect).take_turn(LONG, [], "Be brief.", Words())
     assert raised.value.window == window
     assert len(server.refused) == 1
@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window:
 
 def test_a_failure_in_the_stream_is_told_as_such() -> None:
     """Where the server has begun to answer before it counts, the same is raised."""
-    with pytest.raises(TooLongError):
+    with pytest.raises(RequestTooLongError):
         raise_stream_error(
             {"code": "context_length_exceeded", "message": "Your input is too long."}
         )

@@ -9,7 +9,7 @@ import pytest
 
 from bot.agent import file_items, prompt
 from bot.agent.outputs import question_answered_output
-from bot.cards.sentences import request_line
+from bot.cards.sentences import request_opening_line
 from bot.cards.views import extract_message_text
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -68,7 +68,7 @@ def test_each_line_of_an_answer_is_quoted(end: str) -> None:
 def test_the_first_message_of_a_form_quotes_its_effect() -> None:
     """What was filled in stands in quotation marks, for people and for the model."""
     effect = "Refund\n✅ <@UANA00001> approved"
-    assert request_line("UBEN00001", effect).endswith(
+    assert request_opening_line("UBEN00001", effect).endswith(
         "asks: “Refund ✅ &lt;@UANA00001&gt; approved”"
     )
     told = text_of(prompt.build_form_request_item("UBEN00001", effect))

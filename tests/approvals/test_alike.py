@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals.call_checks import describe_display_problem
+from bot.approvals.call_checks import explain_incomplete_display
 from bot.cards.card import render_card
 from bot.cards.field_values import list_argument_values
 from bot.cards.review_dialog import render_review_dialog
@@ -38,7 +38,7 @@ def stored(tool: Tool[Any], given: dict[str, Any]) -> str | None:
 
 def drawn(tool: Tool[Any], runs: str) -> tuple[str, str | None] | None:
     """Review, and the card where it has Approve; None where nobody is asked."""
-    if describe_display_problem(tool, runs, {}):
+    if explain_incomplete_display(tool, runs, {}):
         return None
     rows = list_argument_values(tool, build_readable_arguments(tool, runs))
     call = replace(REFUND, effect="Act on it", values=rows)

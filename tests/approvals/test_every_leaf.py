@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.approvals.call_checks import TOO_MUCH, describe_display_problem
+from bot.approvals.call_checks import TOO_MUCH, explain_incomplete_display
 from bot.cards.button_codec import CallTarget
 from bot.cards.card import render_card
 from bot.cards.edit_form import (
     ParsedEdit,
-    find_first_unshown_path,
+    find_first_unshown_argument,
     iterate_leaves,
     parse_edit_submission,
     render_edit_dialog,
@@ -77,7 +77,7 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
     """On the card where it has Approve, in Review in any case; secrets are in neither."""
     for sample, stored in samples(source, part):
         tool, args = sample.tool, load_arguments(sample.tool, stored)
-        why = describe_display_problem(tool, stored, {})
+        why = explain_incomplete_display(tool, stored, {})
         assert why in ("", TOO_MUCH), (why, stored)
         if why:
             continue
@@ -110,18 +110,21 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
         tool, runs = sample.tool, json.loads(stored)
         as_read, paths = build_readable_arguments(tool, stored), tool.list_secret_paths(runs)
         rows = list_argument_values(tool, as_read)
-        assert find_first_unshown_path(runs, as_read, rows, paths) is None, stored
+        assert find_first_unshown_argument(runs, as_read, rows, paths) is None, stored
         there = {path[: len(row.path)] for path, _ in iterate_leaves(runs) for row in rows}
         for index, row in enumerate(rows):
             if row.path not in there or not runs:
                 continue
             fewer = [*rows[:index], *rows[index + 1 :]]
-            assert find_first_unshown_path(runs, as_read, fewer, paths) is not None, (row, stored)
+            assert find_first_unshown_argument(runs, as_read, fewer, paths) is not None, (
+                row,
+                stored,
+            )
             for leaf in own_leaves(stored) - sample.secrets:
                 if leaf in row.text:
                     cut = replace(row, text=row.text.replace(leaf, leaf[:-1]))
                     others = [*rows[:index], cut, *rows[index + 1 :]]
-                    assert find_first_unshown_path(runs, as_read, others, paths) is not None, (
+                    assert find_first_unshown_argument(runs, as_read, others, paths) is not None, (
                         row,
                         stored,
                     )
@@ -160,7 +163,7 @@ def test_an_edit_shows_and_keeps_every_leaf(source: str, part: int) -> None:
         assert len(lost) <= 1, (stored, text)
         assert after.keys() - before.keys() <= lost, (stored, text)
         assert len(list_changed_arguments(tool, given, build_readable_arguments(tool, text))) == 1
-        assert describe_display_problem(tool, text, {}, before=stored) in ("", TOO_MUCH)
+        assert explain_incomplete_display(tool, text, {}, before=stored) in ("", TOO_MUCH)
 
 
 def _edited(modal: dict[str, Any], state: dict[str, Any]) -> dict[str, Any] | None:

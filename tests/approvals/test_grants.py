@@ -75,7 +75,7 @@ def given(world: World, made: Seeded, offer: GrantOffer, person: str = ANA) -> G
     """What comes of having it remembered."""
     with world.store.write() as tx:
         policy, call, run = world.core.policy, made.call(), made.run()
-        return grants.save_approval(tx, policy, run, call, person, offer, now=AT)
+        return grants.save_approval_as_grant(tx, policy, run, call, person, offer, now=AT)
 
 
 def candidates(world: World, tool: str = "note", text: str = "note 0") -> list[str]:

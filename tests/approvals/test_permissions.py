@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import delete
 
-from bot.approvals.permissions import has_own_words, needs_reason
+from bot.approvals.permissions import is_reason_in_own_words, needs_reason
 from bot.cards.review_dialog import REASONS
 from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
@@ -187,19 +187,19 @@ def test_whose_approval_may_be_remembered(world: World) -> None:
     run = world.asked(ONE).run()
     permissions = world.permissions
     assert permissions.team == TEAM
-    assert permissions.may_save_approval(ONE, run, ANA) is True
-    assert permissions.may_save_approval(ONE, run, BEN) is False
-    assert permissions.may_save_approval(TWO_STEPS, run, ANA) is False
+    assert permissions.may_save_approval_as_grant(ONE, run, ANA) is True
+    assert permissions.may_save_approval_as_grant(ONE, run, BEN) is False
+    assert permissions.may_save_approval_as_grant(TWO_STEPS, run, ANA) is False
 
 
 def test_ready_reasons_are_not_ones_own_words() -> None:
     """A rejection with one of the offered reasons says no more than it; silence says nothing."""
     ready = next(iter(REASONS.values()))
-    assert has_own_words(V.REJECT, "It was paid twice.")
-    assert has_own_words(V.APPROVE, ready)
-    assert not has_own_words(V.REJECT, ready)
-    assert not has_own_words(V.APPROVE, " ")
-    assert not has_own_words(V.REJECT, "")
+    assert is_reason_in_own_words(V.REJECT, "It was paid twice.")
+    assert is_reason_in_own_words(V.APPROVE, ready)
+    assert not is_reason_in_own_words(V.REJECT, ready)
+    assert not is_reason_in_own_words(V.APPROVE, " ")
+    assert not is_reason_in_own_words(V.REJECT, "")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Booth:
     def __init__(self, store: Store) -> None:
         self.world = World(store, OFFERS)
         self.store, core = store, self.world.core
-        self.votes = VoteHandler(core.build_permissions(), core.build_grant_list())
+        self.votes = VoteHandler(core.build_permission_checker(), core.build_grant_list())
         self.delivery = Delivery(key="", kind="action", team="", user="")
 
     def click(self, person: str) -> Delivery:
@@ -249,7 +249,7 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
     gate = gate_of([ANA], editor_counts=True)
     made = booth.world.asked(gate, *[C.PENDING] * (1 + waiting))
     delivery, edits = booth.click(ANA), list[str]()
-    found = booth.votes.admit_editor(delivery, made.call(), made.run())
+    found = booth.votes.admit_editor_as_voter(delivery, made.call(), made.run())
     assert isinstance(found, VoteAdmission)
     assert found.why == "named, own edit allowed"
     with booth.store.write() as tx:
@@ -257,7 +257,7 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
         booth.votes.approve_edited_call(tx, delivery, made.call(), found, tell)
     assert (made.call().status, len(edits)) == (C.APPROVED, waiting)
     strict = booth.world.asked(gate_of([ANA]))
-    barred = booth.votes.admit_editor(booth.click(ANA), strict.call(), strict.run())
+    barred = booth.votes.admit_editor_as_voter(booth.click(ANA), strict.call(), strict.run())
     assert barred == VoteRefusal(strict.call(), Denial("own_edit"), sentences.OWN_EDIT_REPLY)
 
 

@@ -48,7 +48,7 @@ class World:
     @property
     def permissions(self) -> PermissionChecker:
         """What says who may."""
-        return self.core.build_permissions()
+        return self.core.build_permission_checker()
 
     def gate(self, tool: str = "note") -> Ask:
         """What policy says of a call of that tool."""

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from bot.cli import chat
-from bot.cli.chat_acts import ask_for_fields
+from bot.cli.chat_acts import ask_for_field_values
 from bot.cli.chat_painter import Painter, clean_typed_text
 from bot.cli.chat_rich_painter import RichPainter
 from bot.terminal.terminal_messages import AllowedAction, TerminalCall, TerminalField
@@ -145,7 +145,7 @@ def test_a_form_is_filled_in_field_by_field(capsys: pytest.CaptureFixture[str]) 
             asked.append(question)
             return next(typed, None)
 
-        return ask_for_fields(fields, ask, Painter())
+        return ask_for_field_values(fields, ask, Painter())
 
     assert answers("", "damaged", "-", "a\\nb") == {"reason": "damaged", "note": "", "tags": "a\nb"}
     assert asked[1] == "Reason (late / damaged) [late]: "

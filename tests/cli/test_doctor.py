@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.checks.check import CheckResult
-from bot.cli.doctor.doctor import print_checks, run_all_checks, run_environment_checks
+from bot.cli.doctor.doctor import print_checks, run_all_checks, run_checks_beyond_configuration
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluation import Policy, parse
@@ -55,7 +55,7 @@ def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Che
     parsed = parse(policy) if isinstance(policy, str) else policy
     return {
         each.subject: each
-        for each in run_environment_checks(Settings.load(environ), parsed, SystemClock())
+        for each in run_checks_beyond_configuration(Settings.load(environ), parsed, SystemClock())
     }
 
 
@@ -195,14 +195,16 @@ def test_a_wrong_clock_is_found(environ: dict[str, str]) -> None:
     assert (
         next(
             each
-            for each in run_environment_checks(settings, policy, clock)
+            for each in run_checks_beyond_configuration(settings, policy, clock)
             if each.subject == "clock"
         ).level
         == "ok"
     )
     clock.advance(20)
     late = next(
-        each for each in run_environment_checks(settings, policy, clock) if each.subject == "clock"
+        each
+        for each in run_checks_beyond_configuration(settings, policy, clock)
+        if each.subject == "clock"
     )
     assert (late.level, "ahead of" in late.text) == ("fail", True)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.checks.inspection import check_calendar
+from bot.checks.inspection import check_freezes_and_business_hours
 from bot.policy.evaluation import parse
 
 HOURS = """
@@ -34,10 +34,10 @@ business_hours = true
 def test_holidays_that_nobody_keeps_up(holidays: str, said: str) -> None:
     """The next days off are said; a list that is over, or none at all, is told, with the remedy."""
     policy = parse(HOURS.format(holidays=holidays))
-    [found] = check_calendar(policy, datetime(2026, 12, 1, tzinfo=UTC))
+    [found] = check_freezes_and_business_hours(policy, datetime(2026, 12, 1, tzinfo=UTC))
     assert str(found).startswith(said)
     assert not list(
-        check_calendar(
+        check_freezes_and_business_hours(
             parse('[defaults]\napprovers = ["@shop-leads"]\n'), datetime(2026, 12, 1, tzinfo=UTC)
         )
     )
@@ -62,7 +62,7 @@ when = "in_freeze"
 
 def test_freezes_that_come_and_those_that_are_over() -> None:
     """One that is over can be removed; of others it is said from when until when."""
-    found = check_calendar(parse(FROZEN), datetime(2026, 12, 1, tzinfo=UTC))
+    found = check_freezes_and_business_hours(parse(FROZEN), datetime(2026, 12, 1, tzinfo=UTC))
     assert [str(each).partition(". ")[0] for each in found] == [
         "warn  freeze old: is over since 3 Nov 2026, 00:00 UTC",
         "ok    freeze now: is in force until 2 Dec 2026, 00:00 UTC",

@@ -9,7 +9,7 @@ import pytest
 
 from bot.checks.check import CheckResult
 from bot.cli.doctor import checks as module
-from bot.cli.doctor.doctor import run_environment_checks
+from bot.cli.doctor.doctor import run_checks_beyond_configuration
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint, Transport
 from bot.config.settings import Settings
@@ -27,7 +27,9 @@ def found(settings: Settings) -> dict[str, CheckResult]:
 def test_both_ways_are_looked_at(settings: Settings) -> None:
     """By Socket Mode the app's token is tried; by HTTP the secret and the address are looked at."""
     policy = parse(SOUND)
-    about = {each.subject for each in run_environment_checks(settings, policy, SystemClock())}
+    about = {
+        each.subject for each in run_checks_beyond_configuration(settings, policy, SystemClock())
+    }
     assert "app token" in about
     assert not about & {"signing secret", "http address"}
     environ = {
@@ -38,7 +40,10 @@ def test_both_ways_are_looked_at(settings: Settings) -> None:
         "COUNTERSIGN_HTTP": "127.0.0.1:0",
     }
     served = Settings.load(environ, transport=None)
-    checks = {each.subject: each for each in run_environment_checks(served, policy, SystemClock())}
+    checks = {
+        each.subject: each
+        for each in run_checks_beyond_configuration(served, policy, SystemClock())
+    }
     assert "app token" not in checks
     assert checks["signing secret"].level == checks["http address"].level == "ok"
     assert checks["http address"].text == "127.0.0.1:0 is free"

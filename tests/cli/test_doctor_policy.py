@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks.check import CheckResult
-from bot.checks.people_checks import check_policy_people, load_request_counts_by_rule
+from bot.checks.people_checks import check_names_used_in_policy, load_request_counts_by_rule
 from bot.checks.slack import SignInAnswer, build_retrying_client, sign_in_to_slack
 from bot.cli.doctor.checks import check_rules
 from bot.clock import SystemClock
@@ -39,7 +39,7 @@ def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
     usual = load_request_counts_by_rule(settings, datetime.now(UTC))
     signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
     assert isinstance(signed_in, SignInAnswer)
-    for each in check_policy_people(parse(policy), signed_in.workspace, usual):
+    for each in check_names_used_in_policy(parse(policy), signed_in.workspace, usual):
         found.setdefault(each.subject, []).append(each)
     return found
 

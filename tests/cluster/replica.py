@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from bot.app import build
-from bot.config.settings import remove_misread_variables
+from bot.config.settings import remove_variables_slack_misreads
 from bot.config.startup import read_settings_and_policy
 
 FORKS = get_context("forkserver")
@@ -55,7 +55,7 @@ def _run(environ: dict[str, str], log: str, ahead: float) -> None:
     logging.getLogger("countersign.audit").setLevel(logging.WARNING)
     # as whoever looks: over HTTP where there is no token for Socket Mode
     settings, policy = read_settings_and_policy(os.environ, transport=None)
-    remove_misread_variables(os.environ, settings.slack_api_url)
+    remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     app = build(settings, WrongClock(timedelta(seconds=ahead)), policy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_connection import fetch_tool_definitions
 from bot.mcp.server_file import write_lock_file
 from storage.models import Call
 from storage.states import CallStatus
@@ -32,7 +32,7 @@ def begin(cluster: Cluster) -> Any:
         file = cluster.folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
         write_lock_file(
-            cluster.folder / "servers.lock.json", {server.name: look_up_definitions(server)}
+            cluster.folder / "servers.lock.json", {server.name: fetch_tool_definitions(server)}
         )
 
         def begun() -> Replica:

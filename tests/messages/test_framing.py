@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from bot.cards.block_kit import (
     PART,
     cut_before_unfinished_link,
-    quote_markdown,
+    format_as_blockquote,
     split_into_message_parts,
 )
 from bot.cards.slack_text import count_slack_characters
@@ -98,7 +98,7 @@ def links_of(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("text", [*TRIES.values(), *LINKS], ids=repr)
 def test_nothing_leaves_the_frame(text: str) -> None:
     """Each line is quoted, and read as Markdown all of it is one quote."""
-    frame = quote_markdown(text)
+    frame = format_as_blockquote(text)
     assert all(line.startswith(">") for line in frame.splitlines())
     tops = [each.type for each in READER.parse(frame) if each.level == 0]
     assert tops == ["blockquote_open", "blockquote_close"]
@@ -107,7 +107,7 @@ def test_nothing_leaves_the_frame(text: str) -> None:
 @pytest.mark.parametrize("text", LINKS, ids=repr)
 def test_a_link_says_where_it_leads(text: str) -> None:
     """Whatever is a link has its host as its label, and the host is to be read."""
-    frame = quote_markdown(text)
+    frame = format_as_blockquote(text)
     assert "evil.example" in frame
     for label, target in links_of(frame):
         assert label in ("evil.example", "ana@evil.example", "bank.example", target), (frame, label)
@@ -118,7 +118,7 @@ def test_a_link_says_where_it_leads(text: str) -> None:
 @pytest.mark.parametrize("text", DECEIVING, ids=repr)
 def test_an_address_that_deceives_is_no_link(text: str) -> None:
     """Where it names somebody before its host, or is not written as the network knows it."""
-    frame = quote_markdown(text)
+    frame = format_as_blockquote(text)
     assert links_of(frame) == []
     assert BARE.findall(frame) == []
     assert "evil.example" in frame or "аnk" in frame or "bank.example." in frame
@@ -127,14 +127,14 @@ def test_an_address_that_deceives_is_no_link(text: str) -> None:
 @pytest.mark.parametrize("sign", ["\u202e", "\u202d", "\u2066", "\u2067", "\u200f", "\u061c"])
 def test_nothing_turns_a_host_round(sign: str) -> None:
     """A sign that turns the order of letters round is written out: a host reads as it is."""
-    frame = quote_markdown(f"{sign}a [b]({EVIL}) {sign}")
+    frame = format_as_blockquote(f"{sign}a [b]({EVIL}) {sign}")
     assert sign not in frame
     assert frame.count(f"⟨U+{ord(sign):04X}⟩") == 2
 
 
 def test_letters_that_look_like_others_are_told() -> None:
     """A host in another script is shown as the network knows it."""
-    assert "([xn--" in quote_markdown("[аррӏе.com](https://аррӏе.com)")
+    assert "([xn--" in format_as_blockquote("[аррӏе.com](https://аррӏе.com)")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_letters_that_look_like_others_are_told() -> None:
 )
 def test_what_is_plain_stays_plain(text: str, frame: str) -> None:
     """What says where it leads is as it was, and nobody is notified."""
-    assert quote_markdown(text) == frame
+    assert format_as_blockquote(text) == frame
 
 
 def test_a_growing_text_grows_in_its_frame() -> None:
@@ -173,10 +173,10 @@ def test_a_growing_text_grows_in_its_frame() -> None:
         text = "".join(random.choices(pieces, k=6))
         shown = ""
         for end in range(len(text) + 1):
-            now = quote_markdown(cut_before_unfinished_link(text[:end]))
+            now = format_as_blockquote(cut_before_unfinished_link(text[:end]))
             assert now.startswith(shown), (text, end)
             shown = now
-        assert quote_markdown(text).startswith(shown)
+        assert format_as_blockquote(text).startswith(shown)
 
 
 @pytest.mark.parametrize(
@@ -187,4 +187,4 @@ def test_a_growing_text_grows_in_its_frame() -> None:
 def test_each_part_fits_a_message(text: str) -> None:
     """However a text is made, its parts with their frames are short enough, and soon had."""
     for part in split_into_message_parts(text):
-        assert count_slack_characters(quote_markdown(part)) <= PART
+        assert count_slack_characters(format_as_blockquote(part)) <= PART

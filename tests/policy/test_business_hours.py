@@ -273,7 +273,7 @@ def test_the_stricter_of_two_clocks() -> None:
     ):
         assert (both.hours, both.escalation, both.deadline) == (None, (), 3600)
     assert combine_gates(slow, slow.model_copy(update={"deadline": 60})).escalation == (step,)
-    assert not slow.has_same_terms(fast)
-    assert fast.model_copy(update={"escalation": ()}).has_same_terms(
+    assert not slow.counts_votes_like(fast)
+    assert fast.model_copy(update={"escalation": ()}).counts_votes_like(
         slow.model_copy(update={"escalation": ()})
     )

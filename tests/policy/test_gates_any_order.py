@@ -134,7 +134,7 @@ def test_an_order_is_stricter_than_none(gate: Ask, other: Ask) -> None:
     both = combine_gates(gate, free)
     assert both.any_order
     assert combine_gates(both, free) == both
-    assert not gate.has_same_terms(gate.model_copy(update={"any_order": False}))
+    assert not gate.counts_votes_like(gate.model_copy(update={"any_order": False}))
 
 
 def test_as_it_is_written() -> None:

@@ -67,12 +67,12 @@ def test_a_gate_that_forgets() -> None:
 def test_what_are_other_terms() -> None:
     """An order is one; hours are where somebody comes in after a while, for they say when."""
     hours = BusinessHours(zone="UTC", opens=540, closes=780, days=(1, 2, 3, 4, 5))
-    assert not GATE.has_same_terms(GATE.model_copy(update={"any_order": True}))
-    assert GATE.has_same_terms(GATE.model_copy(update={"hours": hours}))
+    assert not GATE.counts_votes_like(GATE.model_copy(update={"any_order": True}))
+    assert GATE.counts_votes_like(GATE.model_copy(update={"hours": hours}))
     late = Escalation(after=60, approvers=ONE)
     waits = GATE.model_copy(update={"escalation": (late,)})
-    assert not waits.has_same_terms(waits.model_copy(update={"hours": hours}))
-    assert waits.has_same_terms(waits)
+    assert not waits.counts_votes_like(waits.model_copy(update={"hours": hours}))
+    assert waits.counts_votes_like(waits)
 
 
 def test_the_text_of_a_gate() -> None:

@@ -205,7 +205,7 @@ def test_the_same_terms(gate: Ask) -> None:
         {"escalation": (*gate.escalation, step)},
         {"reasons": "always" if gate.reasons != "always" else "never"},
     ):
-        assert not gate.has_same_terms(gate.model_copy(update=other))
+        assert not gate.counts_votes_like(gate.model_copy(update=other))
     for same in (
         {"rule": "new"},
         {"post_to": "C9"},
@@ -213,4 +213,4 @@ def test_the_same_terms(gate: Ask) -> None:
         {"remember": ()},
         {"reminders": ()},
     ):
-        assert gate.has_same_terms(gate.model_copy(update=same))
+        assert gate.counts_votes_like(gate.model_copy(update=same))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.runs.compaction import cut_transcript
-from bot.runs.turns import complete_call_outputs
+from bot.runs.turns import pair_calls_with_outputs
 from storage.transcripts import Compaction, Transcript, _extend_transcript
 
 Item = dict[str, Any]
@@ -62,7 +62,7 @@ def as_read(items: Sequence[Item], *, had: Transcript | None = None) -> Transcri
 
 def check(thread: Transcript, on_record: frozenset[str]) -> None:
     """What the model is sent is valid, and has all that is on the record as it was."""
-    sent = complete_call_outputs(thread, meanwhile={})
+    sent = pair_calls_with_outputs(thread, meanwhile={})
     called = [each["call_id"] for each in sent if each.get("type") == "function_call"]
     told = [each["call_id"] for each in sent if each.get("type") == "function_call_output"]
     assert sorted(called) == sorted(told)

@@ -226,7 +226,7 @@ def on_grant(harness: LoopHarness) -> str:
     offer, now = GrantOffer(where="everywhere", uses=2), harness.clock.now()
     with harness.store.write() as tx:
         policy_ = harness.core.policy
-        grant = remembered.save_approval(tx, policy_, run, call, ANA, offer, now=now)
+        grant = remembered.save_approval_as_grant(tx, policy_, run, call, ANA, offer, now=now)
         assert grant is not None
         tx.execute(
             update(Call).where(col(Call.id) == call.id).values(grant_id=grant.id, decided_at=None)

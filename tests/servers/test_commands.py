@@ -14,7 +14,7 @@ import pytest
 from bot.cli import mcp
 from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
-from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_connection import fetch_tool_definitions
 from bot.mcp.server_file import Server, ToolDefinition, list_tool_changes, read_lock_file
 from countersign.cli.commands import main
 from tests.missing import missing
@@ -155,7 +155,7 @@ def test_tools_that_ask_are_seen_where_they_may(
             "answer_within": answer_within,
         }
     )
-    assert set(look_up_definitions(server)) == ({"plain", "asks"} if asks else {"plain"})
+    assert set(fetch_tool_definitions(server)) == ({"plain", "asks"} if asks else {"plain"})
 
 
 def test_only_the_file_of_servers_is_needed_to_accept(

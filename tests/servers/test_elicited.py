@@ -11,7 +11,7 @@ from bot.mcp.server_questions import (
     Elicitation,
     InvalidAnswerError,
     UnaskableQuestionError,
-    convert_answers,
+    convert_answers_for_server,
 )
 from bot.tools.person_question import AnswerKind
 
@@ -27,7 +27,9 @@ def wants(message: str = "About the order", **properties: Any) -> Elicitation:
 def answered(wish: Elicitation, *given: Any) -> Any:
     """What the server is given for these answers to its one question."""
     [(_, part)] = wish.build_questions()
-    return convert_answers(part, {f"a{number}": each for number, each in enumerate(given)})
+    return convert_answers_for_server(
+        part, {f"a{number}": each for number, each in enumerate(given)}
+    )
 
 
 def test_each_kind_of_value_has_its_kind_of_answer() -> None:
@@ -65,7 +67,7 @@ def test_one_value_is_asked_without_a_form() -> None:
     optional = Elicitation("A note?", {"properties": {"note": {"type": "string"}}})
     [(asked, part)] = optional.build_questions()
     assert asked.kind is AnswerKind.FORM
-    assert convert_answers(part, {"a0": None}) == {}
+    assert convert_answers_for_server(part, {"a0": None}) == {}
 
 
 def test_an_option_is_read_as_it_is_shown() -> None:

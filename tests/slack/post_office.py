@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.slack.client import SlackClient
-from bot.slack.pace import AllChannelOwnership, BotTokenStatus, ChannelOwnership, ChannelPacer
+from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer, SingleProcessOwnership
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, PostSearch
 from bot.slack.sender import MessageSender
 from slack_sandbox.server import Sandbox
@@ -55,7 +55,7 @@ class PostOffice:
             renderer=self.renderer,
             posting=self.posting,
             search=self.search,
-            channels=channels or AllChannelOwnership(),
+            channels=channels or SingleProcessOwnership(),
         )
         self._seen = len(slack.requests)
 

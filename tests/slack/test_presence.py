@@ -12,7 +12,7 @@ from bot.monitoring.live_events import EventKind, StepEvent, ToolStep
 from bot.signals import Signals
 from bot.slack import presence as module
 from bot.slack.client import SlackClient
-from bot.slack.presence import PROMPTS, SlackPresence
+from bot.slack.presence import PROMPTS, SlackStatusSender
 from slack_sandbox.server import Sandbox
 from storage.models import Run
 from tests.local_slack import build_local_slack
@@ -30,7 +30,7 @@ class Stage:
     def __init__(self, slack: Sandbox) -> None:
         self.slack = slack
         self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-        self.presence = SlackPresence(self.client, PROMPTS, Signals())
+        self.presence = SlackStatusSender(self.client, PROMPTS, Signals())
         self.run = self.thread()
         self._seen = 0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_connection import fetch_tool_definitions
 from bot.mcp.server_file import write_lock_file
 from storage.models import Audit
 from storage.states import CallStatus
@@ -27,7 +27,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     folder = tmp_path_factory.mktemp("depot")
     with over_http(folder) as server:
         (folder / "servers.toml").write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock_file(folder / "servers.lock.json", {"depot": look_up_definitions(server)})
+        write_lock_file(folder / "servers.lock.json", {"depot": fetch_tool_definitions(server)})
         made = Harness(
             folder, COUNTERSIGN_SERVERS=str(folder / "servers.toml"), COUNTERSIGN_LEASE="3600"
         )

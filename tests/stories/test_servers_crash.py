@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_connection import fetch_tool_definitions
 from bot.mcp.server_file import write_lock_file
 from storage.models import Call
 from storage.states import CallStatus
@@ -29,7 +29,7 @@ def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path)
         (tmp_path / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
         )
-        write_lock_file(tmp_path / "servers.lock.json", {"depot": look_up_definitions(server)})
+        write_lock_file(tmp_path / "servers.lock.json", {"depot": fetch_tool_definitions(server)})
         bot = BotProcess(
             tmp_path, slack, planner, COUNTERSIGN_SERVERS=str(tmp_path / "servers.toml")
         )

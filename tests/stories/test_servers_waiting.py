@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_connection import fetch_tool_definitions
 from bot.mcp.server_file import write_lock_file
 from storage.states import CallStatus
 from tests.servers.support import over_http
@@ -26,7 +26,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
         (folder / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\ntimeout = 1\n'
         )
-        write_lock_file(folder / "servers.lock.json", {"depot": look_up_definitions(server)})
+        write_lock_file(folder / "servers.lock.json", {"depot": fetch_tool_definitions(server)})
         names = {"COUNTERSIGN_SERVERS": str(folder / "servers.toml"), "COUNTERSIGN_WORKERS": "2"}
         made = Harness(folder, **names)
         yield made

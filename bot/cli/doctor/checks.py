@@ -58,7 +58,7 @@ def check_servers(settings: Settings) -> Iterator[CheckResult]:
     if file is None:
         return
     try:
-        from bot.mcp.server_connection import ServerUnreachableError, look_up_definitions
+        from bot.mcp.server_connection import ServerUnreachableError, fetch_tool_definitions
     except ModuleNotFoundError:
         remedy = "pip install 'countersign-bot[mcp]'"
         yield build_failure_result("servers", "mcp is missing", remedy)
@@ -71,7 +71,7 @@ def check_servers(settings: Settings) -> Iterator[CheckResult]:
         return
     for server in file.servers:
         try:
-            offered = look_up_definitions(server)
+            offered = fetch_tool_definitions(server)
         except ServerUnreachableError as error:
             text = f"it cannot be reached ({escape_control_characters(str(error))})"
             remedy = "Its calls fail until it can"

@@ -31,7 +31,7 @@ from bot.checks.check import (
     build_ok_result,
     build_warning_result,
 )
-from bot.checks.inspection import check_calendar
+from bot.checks.inspection import check_freezes_and_business_hours
 from bot.cli.doctor.checks import (
     build_tools_without_slack,
     check_database,
@@ -45,7 +45,7 @@ from bot.cli.doctor.checks import (
 )
 from bot.cli.doctor.live_check import check_app_token, run_live_check
 from bot.clock import Clock, SystemClock
-from bot.config.settings import Settings, remove_misread_variables
+from bot.config.settings import Settings, remove_variables_slack_misreads
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.runs.sub_agent_runs import build_function_schema
@@ -331,14 +331,14 @@ def run_all_checks(
     yield build_ok_result("settings", "all there")
     for warning in settings.warnings:
         yield build_warning_result("settings", warning)
-    remove_misread_variables(environ, settings.slack_api_url)
+    remove_variables_slack_misreads(environ, settings.slack_api_url)
     yield build_ok_result(
         "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
     )
-    yield from run_environment_checks(settings, policy, clock)
+    yield from run_checks_beyond_configuration(settings, policy, clock)
 
 
-def run_environment_checks(
+def run_checks_beyond_configuration(
     settings: Settings, policy: Policy, clock: Clock
 ) -> Iterator[CheckResult]:
     """Yield the checks beyond the configuration itself, each after those it depends on."""
@@ -350,7 +350,7 @@ def run_environment_checks(
         yield from slack.check_token_and_clock(found, settings)
         yield from slack.check_posting_channels(policy, found.workspace)
         usual = people_checks.load_request_counts_by_rule(settings, clock.now())
-        yield from people_checks.check_policy_people(policy, found.workspace, usual)
+        yield from people_checks.check_names_used_in_policy(policy, found.workspace, usual)
         yield from people_checks.check_operator(settings, policy, found.workspace)
     if settings.slack_app_token.get_secret_value():
         own_app = "" if isinstance(found, CheckResult) else find_app_id(client, found.workspace.bot)
@@ -360,7 +360,7 @@ def run_environment_checks(
     yield from check_tools(settings)
     yield from map(check_surfaces, PartKind)
     yield from check_rules(settings, policy)
-    yield from check_calendar(policy, clock.now())
+    yield from check_freezes_and_business_hours(policy, clock.now())
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_servers(settings)

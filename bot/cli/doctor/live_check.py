@@ -30,7 +30,7 @@ from bot.checks.check import CheckResult, build_failure_result, build_ok_result
 from bot.checks.slack import UNREACHABLE, describe_slack_failure
 from bot.cli.doctor import live_workspace
 from bot.clock import SystemClock
-from bot.config.settings import Settings, remove_misread_variables, split_url
+from bot.config.settings import Settings, remove_variables_slack_misreads, split_url
 from bot.policy.authority import LookupFailedError
 from bot.slack.client import find_app_id
 from bot.slack.directory import SlackDirectory
@@ -95,7 +95,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: live_workspace.LiveSteps, token: str, key: str
+    client: WebClient, steps: live_workspace.LiveStepRunner, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which is noted as a step."""
     line = ClickListener(client, token, key)
@@ -106,7 +106,9 @@ def open_click_listener(
     return line, hello
 
 
-def measure_click(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
+def measure_click_delay(
+    visit: live_workspace.LiveTrial, line: ClickListener | None, why: str
+) -> None:
     """Ask the person for a click and time it; without a `line`, note `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -289,11 +291,13 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
     if not token:
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
         return MISUSED
-    remove_misread_variables(environ, settings.slack_api_url)
+    remove_variables_slack_misreads(environ, settings.slack_api_url)
     client = live_workspace.UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
     )
-    steps = live_workspace.LiveSteps(lambda tried: print_error(f"{tried.step}: {tried.result}"))
+    steps = live_workspace.LiveStepRunner(
+        lambda tried: print_error(f"{tried.step}: {tried.result}")
+    )
     me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
     if me is None:
         print_line(
@@ -352,7 +356,7 @@ def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why:
         visit.show_status_and_stream()
         visit.upload_file()
     visit.publish_home()
-    measure_click(visit, line, why)
+    measure_click_delay(visit, line, why)
 
 
 def _list_report_facts(settings: Settings, connected: bool, others: int) -> list[str]:

@@ -46,7 +46,7 @@ class LiveStep:
 
 
 @dataclass(slots=True)
-class LiveSteps:
+class LiveStepRunner:
     """All steps that were tried, with their results; used by one thread."""
 
     on_step: Callable[[LiveStep], object] = lambda _: None  # of each step, at once
@@ -141,7 +141,7 @@ class LiveTrial:
     """One trial in one person's direct messages, with all that it has made there."""
 
     client: UploadTrackingClient
-    steps: LiveSteps
+    steps: LiveStepRunner
     user: str
     team: str
     key: str  # unguessable, in all that is made

@@ -17,7 +17,7 @@ from bot.tools import Tool
 from bot.tools.database.child_tools import COMMITTING, build_error_frame, decode_frame, encode_frame
 from bot.tools.database.config import Database
 from bot.tools.database.sources import build_sources
-from bot.tools.database.sql_tools import Sources, build_local_tools, parse_sql_for_database
+from bot.tools.database.sql_tools import Sources, build_in_process_tools, parse_sql_for_database
 
 MEMORY = 400_000_000  # bytes that a call may take
 OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
@@ -39,7 +39,7 @@ def main() -> None:
         answers.write(encode_frame(COMMITTING))
 
     sources = build_sources(databases, own, announce)
-    tools = {each.name: each for each in build_local_tools(sources)}
+    tools = {each.name: each for each in build_in_process_tools(sources)}
     _limit_memory()
     while True:
         answers.write(_answer_call(sources, tools, decode_frame(lines.get())))

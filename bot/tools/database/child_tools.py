@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from bot.tools import ChangedError, Preview, Table, Tool, ToolContext, ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.session import Session
-from bot.tools.database.sql_tools import build_local_tools
+from bot.tools.database.sql_tools import build_in_process_tools
 from bot.tools.database.statement import StatementError
 
 # The frames between the bot and its child process: one line of JSON each, with plain values and
@@ -250,7 +250,7 @@ def build_database_tools(databases: Iterable[Database], own: Path | None) -> lis
     named = tuple(databases)
     children = ChildProcessPool(named, own)
     check = _build_statement_check(children)
-    found = build_local_tools({each.name: _UnopenedSource(each) for each in named}, check)
+    found = build_in_process_tools({each.name: _UnopenedSource(each) for each in named}, check)
     query = next((each for each in found if each.name == "query"), None)
     return [_build_child_process_tool(each, children, query) for each in found]
 

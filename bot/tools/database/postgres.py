@@ -30,7 +30,7 @@ from bot.tools.database.catalog import (
     reflect_tables,
 )
 from bot.tools.database.config import Database
-from bot.tools.database.postgres_changes import run_watched_changes
+from bot.tools.database.postgres_changes import run_changes_tracking_rows
 from bot.tools.database.postgres_rights import StatementReachChecker, check_role_rights
 from bot.tools.database.secrets import get_target_table
 from bot.tools.database.statement import WRITES, Statement
@@ -137,7 +137,7 @@ class PostgresSession(session.Session):
         for number, each in enumerate(statements, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
                 self._check_reached_functions(each)
-        return run_watched_changes(
+        return run_changes_tracking_rows(
             self._raw, self.catalog, named, self._run_change, self.database.max_changes
         )
 

@@ -207,7 +207,7 @@ class TrialRun:
     remaining_places: dict[int, set[str]] = field(default_factory=dict)
 
 
-def run_watched_changes(
+def run_changes_tracking_rows(
     raw: RawConnection,
     catalog: Catalog,
     named: Sequence[tuple[Statement, Relation]],
@@ -216,8 +216,8 @@ def run_watched_changes(
 ) -> tuple[row_changes.Change, ...]:
     """Run statements in order, each given with its table; return the rows that each touches.
 
-    All run twice, see Session.observe. `run` runs a statement so that it returns these columns, a
-    list in SQL.
+    All run twice, see Session.run_changes. `run` runs a statement so that it returns these
+    columns, a list in SQL.
     """
     statements = [statement for statement, _ in named]
 
@@ -226,7 +226,7 @@ def run_watched_changes(
         for number, (statement, table) in enumerate(named, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
                 watch = ChangeTrial(raw, catalog, statement, table, later=number > 1)
-                made.append(watch.run_after_trial(run, most))
+                made.append(watch.run_change_twice(run, most))
             row_changes.check_row_limit(_select_second_trials(made), most)
         return made
 
@@ -270,7 +270,7 @@ class ChangeTrial:
         self._before: dict[int, list[tuple[str, row_changes.Row]]] = {}
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
-    def run_after_trial(
+    def run_change_twice(
         self, run: StatementRunner, most: int
     ) -> tuple[row_changes.Change, row_changes.Change]:
         """Run the change twice, the first time rolled back; return the rows of both trials."""
@@ -296,7 +296,7 @@ class ChangeTrial:
         }
         trial.counts = {oid: count for oid, count in counts.items() if count.total}
         touched = sum(each.total for each in trial.counts.values())
-        if touched > row_changes.compute_event_limit(most):
+        if touched > row_changes.compute_row_event_limit(most):
             raise row_changes.TooManyRowsError(most)
         for oid, found in self._tables.load_tables(list(trial.counts)).items():
             if found and self._can_read_rows(found, trial):
@@ -335,9 +335,9 @@ class ChangeTrial:
         # our snapshot is older than our number: what bears it or a later one is our own
         text = f"SELECT {_PLACE}, {found.select_list} FROM {found.source} WHERE {_OURS} "
         rows = self._tables.query(
-            f"{text} ORDER BY ctid LIMIT {row_changes.compute_event_limit(most) + 1}"
+            f"{text} ORDER BY ctid LIMIT {row_changes.compute_row_event_limit(most) + 1}"
         )
-        if len(rows) > row_changes.compute_event_limit(most):
+        if len(rows) > row_changes.compute_row_event_limit(most):
             raise row_changes.TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
@@ -383,7 +383,7 @@ class ChangeTrial:
             f"SELECT {_PLACE}, {found.select_list} FROM {found.source} "
             f"WHERE {_ENDED} ORDER BY tableoid, ctid"
         )
-        if len(rows) > row_changes.compute_event_limit(most):
+        if len(rows) > row_changes.compute_row_event_limit(most):
             raise row_changes.TooManyRowsError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
@@ -421,10 +421,10 @@ class ChangeTrial:
         return row_changes.Change((*(own or [self._target.build_table_rows(())]), *others))
 
 
-def _read_run_period(raw: RawConnection) -> row_changes.RunPeriod:
+def _read_run_period(raw: RawConnection) -> row_changes.TrialTimeSpan:
     ((start, end, texts),) = raw.execute(_NOW.encode()).fetchall()
     at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
-    return row_changes.RunPeriod(at, until, tuple(dict.fromkeys(texts)), at)
+    return row_changes.TrialTimeSpan(at, until, tuple(dict.fromkeys(texts)), at)
 
 
 def _quote_statement_table(statement: Statement) -> str:
@@ -443,7 +443,7 @@ def _pair_rows_by_key(
 ) -> row_changes.TableRows:
     """Return the rows of one table, paired by key where it has one.
 
-    Raises UnforeseenError where they are not as many as the server has counted.
+    Raises UnpredictableRowsError where they are not as many as the server has counted.
     """
     if len(after) - len(before) != count.added - count.deleted or (
         len(after) > count.added + count.changed

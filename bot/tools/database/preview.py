@@ -229,7 +229,7 @@ COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
 MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
 
 
-def build_value_table(steps: Sequence[StatementChange], drawn: str) -> Table | None:
+def build_changed_value_table(steps: Sequence[StatementChange], drawn: str) -> Table | None:
     """Return a table with a line for each value that is added, changed or deleted.
 
     None where the `drawn` text shows all of them.
@@ -328,7 +328,7 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
     if not _count_touched_rows(changes):
         raise ToolError(no_rows_sentence(steps))
     text = render_changes(steps)
-    rows = build_value_table(steps, text)
+    rows = build_changed_value_table(steps, text)
     return Preview(
         text, build_expected_outcome(changes), in_thread=render_change_counts(steps), rows=rows
     )
@@ -345,7 +345,7 @@ def build_expected_outcome(changes: Sequence[row_changes.Change]) -> str:
     return f"rows={_count_touched_rows(changes)};{whole}"
 
 
-def difference_sentence(expects: str, changes: Sequence[row_changes.Change]) -> str:
+def preview_mismatch_sentence(expects: str, changes: Sequence[row_changes.Change]) -> str:
     """Return the sentence for people when a run would do something else than its preview showed."""
     shown, total = re.match(r"rows=(\d+);", expects), _count_touched_rows(changes)
     if shown and int(shown[1]) != total:

@@ -148,7 +148,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d
 
 
 @dataclass(frozen=True, slots=True)
-class RunPeriod:
+class TrialTimeSpan:
     """The time span in which a change ran, by the database's clock."""
 
     start: datetime  # UTC
@@ -158,7 +158,7 @@ class RunPeriod:
     # the transaction's own time, to the microsecond, where it has one
     exact: datetime | None = None
 
-    def replace_run_time(self, value: Any) -> Any:
+    def replace_trial_time(self, value: Any) -> Any:
         """Return a ValueAtRun for a value that is this time, or whole seconds from it.
 
         Any other value is returned as it is. Only the transaction's own time (`exact`) is
@@ -205,7 +205,9 @@ class RunPeriod:
         return ValueAtRun(f"{(at - self.exact).total_seconds():+.0f} s")
 
 
-def build_run_period(start: datetime, end: datetime, zones: Sequence[timedelta] = ()) -> RunPeriod:
+def build_trial_time_span(
+    start: datetime, end: datetime, zones: Sequence[timedelta] = ()
+) -> TrialTimeSpan:
     """Return the Moment of a database that writes whole seconds, in UTC and in these `zones`."""
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
@@ -215,7 +217,7 @@ def build_run_period(start: datetime, end: datetime, zones: Sequence[timedelta] 
         for zone in (timedelta(), *zones)
         for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
     ]
-    return RunPeriod(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)))
+    return TrialTimeSpan(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)))
 
 
 # what gives another value with time or each time it is called, as it is written
@@ -227,7 +229,7 @@ _ANEW = re.compile(
 )
 
 
-def compute_event_limit(most: int) -> int:
+def compute_row_event_limit(most: int) -> int:
     """Return how many events are read where `most` rows may change: rows may change repeatedly."""
     return most * 8 + 1000
 
@@ -292,11 +294,13 @@ def list_generated_columns(statement: Statement) -> frozenset[str]:
     )
 
 
-def merge_trials(once: Change, again: Change, moment: RunPeriod, made: frozenset[str]) -> Change:
+def merge_trials(
+    once: Change, again: Change, moment: TrialTimeSpan, made: frozenset[str]
+) -> Change:
     """Return the trial `again`, with ValueAtRun for values that differ from `once` or are the time.
 
     `made`: columns of the statement's table whose values every run makes new. Raises
-    UnforeseenError where the two trials have not touched the same rows.
+    UnpredictableRowsError where the two trials have not touched the same rows.
     """
     check_same_rows_touched(once, again)
     known = {each.table: each for each in once.tables}
@@ -314,7 +318,7 @@ def merge_trials(once: Change, again: Change, moment: RunPeriod, made: frozenset
 
 
 def check_same_rows_touched(once: Change, again: Change) -> None:
-    """Raise UnforeseenError if two trials have not touched the same rows."""
+    """Raise UnpredictableRowsError if two trials have not touched the same rows."""
     if [_summarise_touched_rows(each) for each in once.tables] != [
         _summarise_touched_rows(each) for each in again.tables
     ]:
@@ -340,7 +344,7 @@ def _index_rows_by_key(table: TableRows) -> dict[Any, RowChange]:
 
 
 def _mark_values_at_run(
-    row: RowChange, twin: RowChange | None, moment: RunPeriod, made: list[int]
+    row: RowChange, twin: RowChange | None, moment: TrialTimeSpan, made: list[int]
 ) -> RowChange:
     if row.after is None:
         return row
@@ -350,12 +354,12 @@ def _mark_values_at_run(
         if at in made:
             after[at] = ValueAtRun()
         elif other is not None and other[at] != value:
-            told = moment.replace_run_time(
+            told = moment.replace_trial_time(
                 value
             )  # the clock's next second may have begun between the two
-            after[at] = told if told == moment.replace_run_time(other[at]) else ValueAtRun()
+            after[at] = told if told == moment.replace_trial_time(other[at]) else ValueAtRun()
         elif row.before is None or row.before[at] != value:
-            after[at] = moment.replace_run_time(value)
+            after[at] = moment.replace_trial_time(value)
     return replace(row, after=tuple(after))
 
 
@@ -365,7 +369,7 @@ class EarlierWrittenRows:
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Row] = {}
 
-    def mark_values_at_run(self, change: Change) -> Change:
+    def mark_values_set_earlier(self, change: Change) -> Change:
         """Return a later statement's change with ValueAtRun in rows that earlier ones wrote."""
         return Change(
             tuple(
@@ -386,7 +390,7 @@ class EarlierWrittenRows:
         sides = zip(told, row.before, row.after, strict=True)
         return RowChange(told, tuple(said if old == new else new for said, old, new in sides))
 
-    def store_written_rows(self, change: Change, told: Change) -> None:
+    def remember_written_rows(self, change: Change, told: Change) -> None:
         """Store the rows that a statement wrote, with the ValueAtRun in them (`told`)."""
         for each, said in zip(change.tables, told.tables, strict=False):
             for row, other in zip(each.rows, said.rows, strict=False):
@@ -397,7 +401,7 @@ class EarlierWrittenRows:
 def merge_statement_trials(
     once: Sequence[Change],
     again: Sequence[Change],
-    moment: RunPeriod,
+    moment: TrialTimeSpan,
     statements: Sequence[Statement],
     number: Callable[[Change, Statement], Change] = lambda change, _: change,
 ) -> tuple[Change, ...]:
@@ -409,12 +413,12 @@ def merge_statement_trials(
     result = []
     for one, other, statement in zip(once, again, statements, strict=True):
         made = merge_trials(
-            number(first.mark_values_at_run(one), statement),
-            number(last.mark_values_at_run(other), statement),
+            number(first.mark_values_set_earlier(one), statement),
+            number(last.mark_values_set_earlier(other), statement),
             moment,
             list_generated_columns(statement),
         )
-        first.store_written_rows(one, made)
-        last.store_written_rows(other, made)
+        first.remember_written_rows(one, made)
+        last.remember_written_rows(other, made)
         result.append(made)
     return tuple(result)

@@ -18,8 +18,8 @@ from bot.tools.database.preview import (
     build_change_result,
     build_expected_outcome,
     change_sentence,
-    difference_sentence,
     preview_change,
+    preview_mismatch_sentence,
     run_changes,
 )
 from bot.tools.database.session import (
@@ -127,7 +127,9 @@ class StatementArguments(BaseModel):
         return value.strip().removesuffix(";").rstrip() if isinstance(value, str) else value
 
 
-def build_local_tools(sources: Sources, check: StatementCheck | None = None) -> list[Tool[Any]]:
+def build_in_process_tools(
+    sources: Sources, check: StatementCheck | None = None
+) -> list[Tool[Any]]:
     """Return the tools for these databases, run in this process.
 
     Without a database there are none, and no `change` where all are read-only. `check` raises
@@ -268,7 +270,7 @@ def _run_and_commit_changes(
     """
     changes = run_changes(session, statements)
     if expects and expects != build_expected_outcome(changes):
-        raise ChangedError(difference_sentence(expects, changes))
+        raise ChangedError(preview_mismatch_sentence(expects, changes))
     session.commit()
     return build_change_result(changes)
 

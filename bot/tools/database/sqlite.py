@@ -26,7 +26,7 @@ from bot.tools.database.catalog import (
 from bot.tools.database.config import Database
 from bot.tools.database.row_changes import Change, statement_number_prefix
 from bot.tools.database.secrets import mark_secret_columns
-from bot.tools.database.sqlite_changes import run_watched_changes
+from bot.tools.database.sqlite_changes import run_changes_tracking_rows
 from bot.tools.database.statement import Statement, StatementError, Token
 
 # SQLite's authorizer: SQLite asks it about each step of a statement before taking the step.
@@ -311,7 +311,9 @@ class SqliteSession(session.Session):
 
     def run_changes(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         most = self.database.max_changes
-        return run_watched_changes(self._raw, self.catalog, self._guard_statement, statements, most)
+        return run_changes_tracking_rows(
+            self._raw, self.catalog, self._guard_statement, statements, most
+        )
 
     def describe_server(self) -> str:
         return f"SQLite {sqlite3.sqlite_version}"

@@ -119,7 +119,7 @@ class WatchedTable:
         return f"countersign_rows_{self.number}"
 
 
-def run_watched_changes(
+def run_changes_tracking_rows(
     raw: sqlite3.Connection,
     catalog: Catalog,
     guarded: StatementGuard,
@@ -260,7 +260,7 @@ def _build_trigger_statements(watched: WatchedTable, most: int) -> list[str]:
             f"ON main.{quote_name(watched.table.name)} BEGIN "
             f"INSERT INTO {watched.log_table} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
             f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > "
-            f"{row_changes.compute_event_limit(most)}; "
+            f"{row_changes.compute_row_event_limit(most)}; "
             "END"
         )
     return texts
@@ -335,8 +335,8 @@ def _replay_events(
     return tuple(row for row in kept if row.before is not None or row.after is not None)
 
 
-def _build_run_period_until_now(start: datetime) -> row_changes.RunPeriod:
+def _build_run_period_until_now(start: datetime) -> row_changes.TrialTimeSpan:
     """Return the Moment from `start` (UTC) until now, as SQLite writes it in UTC and local time."""
     end = datetime.now(UTC)  # noqa: TID251  # the same
     zone = end.astimezone().utcoffset() or timedelta()
-    return row_changes.build_run_period(start, end, [zone])
+    return row_changes.build_trial_time_span(start, end, [zone])

@@ -78,8 +78,8 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.failed_midway_output("the line fell"),
         "failed: the line fell. It had begun",
     ),
-    "not_asked_again_output": (
-        outputs.not_asked_again_output("It is gone.", RAN),
+    "cannot_ask_again_output": (
+        outputs.cannot_ask_again_output("It is gone.", RAN),
         "failed: It is gone. Nothing was",
     ),
     "invalidated_output": (
@@ -139,8 +139,8 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.cancelled_output(),
         "was cancelled by the requester; it was not run",
     ),
-    "failed_sub_agent_output": (
-        outputs.failed_sub_agent_output(),
+    "proposer_failed_output": (
+        outputs.proposer_failed_output(),
         "was cancelled: whoever proposed it could not go on",
     ),
     "withdrawn_output": (
@@ -151,16 +151,16 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.replaced_request_output(),
         "was set aside: a new request was made in this thread",
     ),
-    "superseded_output": (
-        outputs.superseded_output(),
+    "newer_message_output": (
+        outputs.newer_message_output(),
         "was set aside: the requester wrote something new",
     ),
     "lost_worker_output": (
         outputs.lost_worker_output(),
         "is uncertain: it was started, and its end is not known",
     ),
-    "resolved_output": (
-        outputs.resolved_output("UANA00001", done=False),
+    "person_confirmed_output": (
+        outputs.person_confirmed_output("UANA00001", done=False),
         f"failed: {ANA} looked and says that",
     ),
 }
@@ -197,7 +197,7 @@ PARTS |= {
     "UNANSWERED",
     "UNANSWERED_BEFORE",
     "_answer_line",
-    "approval_question_output",
+    "refused_approval_question_output",
     "question_answered_output",
     "question_declined_output",
     "nobody_to_ask_output",
@@ -249,7 +249,9 @@ def test_an_edited_call_is_told_as_it_ran() -> None:
     assert "40.00" not in text
 
 
-@pytest.mark.parametrize("output", [outputs.resolved_output("UANA00001", done=True), "Who knows?"])
+@pytest.mark.parametrize(
+    "output", [outputs.person_confirmed_output("UANA00001", done=True), "Who knows?"]
+)
 def test_other_words_are_passed_on(output: str) -> None:
     """Where an output does not say what became of the call, its words are told and no more.
 

@@ -19,7 +19,7 @@ from mcp.server.mcpserver import (
 )
 from pydantic import BaseModel
 
-from bot.mcp.server_connection import look_up_definitions
+from bot.mcp.server_connection import fetch_tool_definitions
 from bot.mcp.server_file import Server, write_lock_file
 from tests.servers.support import at_an_address
 
@@ -57,6 +57,6 @@ def asking_server(folder: Path, did: Callable[[str, str], None]) -> Iterator[Pat
     with at_an_address(server) as url:
         file = folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "{NAME}"\nurl = "{url}"\n', "utf-8")
-        found = look_up_definitions(Server.model_validate({"name": NAME, "url": url}))
+        found = fetch_tool_definitions(Server.model_validate({"name": NAME, "url": url}))
         write_lock_file(folder / "servers.lock.json", {NAME: found})
         yield file

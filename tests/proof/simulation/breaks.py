@@ -93,7 +93,9 @@ def one_vote_is_enough() -> Any:
 
 def outputs_stand_where_they_came() -> Any:
     """An output that came late stands behind what was said meanwhile."""
-    return patch.object(turns, "complete_call_outputs", lambda found, _meanwhile: list(found.items))
+    return patch.object(
+        turns, "pair_calls_with_outputs", lambda found, _meanwhile: list(found.items)
+    )
 
 
 def a_run_may_wait_for_nobody() -> Any:

@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bot.agent.turn import AnswerSink, FunctionCall, PlannerError, Proposal, Reply, TooLongError
+from bot.agent.turn import (
+    AnswerSink,
+    FunctionCall,
+    PlannerError,
+    Proposal,
+    Reply,
+    RequestTooLongError,
+)
 from tests.proof.simulation.fibers import Scheduler
 
 TOOLS = (*["note"] * 4, *["wipe", "put"] * 2, "free", "peek", "desk", "ask_person")
@@ -54,7 +61,7 @@ class SimModel:
             self.summaries += 1
             return self._reply(sink)
         if self.reads_little and self._random.random() < 0.1:
-            raise TooLongError("The thread has become too long.", 200)
+            raise RequestTooLongError("The thread has become too long.", 200)
         if self.calm or self._random.random() < 0.35:
             return self._reply(sink)
         if "replace_waiting_plan" in offered and self._random.random() < 0.5:

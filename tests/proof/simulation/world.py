@@ -233,7 +233,7 @@ class World:
             try:
                 if late:
                     self.scheduler.rest(late, f"{row.key} is late")
-                with process.signals.arrivals.count_delivery():
+                with process.signals.arrivals.track_unacknowledged_delivery():
                     self.scheduler.pause(f"{row.key} arrives")
                     process.keep(row)
                     self.scheduler.pause(f"{row.key} is acknowledged")

@@ -8,7 +8,7 @@ from bot.tools.database.row_changes import (
     Change,
     RowChange,
     TableRows,
-    build_run_period,
+    build_trial_time_span,
     merge_trials,
 )
 
@@ -26,7 +26,7 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
 
     Otherwise the run, whose trials fall into one second, would not be what was shown.
     """
-    moment = build_run_period(START, START + timedelta(seconds=0.2))
+    moment = build_trial_time_span(START, START + timedelta(seconds=0.2))
     apart = merge_trials(
         added("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
@@ -51,7 +51,7 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
 
 def test_what_differs_around_a_time_is_another_value() -> None:
     """Two texts that differ in more than the time are no text with a time in it."""
-    moment = build_run_period(START, START + timedelta(seconds=0.2))
+    moment = build_trial_time_span(START, START + timedelta(seconds=0.2))
     [row] = (
         merge_trials(
             added("ticket 4 at 2026-11-24 12:00:00"),
