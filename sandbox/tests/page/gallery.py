@@ -87,10 +87,11 @@ class Gallery:
         return self._clicks()[-1]
 
     def submitted(self) -> Json:
-        """Submit the modal and return the states of its inputs, by block."""
+        """Submit the modal, wait until it is closed; return the states of its inputs, by block."""
         self.mark()
         self.page.submit()
         values = self.sent(1)["view"]["state"]["values"]
+        self.page.gone(MODAL)
         return {block: next(iter(states.values())) for block, states in values.items()}
 
     def focus(self, css: str) -> None:
