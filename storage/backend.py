@@ -84,7 +84,7 @@ class Backend(ABC):
     def finish_opening(self) -> None:  # noqa: B027 # a server needs no further step
         """Finish opening the database once its schema is up to date."""
 
-    def build_head_file(self, chain: AuditChain) -> AuditHeadFile | None:
+    def build_audit_head_file(self, chain: AuditChain) -> AuditHeadFile | None:
         """Return the file that notes the audit's newest row; None if this backend keeps none.
 
         A file on one machine could not follow what other machines write.

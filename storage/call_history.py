@@ -73,7 +73,7 @@ class CountedCall:
     arguments: str
 
 
-def counted_calls(
+def iterate_calls_counted_in_sum(
     tx: Transaction,
     team: str,
     requester: str | None,
@@ -88,7 +88,7 @@ def counted_calls(
     itself. `beside`: a call about to run; it does not count against itself, nor does an open one
     made after it.
     """
-    for _, counts in attempts_of_tool(tx, team, requester, tool):
+    for _, counts in iterate_attempts_of_tool(tx, team, requester, tool):
         yield counts
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
@@ -101,7 +101,7 @@ def counted_calls(
         yield CountedCall(ended, arguments)
 
 
-def attempts_of_tool(
+def iterate_attempts_of_tool(
     tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, CountedCall]]:
     """Yield (call id, counted call) for each start that may have had its effect, in order.
@@ -241,7 +241,7 @@ def list_past_calls_of_tool(
     """
     found: dict[str, PastCall] = {}
     tried = defaultdict[str, tuple[CountedCall, ...]](tuple)
-    for call_id, counts in attempts_of_tool(tx, team, requester, tool):
+    for call_id, counts in iterate_attempts_of_tool(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
     for row in tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about):
@@ -254,8 +254,10 @@ def list_past_calls_of_tool(
     return list(found.values())
 
 
-def counted_calls_before(history: Sequence[PastCall], call: Call) -> Iterator[CountedCall]:
-    """Yield what counted towards a sum when `call` was proposed, as `spending.counted` did then."""
+def iterate_calls_counted_at_proposal(
+    history: Sequence[PastCall], call: Call
+) -> Iterator[CountedCall]:
+    """Yield what counted towards a sum when `call` was proposed."""
     now = call.created_at
     for each in history:
         yield from (one for one in each.attempts if one.at is not None and one.at <= now)
@@ -389,7 +391,7 @@ class RevisionAuthor:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedVote:
+class VoteInReport:
     """One person's vote, with the number of the revision that it was given on."""
 
     person: str
@@ -399,7 +401,7 @@ class ReportedVote:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedCall:
+class CallInReport:
     """One call that people were asked about, with its revisions and votes."""
 
     id: str
@@ -408,21 +410,21 @@ class ReportedCall:
     decided_at: datetime | None
     requester: str
     revisions_by_number: dict[int, RevisionAuthor]  # by the revision's number
-    votes: tuple[ReportedVote, ...]  # oldest first
+    votes: tuple[VoteInReport, ...]  # oldest first
 
 
-def list_calls_asked_of_people(
+def list_calls_people_had_to_decide(
     tx: Transaction, team: str, since: datetime, until: datetime
-) -> list[ReportedCall]:
+) -> list[CallInReport]:
     """Return a workspace's calls proposed in [since, until) that people had to decide, in order."""
     given = {"team_": team, "since_": since, "until_": until}
     drafts: defaultdict[str, dict[int, RevisionAuthor]] = defaultdict(dict)
     for call, number, author, at in tx.execute(_DRAFTS, given):
         drafts[call][number] = RevisionAuthor(author, at)
-    votes: defaultdict[str, tuple[ReportedVote, ...]] = defaultdict(tuple)
+    votes: defaultdict[str, tuple[VoteInReport, ...]] = defaultdict(tuple)
     for call, revision, person, verb, at in tx.execute(_VOTES_GIVEN, given):
-        votes[call] += (ReportedVote(person, verb, revision, at),)
+        votes[call] += (VoteInReport(person, verb, revision, at),)
     return [
-        ReportedCall(call, tool, status, decided_at, requester, drafts[call], votes[call])
+        CallInReport(call, tool, status, decided_at, requester, drafts[call], votes[call])
         for call, tool, status, decided_at, requester in tx.execute(_CALLS, given)
     ]

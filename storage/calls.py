@@ -106,7 +106,7 @@ class ApprovedCall(CallWithRevision):
 
 
 @dataclass(frozen=True, slots=True)
-class CallPeople:
+class CallEditorsAndVotes:
     """Who edited a call, and the votes on its newest revision."""
 
     editors: frozenset[str]  # of any revision
@@ -198,9 +198,9 @@ def list_editors(tx: Transaction, call_id: str) -> frozenset[str]:
     return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
 
 
-def get_call_participants(tx: Transaction, call: Call) -> CallPeople:
+def get_call_editors_and_votes(tx: Transaction, call: Call) -> CallEditorsAndVotes:
     """Return who edited this call and who voted on its current revision."""
-    return CallPeople(
+    return CallEditorsAndVotes(
         list_editors(tx, call.id), tuple(list_votes_on_revision(tx, call.id, call.revision))
     )
 
@@ -254,7 +254,7 @@ def is_waiting_for_program(call: Call) -> bool:
     )
 
 
-def was_passed_on_by_program(call: Call) -> bool:
+def was_left_unreported_by_program(call: Call) -> bool:
     """Return whether the claiming program passed the call on and its outcome is unreported."""
     unsaid = call.status is CallStatus.UNKNOWN and call.deadline is None
     return bool(call.action) and unsaid and call.held_until is None

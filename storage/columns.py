@@ -175,7 +175,7 @@ def _get_column_defaults(
     return constant, tuple(made)  # type: ignore[arg-type]  # none of our factories takes the data
 
 
-def thread_conditions(model: type[SQLModel], *more: str) -> list[ColumnElement[bool]]:
+def build_thread_conditions(model: type[SQLModel], *more: str) -> list[ColumnElement[bool]]:
     """Return the conditions for a row of the thread `team_`, `channel_`, `thread_ts_`.
 
     `more`: other columns that are given in the same way.

@@ -156,7 +156,7 @@ def _cancel_sub_agent_run(
     if child is None:
         return []
     cancel_run(tx, child, at=at, actor=actor, words=words)
-    return sub_agents.list_recorded_actions(tx, child)
+    return sub_agents.list_non_reading_sub_agent_calls(tx, child)
 
 
 def cancel_elicitations_of_call(

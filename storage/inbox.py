@@ -75,7 +75,7 @@ _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .join(Run, col(Run.id) == col(Delivery.run_id))
     .where(
-        *columns.thread_conditions(Delivery),
+        *columns.build_thread_conditions(Delivery),
         col(Run.channel) == bindparam("run_channel_"),
         col(Run.thread_ts) == bindparam("run_thread_"),
     )
@@ -112,7 +112,7 @@ def list_held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
 def mark_delivery_done(tx: Transaction, delivery: Delivery, note: str) -> None:
     """Mark a delivery as done; `note` says how, for the operator.
 
-    Raises DeliveryTakenError if its status has changed meanwhile.
+    Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
     _raise_if_already_handled(
         moves.change_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note), delivery
@@ -125,7 +125,7 @@ def mark_message_in_transcript(tx: Transaction, delivery: Delivery) -> bool:
     Also False if its status has changed.
     """
     note = "taken into the transcript"
-    return moves.change_unedited_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note)
+    return moves.change_delivery_status_if_unedited(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
 def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> None:
@@ -136,7 +136,7 @@ def store_delivery_answer(tx: Transaction, delivery: Delivery, text: str) -> Non
 def erase_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
     """Mark a delivery that is not for the bot as done, and erase its body.
 
-    Raises DeliveryTakenError if its status has changed meanwhile.
+    Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
     _raise_if_already_handled(
         moves.change_delivery_status(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"),
@@ -152,7 +152,7 @@ def replace_message_body(tx: Transaction, delivery: Delivery, body: str) -> None
 def hold_message(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
     """Hold a message until the run's next model turn; `asked_in`: the channel, if Slack gave none.
 
-    Raises DeliveryTakenError if its status has changed meanwhile.
+    Raises DeliveryAlreadyHandledError if its status has changed meanwhile.
     """
     place = {"channel": asked_in} if asked_in else {}
     moved = moves.change_delivery_status(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)

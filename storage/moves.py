@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from storage import trail
 from storage.calls import HELD_UP
-from storage.columns import thread_conditions
+from storage.columns import build_thread_conditions
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
     CALL_BIRTHS,
@@ -173,7 +173,7 @@ _FREE = (
 _ASKED_IN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
 _ASKED_IN_THREAD = (
     select(col(Run.asked_in))
-    .where(*thread_conditions(Run))
+    .where(*build_thread_conditions(Run))
     .order_by(col(Run.created_at).desc())
     .limit(1)
 )
@@ -181,7 +181,7 @@ RowWithStatus = Call | Run | Message | Delivery
 
 
 @cache
-def build_guarded_update(
+def build_update_if_unchanged(
     model: type[RowWithStatus], held: tuple[str, ...], columns: tuple[str, ...]
 ) -> Update:
     """Return the update that writes `columns` if the columns in `held` still have their old values.
@@ -217,14 +217,14 @@ def change_call_status(
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
-    swap = build_guarded_update(Call, tuple(held), ("status", *columns))
+    swap = build_update_if_unchanged(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
     trail.record_event(tx, event or f"call.{target}", at=at, actor=actor, call=row, data=told)
     if row.status is CallStatus.PENDING:
-        trail.set_newest_event_start(tx, row.asked_at)
+        trail.set_newest_audit_line_since(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
@@ -273,12 +273,12 @@ def change_run_status(
     columns |= {"status": target, "updated_at": at}
     if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
-    swap = build_guarded_update(Run, tuple(held), tuple(columns))
+    swap = build_update_if_unchanged(Run, tuple(held), tuple(columns))
     if tx.execute(swap, {**held, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record_event(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
-    trail.set_newest_event_start(tx, row.created_at)
+    trail.set_newest_audit_line_since(tx, row.created_at)
     tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
@@ -399,7 +399,7 @@ def change_delivery_status(
     return _update_status_if_unchanged(tx, row, target, columns)
 
 
-def change_unedited_delivery_status(
+def change_delivery_status_if_unedited(
     tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
 ) -> bool:
     """Change a delivery's status, but only if its body is the same as when `row` was read."""
@@ -420,5 +420,5 @@ def _update_status_if_unchanged(
     moves: dict[Any, Any] = MESSAGE_MOVES if isinstance(row, Message) else DELIVERY_MOVES
     require_allowed_move(moves, row.status, target)
     held = {"seq_": row.seq, "status_": row.status, **also}
-    swap = build_guarded_update(type(row), tuple(held), ("status", *columns))
+    swap = build_update_if_unchanged(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

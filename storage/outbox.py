@@ -240,7 +240,7 @@ def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
     """Update columns of one message; raises IllegalMoveError for its status."""
     if "status" in columns:
         raise IllegalMoveError("a message's status is moved by storage.moves")
-    change = moves.build_guarded_update(Message, ("seq_",), tuple(columns))
+    change = moves.build_update_if_unchanged(Message, ("seq_",), tuple(columns))
     tx.execute(change, {"seq_": row.seq, **columns})
 
 

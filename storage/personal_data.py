@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlmodel import SQLModel, col
 
 from storage import grants, purge, trail
-from storage.columns import thread_conditions
+from storage.columns import build_thread_conditions
 from storage.delegations import Delegation
 from storage.inbox import GreetedPerson
 from storage.models import (
@@ -77,7 +77,7 @@ _PLACE = select(col(Run.team), col(Run.channel), col(Run.thread_ts), _ROOT).wher
 )
 _BESIDE = select(col(Run.id)).where(
     or_(
-        and_(*thread_conditions(Run), col(Run.thread_ts) != ""),
+        and_(*build_thread_conditions(Run), col(Run.thread_ts) != ""),
         col(Run.root_id) == bindparam("root_"),
     )
 )

@@ -57,7 +57,7 @@ class ClientKey(columns.Row, table=True):
         """Return the patterns of what the key may ask for; `*` matches any letters."""
         return tuple(json.loads(self.tools))
 
-    def is_successor_of(self, other: ClientKey) -> bool:
+    def may_continue_requests_of(self, other: ClientKey) -> bool:
         """Return whether this key may see and continue what the other key of its name requested.
 
         That needs the same person to answer for both, and the same permissions.
@@ -120,7 +120,7 @@ def store_api_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = Fa
     the same person and tools can go on with the old one's requests.
     """
     there = find_current_api_key(tx, row.team, row.name)
-    if there is not None and not (beside and row.is_successor_of(there)):
+    if there is not None and not (beside and row.may_continue_requests_of(there)):
         return False
     insert_row(tx, row)
     data = {
@@ -282,7 +282,7 @@ def has_sent_request(tx: Transaction, client: str, key: str, *, while_open: bool
     return found is not None and not (while_open and _is_request_over(tx, found.run_id))
 
 
-def release_delivery_key(tx: Transaction, name: str) -> None:
+def free_delivery_key_of_ended_request(tx: Transaction, name: str) -> None:
     """Free a delivery key for reuse if its request is over.
 
     The delivery stays, under another key.
@@ -332,7 +332,7 @@ def is_request_of_key(tx: Transaction, run: Run, key: ClientKey) -> bool:
         if key_id
         else find_api_key_at(tx, run.team, run.client, run.created_at)
     )
-    return asker is not None and key.is_successor_of(asker)
+    return asker is not None and key.may_continue_requests_of(asker)
 
 
 def list_requests_of_key(
@@ -349,7 +349,7 @@ def list_requests_of_key(
     ]
 
 
-def find_time_of_earlier_request(
+def find_time_of_nth_newest_request(
     tx: Transaction, client: str, number: int, since: datetime
 ) -> datetime | None:
     """Return when this client made the `number`-th newest request; None if not after `since`."""

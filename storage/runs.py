@@ -27,7 +27,7 @@ from sqlmodel import col
 
 from storage import calls, moves, transcripts
 from storage.calls import UNFINISHED
-from storage.columns import thread_conditions
+from storage.columns import build_thread_conditions
 from storage.models import Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows, insert_row
@@ -141,7 +141,7 @@ def count_pending_calls_of_requester(tx: Transaction, team: str, requester: str)
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
-def find_time_of_earlier_question(
+def find_time_of_question_before_newest(
     tx: Transaction, team: str, requester: str, number: int, since: datetime
 ) -> datetime | None:
     """Return when people were asked about a requester's call, `number` before the newest one.
@@ -168,7 +168,7 @@ _ROOTED = (
 _IN_THREAD = (
     select(Run)
     .where(
-        *thread_conditions(Run),
+        *build_thread_conditions(Run),
         col(Run.parent_call) == "",
     )
     .order_by(col(Run.created_at).desc(), col(Run.id))
@@ -178,7 +178,7 @@ _BEGUN_IN = (
     select(Run)
     .join(Delivery, col(Delivery.run_id) == col(Run.id))
     .where(
-        *thread_conditions(Delivery),
+        *build_thread_conditions(Delivery),
         col(Run.requester) == bindparam("requester_"),
     )
     .order_by(col(Delivery.seq).desc())
@@ -295,7 +295,7 @@ def list_unfinished_runs(tx: Transaction) -> list[Run]:
 
 def update_run_counters(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counter columns of a run (turns, calls, cards, tokens, rounds)."""
-    change = moves.build_guarded_update(Run, ("id_",), tuple(columns))
+    change = moves.build_update_if_unchanged(Run, ("id_",), tuple(columns))
     tx.execute(change, {"id_": run.id, **columns})
 
 
@@ -303,7 +303,7 @@ def store_edited_message_text(tx: Transaction, run: Run, ts: str, text: str | No
     """Store the new text of an edited message of the run; None removes it (the original counts)."""
     now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
     now |= {} if text is None else {ts: text}
-    change = moves.build_guarded_update(Run, ("id_",), ("reworded",))
+    change = moves.build_update_if_unchanged(Run, ("id_",), ("reworded",))
     tx.execute(change, {"id_": run.id, "reworded": json.dumps(now)})
 
 

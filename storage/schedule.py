@@ -80,7 +80,7 @@ _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
 )
 
 
-def list_due_call_ids(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
+def list_call_and_plan_ids_due_by(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
     """Return (call id, plan id) of calls whose deadline is at or before `horizon`, earliest first.
 
     Rows with unreadable other columns are included.

@@ -275,7 +275,7 @@ class SqliteFile(Backend):
             kept.execute("SELECT 1 FROM sqlite_master").fetchall()
             self._open_database_file = sqlite_connections.OpenFileGuard(self.path, self._file, kept)
 
-    def build_head_file(self, chain: AuditChain) -> AuditHeadFile:
+    def build_audit_head_file(self, chain: AuditChain) -> AuditHeadFile:
         """Return the head file beside the database."""
         return AuditHeadFile(audit_head_file_path(self.path), chain)
 

@@ -158,10 +158,10 @@ class Store:
             self.database.create_if_missing()
             migrate_schema(self)
             self.database.finish_opening()
-            note = self.database.build_head_file(self.chain)
+            note = self.database.build_audit_head_file(self.chain)
             with self.read() as tx:
                 self.mismatch_reason = _find_copy_reason(tx) or (
-                    note.describe_contradiction(tx) if note is not None else ""
+                    note.describe_head_mismatch(tx) if note is not None else ""
                 )
             self._note = None if self.mismatch_reason else note
             if exclusive and self._note is not None:
@@ -193,11 +193,11 @@ class Store:
         """Return whether other processes may write to the same database."""
         return self.database.is_multi_process
 
-    def accept_current_rows(self) -> None:
+    def accept_rows_despite_mismatch(self) -> None:
         """Accept rows that were `mismatch_reason` from now on, and begin a new head file."""
         with self._writer:
             self.mismatch_reason = ""
-            self._note = self.database.build_head_file(self.chain)
+            self._note = self.database.build_audit_head_file(self.chain)
             if self._note is not None:
                 self._note.replace_file(self._head or AuditHead())
 
@@ -439,7 +439,7 @@ class ReadOnlyStore(Store):
             if wrong := describe_unusable_schema(self, current, reading=True):
                 return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
-            return f"{name} cannot be read ({driver_error_text(error)})"
+            return f"{name} cannot be read ({one_line_driver_error_text(error)})"
         if current is None:
             return f"there is nothing of Countersign's in {name}"
         if current != newest():
@@ -449,7 +449,7 @@ class ReadOnlyStore(Store):
         return ""
 
 
-def driver_error_text(error: Exception) -> str:
+def one_line_driver_error_text(error: Exception) -> str:
     """Return a driver's error text on one line, without the statement; the type's name if empty."""
     said = str(error.orig if isinstance(error, DBAPIError) else error).split()
     return " ".join(said) or type(error).__name__

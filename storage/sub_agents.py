@@ -142,13 +142,13 @@ def count_nesting_levels(tx: Transaction, run: Run) -> int:
     return len(list_calls_leading_to_run(tx, run)) if run.parent_call else 0
 
 
-def list_recorded_actions(tx: Transaction, run: Run) -> list[SubAgentCall]:
+def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[SubAgentCall]:
     """Return the non-reading calls of this sub-agent and of those it started, in order."""
     found: list[SubAgentCall] = []
     for call in calls.list_calls_of_run(tx, run.id):
         below = find_sub_agent_run(tx, run.root_id, call.id)
         if below is not None:
-            found += list_recorded_actions(tx, below)
+            found += list_non_reading_sub_agent_calls(tx, below)
         elif call.does != "read" and call.status in TOLD:
             current = calls.find_revision(tx, call.id, call.revision)
             found.append(

@@ -156,7 +156,7 @@ def record_event(
     tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at))
 
 
-def set_newest_event_start(tx: Transaction, since: datetime | None) -> None:
+def set_newest_audit_line_since(tx: Transaction, since: datetime | None) -> None:
     """Set the start time of what the newest row ends, for observers; it is not stored."""
     tx.appended[-1] = tx.appended[-1]._replace(since=since)
 
@@ -289,7 +289,7 @@ class AuditHeadFile:
             return None
         return digest.AuditHead(int(seq), seal)
 
-    def describe_contradiction(self, tx: Transaction) -> str:
+    def describe_head_mismatch(self, tx: Transaction) -> str:
         """Return why the rows do not match the noted head; "" if they may match."""
         noted = self.read_head()  # before the rows: it is never ahead
         last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0

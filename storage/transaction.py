@@ -385,7 +385,7 @@ def fetch_rows(
 def fetch_readable_rows(
     tx: Transaction, model: type[M], key: Any, statement: Select[Any], **parameters: Any
 ) -> list[M]:
-    """Return rows like `rows`, but log and leave out each row that cannot be read."""
+    """Return rows like `fetch_rows`, but log and leave out each row that cannot be read."""
     try:
         return fetch_rows(tx, model, statement, **parameters)
     except NONSENSE:

@@ -66,7 +66,7 @@ _SIZE = (
     select(func.coalesce(func.sum(col(AttachedFile.size)), 0))
     .join(Run, col(Run.id) == col(AttachedFile.run_id))
     .where(
-        *columns.thread_conditions(Run),
+        *columns.build_thread_conditions(Run),
         _IS_GIVEN,
         col(AttachedFile.media) != TEXT,
     )
@@ -152,7 +152,7 @@ _ON_RECORD = (
     select(col(Call.provider_id))
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
-        *columns.thread_conditions(Run, "parent_call"),
+        *columns.build_thread_conditions(Run, "parent_call"),
         or_(
             col(Call.asked_at).is_not(None),
             col(Call.grant_id) != "",
@@ -197,7 +197,7 @@ def parse_compaction(body: Mapping[str, Any]) -> Compaction:
     return Compaction(body["until"], kept, items, body["seal"], body["whole"])
 
 
-def list_recorded_call_ids(tx: Transaction, run: Run) -> frozenset[str]:
+def list_call_ids_kept_for_model(tx: Transaction, run: Run) -> frozenset[str]:
     """Return the model's call ids in the run's thread that must stay known to the model.
 
     These are calls that people were asked about, that ran on a grant, or that may have changed
@@ -214,7 +214,7 @@ KEPT, ITEMS = 1_000_000, 6000
 _SINCE = (
     select(col(Item.seq), col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
-    .where(*columns.thread_conditions(Run, "parent_call"))
+    .where(*columns.build_thread_conditions(Run, "parent_call"))
     .where(col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
 )  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
 

@@ -301,7 +301,7 @@ class UsageLimits:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        first = runs.find_time_of_earlier_question(
+        first = runs.find_time_of_question_before_newest(
             tx, run.team, run.requester, most - 1, now - HOUR
         )
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0

@@ -123,7 +123,9 @@ def add_spending_sums(
         whose = None if anyone else run.requester
         since = now - timedelta(seconds=max(each.window for each in some))
         found = [
-            *call_history.counted_calls(tx, run.team, whose, name, since=since, beside=beside),
+            *call_history.iterate_calls_counted_in_sum(
+                tx, run.team, whose, name, since=since, beside=beside
+            ),
             *(
                 call_history.CountedCall(None, arguments)
                 for other, arguments in siblings

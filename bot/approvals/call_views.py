@@ -89,7 +89,7 @@ def _build_unmasked_call_view(
         stand_ins=call_state.map_delegators_to_delegates(votes),
         decided_at=call.decided_at,
         approval_expires_at=_find_expiry_if_approved(call),
-        was_handed_over=calls.was_passed_on_by_program(call),
+        was_handed_over=calls.was_left_unreported_by_program(call),
         note="" if over else mask_secrets(call.note),
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
         needs_quotation=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),

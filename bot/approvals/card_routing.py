@@ -313,7 +313,7 @@ def choose_status_emoji(found: Iterable[Call]) -> str:
     status = {call.status for call in asked}
     if CallStatus.UNKNOWN not in status and not all(map(calls.has_final_outcome, found)):
         return WAITING_EMOJI  # also for an answer
-    if asked and all(map(calls.was_passed_on_by_program, asked)):
+    if asked and all(map(calls.was_left_unreported_by_program, asked)):
         return HANDED_ON_EMOJI
     bad = {CallStatus.UNKNOWN, CallStatus.FAILED} & status
     if not bad and CallStatus.SUCCEEDED in status and NOT_WANTED & status:

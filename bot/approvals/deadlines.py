@@ -45,7 +45,7 @@ class CallExpirer:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            due = schedule.list_due_call_ids(tx, now)
+            due = schedule.list_call_and_plan_ids_due_by(tx, now)
         together: dict[str, list[str]] = {}
         for call_id, plan_id in due:
             together.setdefault(plan_id, []).append(call_id)

@@ -58,7 +58,7 @@ class PermissionChecker:
         person: str,
         *,
         at: datetime,
-        involved: calls.CallPeople | None = None,
+        involved: calls.CallEditorsAndVotes | None = None,
         fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
@@ -68,7 +68,7 @@ class PermissionChecker:
         otherwise they are read here where they matter.
         """
         if fresh_editor:
-            involved = calls.CallPeople(
+            involved = calls.CallEditorsAndVotes(
                 (involved or self._load_involvement(call)).editors | {person}, ()
             )
         found = self._judge_own_right(verb, call, run, person, involved, at)
@@ -87,9 +87,9 @@ class PermissionChecker:
             return Denial("lookup")
         return Denial("requester_gone") if requester is None or requester.deleted else None
 
-    def _load_involvement(self, call: Call) -> calls.CallPeople:
+    def _load_involvement(self, call: Call) -> calls.CallEditorsAndVotes:
         with self._store.read() as tx:
-            return calls.get_call_participants(tx, call)
+            return calls.get_call_editors_and_votes(tx, call)
 
     def _judge_as_delegate(
         self,
@@ -97,7 +97,7 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: calls.CallPeople | None,
+        involved: calls.CallEditorsAndVotes | None,
         at: datetime,
     ) -> Verdict | None:
         """Return a Yes as the delegate of somebody who may; None if there is nobody.
@@ -128,7 +128,7 @@ class PermissionChecker:
         call: Call,
         run: Run,
         person: str,
-        involved: calls.CallPeople | None,
+        involved: calls.CallEditorsAndVotes | None,
         at: datetime,
     ) -> Verdict:
         """Return whether the person may do it by their own right, not as a delegate."""
@@ -173,7 +173,13 @@ class PermissionChecker:
         return may_approve_alone(self._authority, run, gate, person)
 
     def _judge_any_stage(
-        self, gate: Ask, call: Call, run: Run, person: str, involved: calls.CallPeople, at: datetime
+        self,
+        gate: Ask,
+        call: Call,
+        run: Run,
+        person: str,
+        involved: calls.CallEditorsAndVotes,
+        at: datetime,
     ) -> Verdict:
         verdicts = [
             self._authority.may_approve(

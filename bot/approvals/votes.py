@@ -190,7 +190,9 @@ class VoteHandler:
             run = runs.find_run(tx, found.call.run_id)
             # who may reject does not depend on what others have said
             involved = (
-                calls.get_call_participants(tx, found.call) if verb is CallVerb.APPROVE else None
+                calls.get_call_editors_and_votes(tx, found.call)
+                if verb is CallVerb.APPROVE
+                else None
             )
         if run is None:
             return decisions.MissingCall()
@@ -204,7 +206,7 @@ class VoteHandler:
         verb: CallVerb,
         reason: str = "",
         remember: int | None = None,
-        involved: calls.CallPeople | None = None,
+        involved: calls.CallEditorsAndVotes | None = None,
         *,
         fresh_editor: bool = False,
     ) -> VoteAdmission | VoteRefusal:

@@ -96,7 +96,7 @@ def describe_error(error: Exception) -> str | None:
     from bot.runs.surfaces import SurfaceError
     from bot.toolbox import ToolsError
     from storage.sqlite import AlreadyRunningError
-    from storage.store import SchemaError, driver_error_text
+    from storage.store import SchemaError, one_line_driver_error_text
 
     match error:
         case StartupError() | SettingsError() | SchemaError():
@@ -106,7 +106,7 @@ def describe_error(error: Exception) -> str | None:
         case AlreadyRunningError():
             return f"{error}."
         case DBAPIError() | sqlite3.Error():
-            why = driver_error_text(error)
+            why = one_line_driver_error_text(error)
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."
         case SlackApiError():
             code = error.response.get("error")

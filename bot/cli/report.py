@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     until = found.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - arguments.since
     with found.store.read() as tx:
-        asked = call_history.list_calls_asked_of_people(tx, team, since, until)
+        asked = call_history.list_calls_people_had_to_decide(tx, team, since, until)
     computed = compute_report(asked, since, until)
     for line in render_report_lines(computed, PlainMentionStyle(found.directory)):
         print_line(line)

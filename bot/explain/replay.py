@@ -15,13 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot.approvals import call_gates
 from bot.approvals.call_checks import CallRefusedError, parse_call_arguments
-from bot.approvals.call_gates import (
-    FactSources,
-    get_lookups_needed_by_rules,
-    load_facts,
-    sum_spending,
-)
 from bot.approvals.call_state import list_approvers_with_waiting_times, tally_votes
 from bot.cards.slack_text import format_in_utc
 from bot.explain.explanation import MentionStyle
@@ -77,7 +72,11 @@ class PolicyReplay:
     """One replay of a policy over the calls since a moment; see `lines`."""
 
     def __init__(
-        self, sources: FactSources, authority: Authority, tools: Registry, words: MentionStyle
+        self,
+        sources: call_gates.FactSources,
+        authority: Authority,
+        tools: Registry,
+        words: MentionStyle,
     ) -> None:
         """Prepare a replay of `sources.policy`; database rows are only read."""
         self._sources = sources
@@ -168,15 +167,15 @@ class PolicyReplay:
     ) -> Facts:
         """Return the facts about the call at the time it was proposed, as far as they are known."""
         then = replace(self._sources, clock=FixedClock(call.created_at))
-        facts, sums = load_facts(then, run, tool, args), {}
-        for each in get_lookups_needed_by_rules(then.policy, tool).spent:
+        facts, sums = call_gates.load_facts(then, run, tool, args), {}
+        for each in call_gates.get_lookups_needed_by_rules(then.policy, tool).spent:
             whose = None if each.anyone else run.requester
-            counted = call_history.counted_calls_before(
+            counted = call_history.iterate_calls_counted_at_proposal(
                 self._load_tool_history(run.team, whose, each.tool), call
             )
             start = call.created_at - timedelta(seconds=each.window)
             within = [one for one in counted if one.at is None or one.at > start]
-            sums[each] = sum_spending(each, within, facts.arguments)
+            sums[each] = call_gates.sum_spending(each, within, facts.arguments)
         return replace(facts, spent=sums)
 
     def _load_tool_history(

@@ -20,7 +20,7 @@ from bot.cards.button_codec import build_block_id
 from bot.cards.slack_text import shorten_text, show_hidden_characters
 from bot.explain.explanation import MentionStyle
 from countersign.durations import DAY, HOUR, MINUTE
-from storage.call_history import ReportedCall, ReportedVote
+from storage.call_history import CallInReport, VoteInReport
 from storage.calls import WRITERS
 from storage.states import CallStatus, CallVerb
 
@@ -102,7 +102,7 @@ class Report:
     days: tuple[tuple[date, dict[CallFate, int]], ...]
 
 
-def compute_report(asked: Iterable[ReportedCall], since: datetime, until: datetime) -> Report:
+def compute_report(asked: Iterable[CallInReport], since: datetime, until: datetime) -> Report:
     """Compute the report on these calls, which were proposed in [since, until)."""
     found = [each for each in asked if _is_decided_by_people(each)]
     tools = _group_by(found, lambda each: each.tool)
@@ -125,41 +125,41 @@ def compute_report(asked: Iterable[ReportedCall], since: datetime, until: dateti
     )
 
 
-def _is_decided_by_people(call: ReportedCall) -> bool:
+def _is_decided_by_people(call: CallInReport) -> bool:
     """Return whether people decided or may decide the call, not a grant or the policy alone."""
     return call.status in _FATES or bool(call.votes)
 
 
-def get_call_fate(call: ReportedCall) -> CallFate:
+def get_call_fate(call: CallInReport) -> CallFate:
     """Return what became of a call."""
     return _FATES.get(call.status, CallFate.APPROVED)
 
 
-def _count_calls(tool: str, calls: Sequence[ReportedCall]) -> CallCounts:
+def _count_calls(tool: str, calls: Sequence[CallInReport]) -> CallCounts:
     counts = _count_fates(calls)
     edited = sum(bool(_list_editors(call)) for call in calls)
     return CallCounts(tool, counts, edited, _compute_speed(map(_measure_decision_time, calls)))
 
 
-def _count_fates(calls: Iterable[ReportedCall]) -> dict[CallFate, int]:
+def _count_fates(calls: Iterable[CallInReport]) -> dict[CallFate, int]:
     counts = dict.fromkeys(CallFate, 0)
     for call in calls:
         counts[get_call_fate(call)] += 1
     return counts
 
 
-def _list_editors(call: ReportedCall) -> set[str]:
+def _list_editors(call: CallInReport) -> set[str]:
     return {each.author for each in call.revisions_by_number.values()} - WRITERS
 
 
-def _measure_decision_time(call: ReportedCall) -> timedelta | None:
+def _measure_decision_time(call: CallInReport) -> timedelta | None:
     """Return the time from a call's first revision to its last vote; None if it is not decided."""
     first = call.revisions_by_number.get(1)
     is_decided = get_call_fate(call) in (CallFate.APPROVED, CallFate.REJECTED)
     return call.votes[-1].at - first.at if is_decided and call.votes and first else None
 
 
-def _measure_voting_time(call: ReportedCall, vote: ReportedVote) -> timedelta | None:
+def _measure_voting_time(call: CallInReport, vote: VoteInReport) -> timedelta | None:
     """Return the time from when the voted revision was made to the vote; None if unknown."""
     draft = call.revisions_by_number.get(vote.revision)
     return vote.at - draft.at if draft else None
@@ -170,7 +170,7 @@ def _is_hasty(taken: timedelta | None) -> bool:
 
 
 def _build_approver_stats(
-    calls: Sequence[ReportedCall], votes: Sequence[tuple[ReportedVote, timedelta | None]]
+    calls: Sequence[CallInReport], votes: Sequence[tuple[VoteInReport, timedelta | None]]
 ) -> tuple[ApproverStats, ...]:
     edited = Counter(person for call in calls for person in _list_editors(call))
     of_each = _group_by(votes, lambda each: each[0].person)
@@ -189,7 +189,7 @@ def _build_approver_stats(
 
 
 def _count_fates_by_day(
-    calls: Iterable[ReportedCall],
+    calls: Iterable[CallInReport],
 ) -> tuple[tuple[date, dict[CallFate, int]], ...]:
     ended = [(_find_decision_time(call), call) for call in calls]
     days = _group_by([(at.date(), call) for at, call in ended if at], lambda each: each[0])
@@ -198,7 +198,7 @@ def _count_fates_by_day(
     )
 
 
-def _find_decision_time(call: ReportedCall) -> datetime | None:
+def _find_decision_time(call: CallInReport) -> datetime | None:
     """Return when the call was decided, by people or the clock; None while it waits."""
     if get_call_fate(call) is CallFate.WAITING:
         return None

@@ -360,7 +360,7 @@ class HookRoutes:
         claimed = await self._routes.claim(
             key, found.id, api_bodies.ClaimSent(claimant=who, lease_seconds=QUIET)
         )
-        if not use.has_outcome_report:
+        if not use.gets_outcome_report_later:
             outcome = api_bodies.OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
             await self._routes.report_outcome(key, found.id, outcome)
         return claude_code.build_allow_answer(use, found, claimed.arguments)

@@ -120,7 +120,7 @@ class RequestLimit:
 
     @contextmanager
     def reserve_place(self) -> Iterator[None]:
-        """Take one place until the block ends; raises FullError if there is none."""
+        """Take one place until the block ends; raises NoCapacityError if there is none."""
         if self._inside >= self.max_requests:
             raise NoCapacityError
         self._inside += 1
@@ -199,7 +199,7 @@ class ApiKeyChecker:
             asked = programs.has_sent_request
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
-            since = programs.find_time_of_earlier_request(
+            since = programs.find_time_of_nth_newest_request(
                 tx, key.name, key.per_hour, now - programs.HOUR
             )
         if since is not None:

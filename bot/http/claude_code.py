@@ -65,7 +65,7 @@ class ToolUse:
         return self._hash_ids(key_id)
 
     @property
-    def has_outcome_report(self) -> bool:
+    def gets_outcome_report_later(self) -> bool:
         """Return whether Claude Code reports afterwards how this very use went."""
         return not self.id.startswith(OWN_ID)
 

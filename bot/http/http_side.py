@@ -59,7 +59,7 @@ class PlainTextPage:
 class Page:
     """A path, and the function that returns the page there.
 
-    `answer` is called on a thread of its own for each request, and may wait a moment.
+    `render` is called on a thread of its own for each request, and may wait a moment.
     """
 
     path: str
@@ -247,7 +247,7 @@ class HttpSide:
     ) -> None:
         """`slack` is asked whether the bot's token is good; `programs` puts calls before people.
 
-        Raises NotListeningError where the address cannot be listened to.
+        Raises CannotListenError where the address cannot be listened to.
         """
         self._core = core
         self._shut = False
@@ -256,7 +256,7 @@ class HttpSide:
             core.signals.work,
             core.settings.tick,
             CachedCheck(lambda: check_writable(core.store), GOOD_FOR),
-            CachedCheck(TokenCheck(slack), ASK_AGAIN, OK),  # a start has just signed in
+            CachedCheck(BotTokenCheck(slack), ASK_AGAIN, OK),  # a start has just signed in
             self.is_stopping,
         )
         expected = Signal()  # a request was asked whose program is to be told of it
@@ -321,7 +321,7 @@ class HttpSide:
         self.health.close()
 
 
-class TokenCheck:
+class BotTokenCheck:
     """The check of the bot's token with Slack; while Slack cannot be asked, the last result holds.
 
     For one thread.

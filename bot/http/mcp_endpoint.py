@@ -35,8 +35,8 @@ from countersign.client import Countersign
 from countersign.mcp_proxy.held_calls import (
     TOOLS,
     HeldCalls,
-    PeopleTools,
     ProgressSender,
+    ProxyOwnTools,
     RequestWaiter,
     StillPendingError,
 )
@@ -71,7 +71,7 @@ class _HostSession:
     countersign: Countersign
     request_options: Mapping[str, str]  # channel, requester
     held_calls: HeldCalls
-    people: PeopleTools
+    people: ProxyOwnTools
 
 
 class McpToolServer:
@@ -148,7 +148,7 @@ class McpToolServer:
             if found is None:
                 countersign = Countersign(self._url, key)
                 held = HeldCalls(countersign, around, HOLD, PLACE)
-                found = _HostSession(countersign, around, held, PeopleTools(held))
+                found = _HostSession(countersign, around, held, ProxyOwnTools(held))
             self._callers[name] = found
             while len(self._callers) > MOST_KEYS:
                 self._callers.popitem(last=False)

@@ -141,7 +141,7 @@ class WebServer:
 
     @classmethod
     def listen_at(cls, address: Endpoint) -> Self:
-        """Return a server whose socket listens at `address` already; raises NotListeningError."""
+        """Return a server whose socket listens at `address` already; raises CannotListenError."""
         listening = _open_listening_socket(address)
         host, port = address.host, listening.getsockname()[1]
         return cls(listening, f"http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -181,7 +181,7 @@ class WebServer:
 
 
 def _open_listening_socket(address: Endpoint) -> socket.socket:
-    """Return a socket that listens at the address; raises NotListeningError."""
+    """Return a socket that listens at the address; raises CannotListenError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)

@@ -103,7 +103,7 @@ class SignatureChecker:
                 self._seen[signature] = self._seen[signature][0], SignatureStatus.ACKNOWLEDGED
 
     @property
-    def remembered_count(self) -> int:
+    def remembered_signature_count(self) -> int:
         """Return how many signatures are remembered."""
         with self._lock:
             return len(self._seen)
@@ -137,7 +137,7 @@ class _RequestRefusedError(Exception):
 
 
 class SlackEndpoint:
-    """The endpoint for Slack's requests; one per process. `take` runs on the server's loop."""
+    """The endpoint for Slack's requests; one per process, on the server's loop."""
 
     def __init__(
         self,

@@ -16,7 +16,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from storage import audit_log
-from storage.audit_log import AuditLine
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -127,7 +126,7 @@ class Exporter:
     def report_span(self, span: Span) -> None:
         """Receive a span that has ended."""
 
-    def report_audit_lines(self, facts: Sequence[AuditLine]) -> None:
+    def report_audit_lines(self, facts: Sequence[audit_log.AuditLine]) -> None:
         """Receive audit rows that have been committed."""
 
     def report_incident(self, what: Incident, about: str) -> None:
@@ -175,7 +174,7 @@ class Tracer:
         for each in self._exporters:
             _call_and_log_errors(each.report_span, span)
 
-    def log_and_export_audit_lines(self, facts: Sequence[AuditLine]) -> None:
+    def log_and_export_audit_lines(self, facts: Sequence[audit_log.AuditLine]) -> None:
         """Log committed audit rows, and pass them to every exporter."""
         if not facts:
             return
@@ -224,7 +223,7 @@ def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
         log.exception("what was done could not be told")
 
 
-def _set_run_id_from_audit_lines(facts: Sequence[AuditLine]) -> None:
+def _set_run_id_from_audit_lines(facts: Sequence[audit_log.AuditLine]) -> None:
     span = _CURRENT.get()
     if span is not None and not span.run_id and span.work in _ADOPTS:
         span.run_id = next((each.run_id for each in facts if each.run_id), "")

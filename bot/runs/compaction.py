@@ -177,7 +177,7 @@ class CompactingPlanner:
         room = int(GOAL * window * rate) - asked.count_characters()
         least = int(share * window * rate)
         with self._store.read() as tx:
-            on_record = transcripts.list_recorded_call_ids(tx, run)
+            on_record = transcripts.list_call_ids_kept_for_model(tx, run)
         seal, tokens = self._planner.compaction_server_id, 0
 
         def part(seal: str) -> TranscriptCut | None:

@@ -175,7 +175,7 @@ class ProgramRequests:
         name = programs.build_delivery_key(client, key or new_id())
         if while_open and key:
             with self.store.write() as tx:
-                programs.release_delivery_key(tx, name)
+                programs.free_delivery_key_of_ended_request(tx, name)
         return name
 
     def _build_delivery(
@@ -244,7 +244,7 @@ class ProgramRequests:
 
 def _check_rate_limit(tx: Transaction, client: programs.ClientKey, now: datetime) -> None:
     """Raise RequestRateLimitError if this client has no requests left within the hour."""
-    since = programs.find_time_of_earlier_request(
+    since = programs.find_time_of_nth_newest_request(
         tx, client.name, client.per_hour, now - programs.HOUR
     )
     if since is not None:

@@ -84,7 +84,7 @@ class Restoration:
             # on a server another process may have been faster
             first = record_copies.delete_copy_note(tx) or not self.store.is_multi_process
             over = self._settle_and_list_ended_runs(tx, why, now) if first else []
-        self.store.accept_current_rows()
+        self.store.accept_rows_despite_mismatch()
         for run in over:
             if not run.parent_call:
                 self.show_run_end(run)
@@ -131,7 +131,7 @@ class Restoration:
                 end, said = (
                     C.CANCELLED,
                     outputs.stopped_sub_agent_output(
-                        WHY, sub_agents.list_recorded_actions(tx, run)
+                        WHY, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                     ),
                 )
                 sub_agents.end_call_of_sub_agent(

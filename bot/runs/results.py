@@ -85,7 +85,7 @@ def post_approved_call_outcome(
         stated or (f"Done: {effect}" if done else effect),
         None if done and _has_later_call_with_same_people(tx, run, plan, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
-        handed_on=calls.was_passed_on_by_program(call),
+        handed_on=calls.was_left_unreported_by_program(call),
         midway=_is_failed_midway(call),
     )
     outbox.queue_notice(tx, run, _build_outcome_message_key(call), {"text": text})
@@ -234,7 +234,7 @@ def _build_outcome_message(
         case CallStatus.FAILED:
             midway = outputs.is_failed_midway(call.output)
             return {"text": sentences.call_failed_notice(effect, call.note, midway=midway)}
-        case CallStatus.UNKNOWN if calls.was_passed_on_by_program(call):
+        case CallStatus.UNKNOWN if calls.was_left_unreported_by_program(call):
             return (
                 None
                 if is_outcome_posted(tx, call)

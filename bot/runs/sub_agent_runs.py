@@ -120,7 +120,10 @@ def store_sub_agent_answer(
     tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime
 ) -> None:
     """Store a sub-agent's answer as its call's result, and post that."""
-    call, done = calls.find_call(tx, child.parent_call), children.list_recorded_actions(tx, child)
+    call, done = (
+        calls.find_call(tx, child.parent_call),
+        children.list_non_reading_sub_agent_calls(tx, child),
+    )
     tool = tools.find_tool_of_call(call) if call else None
     output = prompt.sub_agent_answer_output(text, done, tool.max_output if tool else MOST)
     line = " ".join(text.split()) or prompt.NOTHING_SAID
@@ -136,7 +139,9 @@ def store_sub_agent_failure(
 ) -> None:
     """Fail and post the call of a sub-agent that could not go on; end what that had open."""
     endings.cancel_calls_of_failed_sub_agent(tx, child, at=at, words=outputs)
-    output = prompt.sub_agent_failure_output(why, children.list_recorded_actions(tx, child))
+    output = prompt.sub_agent_failure_output(
+        why, children.list_non_reading_sub_agent_calls(tx, child)
+    )
     ended = children.end_call_of_sub_agent(
         tx, child, CallStatus.FAILED, at=at, actor="worker", output=output, note=why
     )

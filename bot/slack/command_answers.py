@@ -181,7 +181,7 @@ def _build_report_answer(
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
-        asked_calls = call_history.list_calls_asked_of_people(tx, lists.team, since, until)
+        asked_calls = call_history.list_calls_people_had_to_decide(tx, lists.team, since, until)
         found = report.compute_report(asked_calls, since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _prepare_report_picture(found, titles)

@@ -114,7 +114,7 @@ class GatedCall:
         return self._terms.client or Countersign()
 
     def stop_waiting(self) -> None:
-        """Make `take` stop waiting, on whatever thread it waits; return at once."""
+        """Make `claim_when_approved` stop waiting, on whatever thread it waits; return at once."""
         self._given_up.set()
         if self._request is not None:
             threading.Thread(target=self._cancel_request, name="taken back", daemon=True).start()

@@ -11,7 +11,7 @@ from bot.approvals.permissions import is_reason_in_own_words, needs_reason
 from bot.cards.review_dialog import REASONS
 from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
-from storage.calls import CallPeople
+from storage.calls import CallEditorsAndVotes
 from storage.delegations import Delegation
 from storage.states import CallVerb
 from storage.store import Store
@@ -68,7 +68,7 @@ def test_steps_without_an_order(world: World) -> None:
 def test_what_was_read_with_the_call_counts(world: World) -> None:
     """Votes that were handed in are not read again."""
     made = world.asked(TWO_STEPS)
-    known = CallPeople(frozenset({DAN}), (voted(ANA),))
+    known = CallEditorsAndVotes(frozenset({DAN}), (voted(ANA),))
     found = world.permissions.judge_action(
         V.APPROVE, made.call(), made.run(), DAN, at=AT, involved=known
     )

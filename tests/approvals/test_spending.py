@@ -249,9 +249,10 @@ def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
         tx.execute(update(Call).where(col(Call.id) == row.id).values(revision=2))
         row.revision = 2
         add_revision(tx, row, '{"amount":"400.00"}')
-        assert [each.arguments for each in call_history.counted_calls(tx, TEAM, BEN, "note")] == [
-            '{"amount":"400.00"}'
-        ]
+        assert [
+            each.arguments
+            for each in call_history.iterate_calls_counted_in_sum(tx, TEAM, BEN, "note")
+        ] == ['{"amount":"400.00"}']
     assert ledger.sum() == 400
 
 

@@ -113,8 +113,8 @@ def test_whose_calls_anyones_are(store: Store) -> None:
         all_, mine = (
             [Decimal(json.loads(each.arguments)["amount"]) for each in found]
             for found in (
-                call_history.counted_calls(tx, TEAM, None, "note"),
-                call_history.counted_calls(tx, TEAM, BEN, "note"),
+                call_history.iterate_calls_counted_in_sum(tx, TEAM, None, "note"),
+                call_history.iterate_calls_counted_in_sum(tx, TEAM, BEN, "note"),
             )
         )
     assert (sum(all_), sum(mine)) == (15, 5)
@@ -131,5 +131,7 @@ def test_what_ended_long_ago_is_not_read(store: Store) -> None:
     ):
         ledger.call(amount, status, at=AT - 2 * DAY, finished_at=ended)
     with store.read() as tx:
-        found = list(call_history.counted_calls(tx, TEAM, None, "note", since=AT - DAY))
+        found = list(
+            call_history.iterate_calls_counted_in_sum(tx, TEAM, None, "note", since=AT - DAY)
+        )
     assert sum(Decimal(json.loads(each.arguments)["amount"]) for each in found) == 1110

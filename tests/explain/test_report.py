@@ -13,7 +13,7 @@ from bot.explain.report import (
     format_duration,
     render_report_lines,
 )
-from storage.call_history import ReportedCall, ReportedVote, RevisionAuthor
+from storage.call_history import CallInReport, RevisionAuthor, VoteInReport
 from storage.calls import FORM
 from storage.states import CallStatus, CallVerb
 
@@ -38,7 +38,7 @@ def call(
     tool: str = "refund",
     editor: str = "",
     day: int = 0,
-) -> ReportedCall:
+) -> CallInReport:
     """A call that was shown at noon of that day, with votes so many seconds later.
 
     Where somebody edited it, that was a minute later, and the votes came after.
@@ -49,10 +49,10 @@ def call(
         shown += timedelta(minutes=1)
         drafts[2] = RevisionAuthor(editor, shown)
     given = tuple(
-        ReportedVote(person, verb, len(drafts), shown + timedelta(seconds=after))
+        VoteInReport(person, verb, len(drafts), shown + timedelta(seconds=after))
         for person, verb, after in votes
     )
-    return ReportedCall("id", tool, status, AT + timedelta(days=day, hours=1), BEN, drafts, given)
+    return CallInReport("id", tool, status, AT + timedelta(days=day, hours=1), BEN, drafts, given)
 
 
 APPROVE, REJECT = CallVerb.APPROVE, CallVerb.REJECT

@@ -66,12 +66,12 @@ def test_what_is_on_record(store: Store) -> None:
         tx.execute(insert(Call).values({**theirs, "provider_id": "call_of_theirs"}))
         runs.add_used_tokens(tx, child, 30)
     with store.read() as tx:
-        assert transcripts.list_recorded_call_ids(tx, seeded.run()) == {
+        assert transcripts.list_call_ids_kept_for_model(tx, seeded.run()) == {
             "call_0",
             "call_3",
             "call_4",
         }
-        assert transcripts.list_recorded_call_ids(tx, child) == {"call_of_theirs"}
+        assert transcripts.list_call_ids_kept_for_model(tx, child) == {"call_of_theirs"}
         spent = runs.find_run(tx, child.id)
         assert spent is not None
         assert (seeded.run().tokens, spent.tokens, spent.status) == (30, 30, RunStatus.READY)

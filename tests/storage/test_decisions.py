@@ -160,7 +160,7 @@ def test_no_deadline_never_falls(store: Store) -> None:
     with store.write() as tx:
         assert not endings.expire_call(tx, seeded.call(), at=AT + HOUR, words=outputs)
         assert not endings.expire_call(tx, later.call(), at=AT, words=outputs)
-        assert schedule.list_due_call_ids(tx, AT) == []
+        assert schedule.list_call_and_plan_ids_due_by(tx, AT) == []
         assert schedule.find_next_deadline(tx) == AT + TICK
 
 
@@ -171,7 +171,7 @@ def test_due_is_ordered(store: Store) -> None:
     seed(store, C.APPROVED, deadline=AT)
     unknown = seed(store, C.UNKNOWN, deadline=AT + 2 * TICK)
     with store.read() as tx:
-        found = schedule.list_due_call_ids(tx, AT + HOUR)
+        found = schedule.list_call_and_plan_ids_due_by(tx, AT + HOUR)
     assert [call for call, _ in found] == [
         s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])
     ]

@@ -187,9 +187,9 @@ def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> Non
         assert moves.insert_delivery(tx, delivery("a")) is False
         row.seq = 1
         row.body = "{ }"
-        assert moves.change_unedited_delivery_status(tx, row, "done", note="n") is False
+        assert moves.change_delivery_status_if_unedited(tx, row, "done", note="n") is False
         row.body = "{}"
-        assert moves.change_unedited_delivery_status(tx, row, "done", note="n") is True
+        assert moves.change_delivery_status_if_unedited(tx, row, "done", note="n") is True
         assert moves.change_delivery_status(tx, row, "done") is False
 
 

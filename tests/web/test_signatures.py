@@ -26,7 +26,7 @@ def test_remembered_as_long_as_it_could_come_again() -> None:
     assert not signatures.has_plausible_headers(str(soon), ahead)
     later = int(clock.now().timestamp())
     signatures.register_signature(str(later), signature(SECRET, later, b"{}"))
-    assert signatures.remembered_count == 1
+    assert signatures.remembered_signature_count == 1
 
 
 def test_good_for_one_body_at_one_time() -> None:

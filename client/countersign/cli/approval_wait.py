@@ -119,7 +119,7 @@ def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result", default="", help="in words, for the card and the record")
 
 
-def run_outcome(arguments: argparse.Namespace) -> int:
+def run_outcome_command(arguments: argparse.Namespace) -> int:
     """Report to Countersign how a call went; returns the exit code."""
     request_id, _, claimant = arguments.receipt.strip().partition(":")
     if not request_id or not claimant:
@@ -132,4 +132,4 @@ def run_outcome(arguments: argparse.Namespace) -> int:
     return 0
 
 
-OUTCOME = CommandFunctions(add_outcome_arguments, run_outcome)
+OUTCOME = CommandFunctions(add_outcome_arguments, run_outcome_command)

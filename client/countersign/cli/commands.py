@@ -159,7 +159,7 @@ NOT_READ = 141  # of one whose output nobody reads to its end
 
 
 @dataclass(frozen=True, slots=True)
-class TypedCommand:
+class ParsedCommandLine:
     """A typed command line: its words, the command they name, and the commands there are."""
 
     words: list[str]
@@ -186,15 +186,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _run_with_failure_exit_code(typed, broken)
 
 
-def _parse_command_line(words: list[str]) -> TypedCommand:
+def _parse_command_line(words: list[str]) -> ParsedCommandLine:
     first = next((each for each in words if not each.startswith("-")), "")
     if first in COMMANDS:  # what other distributions have brought is not even looked for
-        return TypedCommand(words, first, COMMANDS)
+        return ParsedCommandLine(words, first, COMMANDS)
     commands = list_commands()
-    return TypedCommand(words, next((each for each in words if each in commands), ""), commands)
+    return ParsedCommandLine(
+        words, next((each for each in words if each in commands), ""), commands
+    )
 
 
-def _run_with_failure_exit_code(typed: TypedCommand, broken: int) -> int:
+def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
     """Run a command, and return the exit code `broken` if an error or a signal cuts it short.
 
     Its caller takes every other exit code for a yes.
@@ -215,7 +217,7 @@ def _run_with_failure_exit_code(typed: TypedCommand, broken: int) -> int:
         return broken
 
 
-def _run_reporting_errors(typed: TypedCommand) -> int:
+def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     """Run any other command, or end with the usage; known errors are printed as sentences."""
     serves = typed.entry is not None and typed.entry.is_server
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
@@ -237,7 +239,7 @@ def _run_reporting_errors(typed: TypedCommand) -> int:
         return print_error(text)
 
 
-def _run_typed_command(typed: TypedCommand) -> int:
+def _run_typed_command(typed: ParsedCommandLine) -> int:
     """Load and run the typed command, or end with the usage if it was mistyped."""
     entry, words = typed.entry, typed.words
     with pause_garbage_collection():

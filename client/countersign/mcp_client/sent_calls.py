@@ -158,7 +158,7 @@ class ServerTraffic:
         except ValidationError:
             self.note_answer(request, message.get("result", message))
 
-    def convert_unreadable_message(self, error: Exception) -> SessionMessage | Exception:
+    def convert_unreadable_message_to_error(self, error: Exception) -> SessionMessage | Exception:
         """Return a JSON-RPC error for the request that an unreadable message answers, else `error`.
 
         So nobody waits for an answer that cannot be read.
@@ -229,7 +229,7 @@ class WatchedReadStream:
 
     def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
-            return self._wire.convert_unreadable_message(item)
+            return self._wire.convert_unreadable_message_to_error(item)
         match item.message:
             case JSONRPCError():
                 self._wire.note_error(item.message.id, item.message.error)

@@ -360,7 +360,7 @@ _DETAILS = {
 }
 
 
-class PeopleTools:
+class ProxyOwnTools:
     """The proxy's own tools `ask_person` and `request_approval`."""
 
     def __init__(self, held_calls: HeldCalls) -> None:

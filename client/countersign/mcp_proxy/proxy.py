@@ -41,8 +41,8 @@ from countersign.mcp_proxy.held_calls import (
     HeldOutcome,
     NotRunError,
     OutcomeUnknownError,
-    PeopleTools,
     ProgressSender,
+    ProxyOwnTools,
     StillPendingError,
 )
 from countersign.request import CountersignError, Does, OwnAction, escape_braces
@@ -121,7 +121,7 @@ def _build_argument_label(name: str, field: dict[str, Any]) -> str:
 _WORDS = ("title", "description", "$comment")  # of a schema; all else of it is values
 
 
-def escape_tool_texts(tool: Tool) -> Tool:
+def escape_control_characters_in_tool(tool: Tool) -> Tool:
     """Return a tool with its texts cleaned; its name and the values of its schema stay."""
     hints = tool.annotations
     return tool.model_copy(
@@ -206,7 +206,7 @@ class McpProxy:
             why = escape_control_characters(str(error))
             raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=why)) from None
         there = [
-            escape_tool_texts(each).model_copy(update={"output_schema": None})
+            escape_control_characters_in_tool(each).model_copy(update={"output_schema": None})
             for each in listed
             if each.name.isprintable()
         ]
@@ -227,14 +227,14 @@ class McpProxy:
         try:
             tool = await self._find_tool(params.name)
             if tool is None and params.name in {each.name for each in TOOLS}:
-                return await PeopleTools(self.held_calls).call(params.name, given, tell)
+                return await ProxyOwnTools(self.held_calls).call(params.name, given, tell)
             if tool is None:
                 return _build_error_result(f"There is no tool {params.name!r}.")
 
             async def run(arguments: dict[str, Any]) -> HeldOutcome[types.CallToolResult]:
                 return await self._run_tool(tool, arguments, tell)
 
-            shown = escape_tool_texts(tool)
+            shown = escape_control_characters_in_tool(tool)
             action = build_action(shown, self.prefix, self.name, trusted=self.trusted)
             return await self.held_calls.run_after_approval(action, given, run, tell)
         except ServerNotReachedError as error:
