@@ -21,7 +21,7 @@ from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import DialogAccess, PreviewRowsSender
 from bot.approvals.edits import EditHandler
 from bot.approvals.form_catalog import list_template_problems
-from bot.approvals.form_requests import FormFactory, FormRequestStarter
+from bot.approvals.form_requests import FormDependencies, FormRequestStarter
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory
@@ -135,10 +135,10 @@ class Core:
     def _wrap_ended_callback(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
         return ports.build_end_broadcaster(ended, self.signals.live)
 
-    def forms(self) -> FormFactory:
+    def forms(self) -> FormDependencies:
         """Return the parts for requests made with a form, without the agent."""
         wake, me = self.signals.work.notify, self.identity
-        return FormFactory(
+        return FormDependencies(
             self.build_policy_sources(), self.authority, self.tools, me, self.previews, wake
         )
 

@@ -114,7 +114,7 @@ def iterate_attempts_of_tool(
         yield call_id, CountedCall(at, arguments)
 
 
-def insert_attempt(tx: Transaction, call: Call, at: datetime) -> None:
+def insert_possible_effect(tx: Transaction, call: Call, at: datetime) -> None:
     """Store that this call may have had its effect, so that it counts whatever its outcome."""
     row = Attempt(call_id=call.id, revision=call.revision, at=at)
     insert_row(tx, row)
@@ -205,7 +205,7 @@ class PastCall:
 
 
 def list_calls_since(tx: Transaction, moment: datetime) -> list[Call]:
-    """Return the calls proposed since then, in order."""
+    """Return the calls proposed since `moment`, in order."""
     return fetch_rows(tx, Call, _SINCE, since_=moment)
 
 

@@ -387,7 +387,7 @@ def resolve_unknown_call(
     if resolution != UnknownCallResolution.DONE and runs.is_requester_of_run(
         tx, call.run_id, person
     ):
-        call_history.insert_attempt(tx, call, at)
+        call_history.insert_possible_effect(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
         vote = _build_approving_vote(call, person, giver, digest, at)

@@ -136,7 +136,7 @@ def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> b
 
 
 def revoke_all_grants(tx: Transaction, at: datetime) -> None:
-    """Revoke every usable grant, because it is not known which were used or revoked meanwhile."""
+    """Revoke every usable grant after a restore; the backup lacks which were used since."""
     left = (col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0)
     for grant_id in tx.scalars(select(col(Grant.id)).where(*left)):
         revoke_grant(tx, grant_id, "system", at)

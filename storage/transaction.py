@@ -44,7 +44,7 @@ _NAMED = re.compile(r"%\((\w+)\)s|%%")
 
 
 @dataclass(frozen=True, slots=True)
-class StatementParameter:
+class StatementPlaceholder:
     """One placeholder in a statement."""
 
     name: str
@@ -117,14 +117,14 @@ def _compile_uncached(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -
         convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
         if bind.expanding:
             each = [
-                StatementParameter(f"{name}_{n}", value, convert)
+                StatementPlaceholder(f"{name}_{n}", value, convert)
                 for n, value in enumerate(bind.value or ())
             ]
             sql = _expand_in_list(sql, name, each, dialect)
             parameters += each
         else:
             default = REQUIRED if bind.required else filled.get(name, bind.effective_value)
-            parameters.append(StatementParameter(name, default, convert))
+            parameters.append(StatementPlaceholder(name, default, convert))
     columns = made._result_columns or []
     outgoing = (
         (index, _find_output_converter(each.type, dialect)) for index, each in enumerate(columns)
@@ -138,7 +138,7 @@ def _compile_uncached(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -
     )
 
 
-def _build_value_reader(parameters: Sequence[StatementParameter]) -> ValueReader:
+def _build_value_reader(parameters: Sequence[StatementPlaceholder]) -> ValueReader:
     """Return a function that reads the parameters' values from a mapping, in order."""
     if len(parameters) > 1 and all(each.default is REQUIRED for each in parameters):
         return itemgetter(*(each.name for each in parameters))
@@ -153,7 +153,7 @@ def _build_value_reader(parameters: Sequence[StatementParameter]) -> ValueReader
     return read
 
 
-def _expand_in_list(sql: str, name: str, each: list[StatementParameter], dialect: Dialect) -> str:
+def _expand_in_list(sql: str, name: str, each: list[StatementPlaceholder], dialect: Dialect) -> str:
     """Return `sql` with placeholders for an IN list in place of SQLAlchemy's marker."""
     places = ", ".join("?" if dialect.positional else f"%({one.name})s" for one in each)
     return sql.replace(f"__[POSTCOMPILE_{name}]", places or "NULL", 1)

@@ -161,7 +161,7 @@ class FormReader:
 
 
 @dataclass(frozen=True, slots=True)
-class FormFactory:
+class FormDependencies:
     """The parts that the other classes here are built from; `wake` has the loop look again."""
 
     sources: FactSources
@@ -197,7 +197,7 @@ class FormFactory:
 class FormRequestStarter:
     """Begins requests made with forms. One per process; called on the loop only."""
 
-    def __init__(self, parts: FormFactory) -> None:
+    def __init__(self, parts: FormDependencies) -> None:
         """Store the `parts` that read forms and say where requests begin."""
         self._store = parts.sources.store
         self._clock = parts.sources.clock

@@ -82,7 +82,7 @@ def list_question_messages(tx: Transaction, call: Call) -> list[Message]:
 
 
 def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
-    """Return who is asked, as mrkdwn; the ids of groups are stored with the message."""
+    """Return who is asked, as mrkdwn: the people, and the groups noted in `row`."""
     groups = (outbox.parse_message_body(row)["groups"] if row else {}).values()
     return sentences.join_mentions(found.possible_answerers.users, groups)
 

@@ -300,7 +300,7 @@ def mode_unchanged_reply(mode: ChannelMode, *, everywhere: bool = False) -> str:
 
 
 def mode_set_reply(mode: ChannelMode, *, everywhere: bool = False) -> str:
-    """Return the confirmation to a person that they have switched the mode."""
+    """Return the confirmation to a person that they switched a channel's mode, or all channels'."""
     own = (
         " A channel whose own mode is stricter keeps it. Channels are not notified: waiting cards "
         "say it in their small print, and “/approvals mode” shows it in every channel."

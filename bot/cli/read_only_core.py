@@ -141,7 +141,7 @@ class ReadOnlyCore:
 
     @property
     def sources(self) -> FactSources:
-        """The sources from which the policy is evaluated."""
+        """What evaluating the policy reads: the policy, the directory, the store and the clock."""
         return FactSources(self.policy, self.directory, self.store, self.clock)
 
     @property

@@ -283,7 +283,7 @@ class CallOutcomeStore:
             case runner.ToolRefusal(message, certain=False) | runner.ToolFailure(
                 message, certain=False
             ):
-                call_history.insert_attempt(tx, call, now)
+                call_history.insert_possible_effect(tx, call, now)
                 end(C.FAILED, outputs.failed_midway_output(message, ran), message)
             case runner.ToolRefusal(message) | runner.ToolFailure(message):
                 end(C.FAILED, outputs.failed_output(message, ran), message)

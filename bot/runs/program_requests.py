@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.agent import outputs
 from bot.approvals.channel_mode import get_mode_of_run
-from bot.approvals.form_requests import FormFactory
+from bot.approvals.form_requests import FormDependencies
 from bot.cards.notices import cancelled_line
 from bot.cards.request_form import render_request_root_message
 from bot.runs.endings import CallOutcomeStore
@@ -96,7 +96,7 @@ class ProgramRequest:
 class ProgramRequests:
     """Makes and finds requests of programs; one per process, for any thread."""
 
-    def __init__(self, parts: FormFactory, signals: Signals) -> None:
+    def __init__(self, parts: FormDependencies, signals: Signals) -> None:
         """`parts` are the parts that forms use, as these requests begin in the same way."""
         self.store = parts.sources.store
         self.clock = parts.sources.clock

@@ -16,7 +16,7 @@ from slack_sdk import WebClient
 
 from bot.approvals.delegation import NO_COLLEAGUE, DelegationManager
 from bot.approvals.dialog_access import DialogRefusal
-from bot.approvals.form_requests import FormFactory, FormRefusal
+from bot.approvals.form_requests import FormDependencies, FormRefusal
 from bot.approvals.permissions import OUTSIDER
 from bot.approvals.person_questions import get_asking_server
 from bot.approvals.question_answers import AnswerHandler
@@ -139,7 +139,7 @@ class RequestDialogFamily:
     actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
     dialogs: Collection[DialogId] = (DialogId.REQUEST,)
 
-    def __init__(self, store: Store, parts: FormFactory) -> None:
+    def __init__(self, store: Store, parts: FormDependencies) -> None:
         """`parts` provide the tools and forms on offer, the places, and the form's reader."""
         self._store = store
         self._authority = parts.authority

@@ -112,14 +112,14 @@ def _raise_interrupt(_signal: int, _frame: object) -> NoReturn:
 SUCCEEDED, FAILED = "succeeded", "failed"
 
 
-def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the receipt, the outcome and its description."""
     parser.add_argument("receipt", help="what `countersign ask` has printed as receipt")
     parser.add_argument("how", choices=[SUCCEEDED, FAILED])
     parser.add_argument("--result", default="", help="in words, for the card and the record")
 
 
-def run_outcome_command(arguments: argparse.Namespace) -> int:
+def run_report_command(arguments: argparse.Namespace) -> int:
     """Report to Countersign how a call went; returns the exit code."""
     request_id, _, claimant = arguments.receipt.strip().partition(":")
     if not request_id or not claimant:
@@ -132,4 +132,4 @@ def run_outcome_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-OUTCOME = CommandFunctions(add_outcome_arguments, run_outcome_command)
+OUTCOME = CommandFunctions(add_report_arguments, run_report_command)
