@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # The processor time that a check of arguments may take.
 
 MOST_SECONDS = 0.2  # for one value; also for all parts of a schema when it is read
-# the same for arguments that were checked before and are on record: as much again and more, so
-# that no call is turned away after it was approved because a check took a little longer
+# for arguments that were checked before: no call is turned away after it was approved
+# because a check took a little longer
 MOST_SECONDS_AGAIN = 2.0
 _patience: ContextVar[float] = ContextVar("seconds of processor", default=MOST_SECONDS)
 
@@ -221,6 +221,10 @@ class TooMuchWorkError(Exception):
     """Raised when checking a value would take too long."""
 
 
+# the last: numbers beyond all reckoning
+BEYOND_CHECKING = (TooMuchWorkError, RecursionError, ArithmeticError)
+
+
 class SchemaChecker:
     """Checks values against one schema."""
 
@@ -242,42 +246,43 @@ class SchemaChecker:
         self._left_for_nulls, self._seconds_for_nulls = [MOST_STEPS, MOST_WORK], MOST_SECONDS
 
     def is_null_allowed(self, part: Any) -> bool:
-        """Return whether a part of the schema accepts null.
-
-        Raises UnfitSchemaError where that takes too long to find out.
-        """
-        begun, left = thread_time(), self._left_for_nulls
-        part = self._validator.evolve(schema=part)
-        wrong = self._list_errors(part, None, left, self._seconds_for_nulls)
-        self._seconds_for_nulls -= thread_time() - begun
-        if any(each["type"] is TOO_MUCH for each in wrong):
-            raise UnfitSchemaError("The schema could take endless time to check.")
-        return not wrong
+        """Return whether a part of the schema accepts null; UnfitSchemaError if that takes long."""
+        begun, validator = thread_time(), self._validator.evolve(schema=part)
+        try:
+            with _limit_checking(self._left_for_nulls, self._seconds_for_nulls):
+                return next(validator.iter_errors(None), None) is None
+        except BEYOND_CHECKING as error:
+            raise UnfitSchemaError("The schema could take endless time to check.") from error
+        finally:
+            self._seconds_for_nulls -= thread_time() - begun
 
     def check(self, title: str, value: Any) -> None:
         """Raise pydantic.ValidationError, each error at its place, if the value does not fit."""
-        if wrong := self._list_errors(
-            self._validator, value, [MOST_STEPS, MOST_WORK], _patience.get()
-        ):
+        if wrong := self._list_errors(value):
             raise ValidationError.from_exception_data(title, wrong)
 
-    def _list_errors(
-        self, validator: Any, value: Any, left: list[int], seconds: float
-    ) -> list[InitErrorDetails]:
-        """Return the errors of a value; `left`: the steps and the work that may still be spent."""
-        token, ends = _left.set(left), _ends.set(thread_time() + seconds)
+    def _list_errors(self, value: Any) -> list[InitErrorDetails]:
+        """Return the errors of a value, or that it would take too long to find them."""
         try:
-            errors = islice(validator.iter_errors(value), MOST_ERRORS)
-            found = list(
-                islice(chain.from_iterable(map(_convert_schema_error, errors)), MOST_ERRORS)
-            )
-        # or numbers beyond all reckoning
-        except (TooMuchWorkError, RecursionError, ArithmeticError):
+            with _limit_checking([MOST_STEPS, MOST_WORK], _patience.get()):
+                errors = islice(self._validator.iter_errors(value), MOST_ERRORS)
+                found = list(
+                    islice(chain.from_iterable(map(_convert_schema_error, errors)), MOST_ERRORS)
+                )
+        except BEYOND_CHECKING:
             return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
-        finally:
-            _left.reset(token)
-            _ends.reset(ends)
         return list({(each["loc"], str(each["type"])): each for each in found}.values())
+
+
+@contextmanager
+def _limit_checking(left: list[int], seconds: float) -> Iterator[None]:
+    """Limit the steps, the work and the seconds of this thread that checking may take within."""
+    token, ends = _left.set(left), _ends.set(thread_time() + seconds)
+    try:
+        yield
+    finally:
+        _left.reset(token)
+        _ends.reset(ends)
 
 
 @cache
